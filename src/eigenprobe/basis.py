@@ -1,0 +1,288 @@
+"""The result: an ordered basis, its mass and its eigenvalues; and the one place that orthonormalises and fixes signs.
+
+    Q (n, K)   normalised basis, Euclidean-orthonormal, q_1 > 0;   mass M = diag(q_1^2), sums to 1
+    V (n, K)   unnormalised basis, V = M^{-1/2} Q, v_1 = 1, V^T M V = I
+
+Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker gave it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import InputError, RankError
+from .files import atomic_path
+
+Array = Any  # np.ndarray or torch.Tensor: what came in goes out
+FORMAT = "eigenprobe.basis/1"
+EXTENSIONS = {  # how a saved extension finds its class again
+    "kernel": "eigenprobe.extension:KernelExtension",
+    "network": "eigenprobe.training.extension:NetworkExtension",
+}
+
+
+def orthonormalise(x: Tensor, method: Literal["qr", "cholesky"] = "qr", *, check: bool = True) -> tuple[Tensor, Tensor]:
+    """``x = Q R`` with orthonormal ``Q`` and upper triangular ``R``, ``diag R > 0``; batched and differentiable.
+
+    The two methods agree to rounding: Householder QR, and Cholesky-QR done twice with the Gram matrix in float64
+    (in float32 it is not positive definite at K = 50 in practice). ``RankError`` when the columns are dependent;
+    ``check=False`` skips that test and its device synchronisation.
+
+    >>> q, r = orthonormalise(torch.eye(3)[:, :2] * 2)
+    >>> r.diagonal().tolist()
+    [2.0, 2.0]
+    """
+    n, k = x.shape[-2:]
+    if n < k:
+        raise RankError(f"{k} independent columns need at least {k} rows, got {n}")
+    if method == "qr":
+        q, r = torch.linalg.qr(x)
+        sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(x.dtype)
+        q, r = q * sign[..., None, :], r * sign[..., :, None]
+    elif method == "cholesky":
+        q, r = _cholesky_qr(x, check)
+        q, again = _cholesky_qr(q, check)
+        r = (again @ r).to(x.dtype)
+    else:
+        raise InputError(f"method must be 'qr' or 'cholesky', got {method!r}")
+    if check:
+        with torch.no_grad():
+            relative = r.diagonal(dim1=-2, dim2=-1) / r.norm(dim=-2)  # R's columns have the norms of x's columns
+            lowest = float(relative.nan_to_num(0.0, posinf=0.0).min())
+            if not lowest > 4 * torch.finfo(x.dtype).eps:
+                raise RankError(f"expected {k} independent columns, got a numerical rank below {k}")
+    return q, r
+
+
+def _cholesky_qr(x: Tensor, check: bool) -> tuple[Tensor, Tensor]:
+    wide = x.double()
+    scale = wide.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+    wide = wide / scale  # unit columns: the Gram matrix is then as well conditioned as a diagonal scaling can make it
+    factor, failed = torch.linalg.cholesky_ex(wide.mT @ wide)
+    if check and bool(failed.any()):
+        raise RankError(f"expected {x.shape[-1]} independent columns, got a numerical rank below {x.shape[-1]}")
+    q = torch.linalg.solve_triangular(factor.mT, wide, upper=True, left=False)
+    return q.to(x.dtype), factor.mT * scale
+
+
+def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
+    """``+1`` or ``-1`` for every column: the third moment becomes positive, or, where it vanishes (a symmetric
+    function), the entry of largest magnitude does. Depends on neither the order nor the pose of the points."""
+    weighted = vectors if weights is None else vectors * weights[..., None]
+    cube = (weighted * vectors.square()).sum(-2)
+    size = (weighted * vectors * vectors.abs()).sum(-2)
+    size = torch.where(size.abs() > 0, (weighted * vectors * vectors).abs().sum(-2), torch.ones_like(size))
+    largest = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True)).squeeze(-2)
+    decisive = torch.where(cube.abs() > 1e-3 * size, cube, largest)
+    return torch.where(decisive < 0, -1.0, 1.0).to(vectors.dtype)
+
+
+class Extension(Protocol):
+    """Values of the fitted vectors ``V`` at new points; row ``i`` of the result depends on row ``i`` alone."""
+
+    kind: str
+
+    def __call__(self, points: Tensor) -> Tensor: ...
+
+    def tensors(self) -> dict[str, Tensor]: ...
+
+    def facts(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class SpectralOperator:
+    """The implicit operator ``left diag(values) right^T``, applied without ever forming the n x n matrix."""
+
+    left: Array  # (n, K)
+    values: Array  # (K,)
+    right: Array  # (n, K)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.left.shape[0], self.left.shape[0])
+
+    def __matmul__(self, f: Array) -> Array:
+        c = self.right.T @ f
+        return self.left @ (self.values * c if c.ndim == 1 else self.values[:, None] * c)
+
+    def to_dense(self) -> Array:
+        """The n x n matrix itself: for small n and for tests."""
+        return (self.left * self.values) @ self.right.T
+
+    toarray = to_dense
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(_numpy(self.to_dense()), dtype=dtype)
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A spectral decomposition. Columns ascend in eigenvalue; signs are canonical; ``mass`` sums to 1.
+
+    The helpers apply the mass, so that ``basis.reconstruct(basis.project(f))`` is the M-orthogonal projection.
+    """
+
+    normalized: Array  # Q (n, K)
+    mass: Array  # (n,)
+    eigenvalues: Array  # (K,)
+    points: Array | None = None  # (n, d)
+    info: dict[str, Any] = field(default_factory=dict)
+    extension: Extension | None = None
+
+    def __post_init__(self) -> None:
+        n, k = self.normalized.shape
+        if tuple(self.mass.shape) != (n,) or tuple(self.eigenvalues.shape) != (k,):
+            raise InputError(
+                f"expected mass ({n},) and eigenvalues ({k},) for a basis ({n}, {k}), "
+                f"got {tuple(self.mass.shape)} and {tuple(self.eigenvalues.shape)}"
+            )
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{key}={value!r}" for key, value in self.info.items() if key in ("method", "dimension"))
+        return f"Basis(n={self.n}, k={self.k}{', ' + facts if facts else ''})"
+
+    @property
+    def n(self) -> int:
+        return int(self.normalized.shape[0])
+
+    @property
+    def k(self) -> int:
+        return int(self.normalized.shape[1])
+
+    @property
+    def vectors(self) -> Array:
+        """The eigenvectors ``V = M^{-1/2} Q`` (n, K): ``v_1`` is constant, ``V^T M V = I``."""
+        return self.normalized / (self.mass**0.5)[:, None]
+
+    def project(self, f: Array) -> Array:
+        """Coefficients ``V^T M f`` of a function ``(n,)`` or of several ``(n, m)``."""
+        f = self._functions(f)
+        root = self.mass**0.5
+        return self.normalized.T @ (root * f if f.ndim == 1 else root[:, None] * f)
+
+    def reconstruct(self, coefficients: Array) -> Array:
+        """The function with these coefficients, ``V c``; fewer than K coefficients use the first vectors."""
+        c = self._like(coefficients)
+        if c.shape[0] > self.k:
+            raise InputError(f"expected at most {self.k} coefficients, got {c.shape[0]}")
+        values = self.normalized[:, : c.shape[0]] @ c
+        root = self.mass**0.5
+        return values / root if values.ndim == 1 else values / root[:, None]
+
+    def filter(self, f: Array, response: Callable[[Array], Array] | Array) -> Array:
+        """``V g(lambda) V^T M f`` for a response ``g``: a function of the eigenvalues or K numbers."""
+        gain = self._like(response(self.eigenvalues) if callable(response) else response)
+        if tuple(gain.shape) != (self.k,):
+            raise InputError(f"expected a response of {self.k} numbers, got shape {tuple(gain.shape)}")
+        c = self.project(f)
+        return self.reconstruct(gain * c if c.ndim == 1 else gain[:, None] * c)
+
+    def operator(self, normalized: bool = True) -> SpectralOperator:
+        """``Q diag(lambda) Q^T``, or ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on functions."""
+        if normalized:
+            return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
+        root = (self.mass**0.5)[:, None]
+        return SpectralOperator(self.normalized / root, self.eigenvalues, self.normalized * root)
+
+    def truncate(self, k: int) -> Basis:
+        """The first ``k`` vectors only."""
+        if not 1 <= k <= self.k:
+            raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
+        return replace(self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k])
+
+    def __call__(self, points: Array) -> Array:
+        """Values of ``V`` at new points ``(m, d)``: ``(m, K)``. Each row depends on its own point alone."""
+        if self.extension is None:
+            method = self.info.get("method", "unknown")
+            raise InputError(f"this basis (method {method!r}) has no values at new points: keep the points it was made from")
+        x = torch.as_tensor(points)
+        if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
+            d = "d" if self.points is None else self.points.shape[1]
+            raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
+        if not bool(torch.isfinite(x).all()):
+            raise InputError(f"new points must be finite, row {int((~torch.isfinite(x)).any(1).nonzero()[0, 0])} is not")
+        values = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
+        return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
+
+    def numpy(self) -> Basis:
+        """The same basis with numpy arrays."""
+        return self._map(_numpy)
+
+    def torch(self, device: torch.device | str = "cpu") -> Basis:
+        """The same basis with torch tensors on ``device``."""
+        return self._map(lambda a: torch.as_tensor(a).to(device))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, the extension included, as one safetensors file (whole or not at all)."""
+        from safetensors.torch import save_file
+
+        tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
+        if self.points is not None:
+            tensors["points"] = self.points
+        header: dict[str, Any] = {"format": FORMAT, "info": self.info}
+        if self.extension is not None:
+            tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
+            header["extension"] = {"kind": self.extension.kind, "facts": self.extension.facts()}
+        flat = {name: torch.as_tensor(t).detach().cpu().contiguous().clone() for name, t in tensors.items()}
+        with atomic_path(path) as temporary:
+            save_file(flat, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Basis:
+        """Read what `save` wrote, as numpy arrays."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        except FileNotFoundError as error:
+            raise InputError(f"no such basis file: {path}") from error
+        except (SafetensorError, OSError, ValueError) as error:
+            raise InputError(f"expected a basis written by eigenprobe, cannot read {path}: {error}") from error
+        if header.get("format") != FORMAT:
+            raise InputError(f"expected a basis written by eigenprobe ({FORMAT}), got {header.get('format')!r} in {path}")
+        extension = None
+        if "extension" in header:
+            module, name = EXTENSIONS[header["extension"]["kind"]].split(":")
+            own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
+            extension = getattr(import_module(module), name).from_tensors(own, header["extension"]["facts"])
+        points = tensors.get("points")
+        basis = cls(
+            tensors["normalized"], tensors["mass"], tensors["eigenvalues"], points, header.get("info", {}), extension
+        )
+        return basis.numpy()
+
+    def _map(self, convert: Callable[[Array], Array]) -> Basis:
+        points = None if self.points is None else convert(self.points)
+        return replace(
+            self,
+            normalized=convert(self.normalized),
+            mass=convert(self.mass),
+            eigenvalues=convert(self.eigenvalues),
+            points=points,
+        )
+
+    def _like(self, values: Array) -> Array:
+        if isinstance(self.normalized, np.ndarray):
+            return np.asarray(_numpy(values))
+        return torch.as_tensor(values, dtype=self.normalized.dtype, device=self.normalized.device)
+
+    def _functions(self, f: Array) -> Array:
+        f = self._like(f)
+        if f.ndim not in (1, 2) or f.shape[0] != self.n:
+            raise InputError(f"expected a function of shape ({self.n},) or ({self.n}, m), got {tuple(f.shape)}")
+        return f
+
+
+def _numpy(values: Array) -> Array:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
