@@ -1,0 +1,43 @@
+# Two commands from a bare checkout: `make demo` and `make test`. Both build .venv themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+WORKERS ?= 2
+
+.PHONY: demo test lint types format docs bench readme clean
+.DELETE_ON_ERROR:
+
+demo: $(READY)
+	$(BIN)/eigenprobe demo --out demo
+
+test: lint types
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations 25
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.direct
+
+readme: $(READY)
+	$(BIN)/python -m benchmarks.readme
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eigenprobe needs Python 3.11 or later; set PYTHON=/path/to/python")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv build dist site demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

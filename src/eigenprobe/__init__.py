@@ -1,0 +1,96 @@
+"""Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass, from random smooth probes.
+
+>>> import numpy as np, eigenprobe as ep
+>>> circle = np.stack([np.cos(t := np.linspace(0, 2 * np.pi, 400, endpoint=False)), np.sin(t)], axis=1)
+>>> basis = ep.decompose(circle, k=5)
+>>> basis.eigenvalues.round(1) + 0.0
+array([0., 1., 1., 4., 4.])
+
+Everything public is listed in ``__all__`` and loaded on first use, so ``import eigenprobe`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it
+_NAMES = {
+    "decompose": "decompose",
+    "Basis": "basis",
+    "InputError": "errors",
+    "EigenprobeWarning": "errors",
+    "Graph": "graph",
+    "build_graph": "graph",
+    "Smoother": "smoothing",
+    "build_smoother": "smoothing",
+    "Probes": "probes",
+    "SpectralModel": "pretrained",
+    "OptimalApproximationEigenmaps": "estimators",
+}
+_MODULES = ("apps", "evaluation", "experiments", "features", "geometry", "networks", "training", "viz")
+
+__all__ = [
+    "Basis",
+    "EigenprobeWarning",
+    "Graph",
+    "InputError",
+    "OptimalApproximationEigenmaps",
+    "Probes",
+    "Smoother",
+    "SpectralModel",
+    "__version__",
+    "apps",
+    "build_graph",
+    "build_smoother",
+    "decompose",
+    "evaluation",
+    "experiments",
+    "features",
+    "geometry",
+    "networks",
+    "training",
+    "viz",
+]
+
+if TYPE_CHECKING:
+    from . import apps, evaluation, experiments, features, geometry, networks, training, viz
+    from .basis import Basis
+    from .decompose import decompose
+    from .errors import EigenprobeWarning, InputError
+    from .estimators import OptimalApproximationEigenmaps
+    from .graph import Graph, build_graph
+    from .pretrained import SpectralModel
+    from .probes import Probes
+    from .smoothing import Smoother, build_smoother
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    setattr(sys.modules[__name__], name, value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """``decompose`` is a function and the module it lives in; importing the module must not hide the function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "decompose" and isinstance(value, ModuleType):
+            value = value.decompose
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,78 @@
+"""The project's own promises: set-up, laziness of imports, house style."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import eigenprobe
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PINS = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_torchvision_is_absent() -> None:
+    assert importlib.util.find_spec("torchvision") is None, (
+        "torchvision is installed: it breaks lightning and transformers beside a CPU torch; uninstall it"
+    )
+
+
+def test_every_requirement_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    names = {_normal(re.match(r"[\w.-]+", line)[0]) for group in groups for line in group} - {"eigenprobe"}
+    assert names <= {_normal(name) for name in PINS}
+
+
+def test_pins_carry_no_build_tags_and_no_compromised_release() -> None:
+    assert not [version for version in PINS.values() if "+" in version or "/" in version]
+    assert PINS["lightning"] not in {"2.6.2", "2.6.3"}
+    assert PINS["pytorch-lightning"] not in {"2.6.2", "2.6.3"}
+
+
+def test_the_public_list_resolves() -> None:
+    for name in eigenprobe.__all__:
+        assert getattr(eigenprobe, name) is not None, name
+    assert callable(eigenprobe.decompose)  # the function, not the module of that name
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = eigenprobe.nonsense
+
+
+def test_importing_the_module_does_not_hide_the_function() -> None:
+    code = "import eigenprobe.decompose, eigenprobe as ep; assert callable(ep.decompose)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "src")
+
+
+def _modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_imports_are_lazy() -> None:
+    assert not {"torch", "scipy", "numpy"} & _modules_after("import eigenprobe")
+    # Core, networks, training and procedural shapes run on machines that have torch, Lightning and scikit-learn only.
+    heavy = {"trimesh", "igl", "plotly", "viser", "umap", "openTSNE", "transformers", "jsonargparse"}
+    core = "import eigenprobe as ep; ep.decompose, ep.Basis, ep.Probes"
+    assert not {"lightning", "sklearn", "matplotlib", *heavy} & _modules_after(core)
+    assert not {"matplotlib", *heavy} & _modules_after("import eigenprobe.geometry.procedural, eigenprobe.networks")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_house_style(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 350, "split it: one idea a file"
+    assert path.stem not in {"utils", "util", "helpers", "helper", "misc", "common"}
+    if text.strip() and path.name != "__main__.py":
+        assert text.lstrip().startswith(('"""', 'r"""')), "a module opens with what it computes"
