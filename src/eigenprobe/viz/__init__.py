@@ -1,0 +1,16 @@
+"""Pictures of a basis: matplotlib figures, a single-file HTML report and a live viewer.
+
+The three live in their own modules (`figures`, `report`, `viewer`) and are loaded on first use, so that importing this
+package costs nothing and needs none of matplotlib, plotly or viser.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["colours", "figures", "raster", "report", "scene", "viewer"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

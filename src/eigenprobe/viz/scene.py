@@ -1,0 +1,135 @@
+"""From points (n, d) to something a camera can look at.
+
+    display coordinates (n, 3):  d = 3 as given; d < 3 padded with zeros; d > 3 the first three principal components
+    camera:  y = R (x - c) / r with rows of R = (right, up, towards the eye), then the mild perspective y / (1 - y_z / D)
+    normals (n, 3):  area-weighted face normals on a mesh; least principal direction of the neighbours on a cloud
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+
+Array = NDArray[np.floating]
+EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort
+
+
+def to_numpy(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
+    """A numpy view of an array, tensor or list."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values, dtype=dtype)
+
+
+def as_faces(faces: Any, n: int) -> NDArray[np.int64] | None:
+    """Faces as (f, 3) int64, checked against the number of points; None stays None, and no faces become None."""
+    if faces is None:
+        return None
+    array = to_numpy(faces, np.int64)
+    if array.size == 0:
+        return None
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise InputError(f"faces must have shape (f, 3), got {array.shape}")
+    if array.min() < 0 or array.max() >= n:
+        raise InputError(f"faces must index {n} points, got indices from {array.min()} to {array.max()}")
+    return array
+
+
+def display_coordinates(points: Any) -> Array:
+    """Points (n, d) as (n, 3) for drawing."""
+    x = to_numpy(points)
+    if x.ndim != 2 or len(x) == 0:
+        raise InputError(f"points must have shape (n, d) with n > 0, got {x.shape}")
+    if x.shape[1] < 3:
+        return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+    if x.shape[1] == 3:
+        return x
+    centred = x - x.mean(0)
+    if x.shape[1] <= 2048:
+        axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :3]
+    else:
+        axes = np.linalg.svd(centred, full_matrices=False)[2][:3].T
+    return centred @ axes
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Where the eye is: `rotation` rows are right, up and towards the eye; `centre` and `radius` normalise the shape."""
+
+    rotation: Array
+    centre: Array
+    radius: float
+
+    def project(self, points: Array) -> tuple[Array, Array]:
+        """Screen position (n, 2), y up, and depth (n,), larger is nearer, both in units of the radius."""
+        y = (points - self.centre) / self.radius @ self.rotation.T
+        return y[:, :2] / (1 - y[:, 2:] / EYE_DISTANCE), y[:, 2]
+
+
+def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 12.0, up: str = "y") -> Camera:
+    """A camera around display coordinates (n, 3); angles in degrees.
+
+    Without an azimuth the shape is turned about `up` to its broadest silhouette and 25 degrees beyond, which shows both its
+    outline and its depth. A flat shape is seen face on.
+    """
+    if up not in ("x", "y", "z"):
+        raise InputError(f"up must be 'x', 'y' or 'z', got {up!r}")
+    low, high = points.min(0), points.max(0)
+    centre = (low + high) / 2
+    radius = float(np.linalg.norm(points - centre, axis=1).max()) or 1.0
+    flat = (high - low) <= 1e-9 * radius
+    if flat[2] and not flat[:2].all():
+        return Camera(np.eye(3), centre, radius)
+    axis = "xyz".index(up)
+    # Rows (right, up, towards the eye) of the view at azimuth 0, a right-handed frame for every choice of `up`.
+    frame = np.roll(np.eye(3), axis - 1, axis=1)
+    if azimuth is None:
+        horizontal = (points - centre) @ frame[[0, 2]].T
+        spread, axes = np.linalg.eigh(np.cov(horizontal.T))
+        broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
+        round_plan = spread[0] > 0.7 * spread[1]
+        azimuth = (0.0 if round_plan else -float(np.degrees(np.arctan2(broad[1], broad[0])))) + 25.0
+    a, e = np.radians(azimuth), np.radians(elevation)
+    turn = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
+    tilt = np.array([[1, 0, 0], [0, np.cos(e), -np.sin(e)], [0, np.sin(e), np.cos(e)]])
+    return Camera(tilt @ turn @ frame, centre, radius)
+
+
+def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
+    """Area-weighted unit normals (n, 3)."""
+    a, b, c = (points[faces[:, i]] for i in range(3))
+    normal = np.cross(b - a, c - a)
+    total = np.zeros_like(points)
+    for corner in range(3):
+        for axis in range(3):
+            total[:, axis] += np.bincount(faces[:, corner], normal[:, axis], minlength=len(points))
+    return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
+
+
+def cloud_normals(points: Array, k: int = 12) -> tuple[Array, float]:
+    """Unsigned unit normals (n, 3) of a cloud and its spacing (median distance to the third neighbour).
+
+    A point whose neighbours fill a volume or a line has no normal; it gets zero, and is drawn as a ball.
+    """
+    from scipy.spatial import cKDTree
+
+    k = min(k, len(points) - 1)
+    if k < 3:
+        return np.zeros_like(points), 0.1 * float(np.ptp(points, axis=0).max() or 1.0)
+    distance, index = cKDTree(points).query(points, k + 1)
+    offsets = points[index] - points[index].mean(1, keepdims=True)
+    spread, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
+    flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
+    return np.where(flat[:, None], axes[:, :, 0], 0.0), float(np.median(distance[:, 3]))
+
+
+def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
+    """Sorted indices of at most `limit` of `count` points, drawn without replacement."""
+    if count <= limit:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
