@@ -1,0 +1,26 @@
+"""Shapes in: reading, sampling, normalising, and the mesh Laplacian to compare with."""
+
+from __future__ import annotations
+
+from .io import Shape, find_shapes, load, save
+from .mesh import face_areas, is_closed, vertex_areas
+from .normalise import Normalisation, normalise
+from .oracle import oracle
+from .sampling import SurfaceSample, farthest_points, sample_surface, sample_volume
+
+__all__ = [
+    "Normalisation",
+    "Shape",
+    "SurfaceSample",
+    "face_areas",
+    "farthest_points",
+    "find_shapes",
+    "is_closed",
+    "load",
+    "normalise",
+    "oracle",
+    "sample_surface",
+    "sample_volume",
+    "save",
+    "vertex_areas",
+]

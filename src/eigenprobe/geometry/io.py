@@ -1,0 +1,253 @@
+"""Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, txt, csv, npy, npz) directly.
+
+    Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
+
+A mesh is cleaned on the way in: coincident vertices are merged, degenerate and repeated faces and unused vertices
+dropped, each counted in ``Shape.repairs`` and told in one warning. What remains keeps the order of the file. Large npy
+files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than its numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EigenprobeWarning, InputError
+from ..files import atomic_path
+from .mesh import face_areas, is_closed
+
+Array = NDArray[Any]
+MESHES = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
+CLOUDS = (".xyz", ".txt", ".csv", ".npy", ".npz")
+MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
+BLOCK_ROWS = 1 << 20
+DEGENERATE = 1e-15  # area of a face, relative to the squared size of the shape
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A surface mesh, or a point cloud when ``faces`` is None."""
+
+    vertices: Array
+    faces: Array | None = None
+    name: str = ""
+    repairs: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.vertices)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the faces bound a solid."""
+        return self.faces is not None and is_closed(self.faces)[0]
+
+    @property
+    def area(self) -> float:
+        """Total area of the faces."""
+        if self.faces is None:
+            raise InputError("a point cloud has no area, expected a mesh")
+        return float(face_areas(self.vertices, self.faces).sum())
+
+    def __repr__(self) -> str:
+        faces = "cloud" if self.faces is None else f"{len(self.faces)} faces"
+        return f"Shape({self.name!r}, {self.n} vertices, {faces})"
+
+
+def load(path: str | os.PathLike[str], *, clean: bool = True) -> Shape:
+    """Read a mesh or a point cloud by its extension.
+
+    With ``clean`` a mesh comes back without coincident or unused vertices and without degenerate or repeated faces
+    (one `EigenprobeWarning` gives the counts). Anything that cannot be read is an `InputError` naming the file.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in MESHES + CLOUDS:
+        raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
+    if not path.is_file():
+        raise InputError(f"no such file: {path}")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty")
+    try:
+        shape = _load_mesh(path) if suffix in MESHES else Shape(_load_cloud(path, suffix), None, path.stem)
+    except (InputError, MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # parsers of foreign formats raise anything; the user needs the file and the reason
+        raise InputError(f"cannot read {path}: {type(error).__name__}: {error}") from error
+    _check_points(shape.vertices, path)
+    if shape.faces is not None:
+        if shape.faces.min() < 0 or shape.faces.max() >= shape.n:
+            raise InputError(f"{path} has faces that use vertices it does not have ({shape.n} vertices)")
+        shape = _cleaned(shape, path) if clean else shape
+    return shape
+
+
+def save(shape: Shape, path: str | os.PathLike[str]) -> None:
+    """Write a shape by extension: a mesh as obj, off, ply, stl or glb, a cloud as ply, xyz, csv or npy; whole or not at all."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if shape.faces is None and suffix in (".xyz", ".txt", ".csv", ".npy"):
+        with atomic_path(path) as temporary:
+            if suffix == ".npy":
+                np.save(temporary, shape.vertices)
+            else:
+                np.savetxt(temporary, shape.vertices, fmt="%.17g", delimiter="," if suffix == ".csv" else " ")
+        return
+    if suffix not in MESHES:
+        raise InputError(f"cannot write a {'mesh' if shape.faces is not None else 'cloud'} as {suffix or path.name!r}")
+    import trimesh
+
+    vertices = np.asarray(shape.vertices)
+    geometry = (
+        trimesh.PointCloud(vertices) if shape.faces is None else trimesh.Trimesh(vertices, shape.faces, process=False)
+    )
+    with atomic_path(path) as temporary:
+        geometry.export(temporary, file_type=suffix[1:])
+
+
+def find_shapes(paths: list[str] | list[Path]) -> list[Path]:
+    """The readable files among ``paths``; a folder stands for all it holds (not its sub-folders), sorted by name."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if p.suffix.lower() in MESHES + CLOUDS and p.is_file())
+            if not inside:
+                raise InputError(f"no shapes in {path}: expected files ending in {', '.join(MESHES + CLOUDS)}")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise InputError(f"no such file or folder: {path}")
+    return found
+
+
+def _load_mesh(path: Path) -> Shape:
+    import trimesh
+
+    loaded = trimesh.load(path, process=False, maintain_order=True)
+    parts = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
+    vertices: list[Array] = []
+    faces: list[Array] = []
+    offset = 0
+    for part in parts:
+        points = np.asarray(getattr(part, "vertices", np.zeros((0, 3))), dtype=np.float64)
+        vertices.append(points)
+        if len(getattr(part, "faces", ())):
+            faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
+        offset += len(points)
+    if offset == 0:
+        raise InputError(f"{path} has no vertices")
+    return Shape(np.concatenate(vertices), np.concatenate(faces) if faces else None, path.stem)
+
+
+def _load_cloud(path: Path, suffix: str) -> Array:
+    if suffix == ".npy":
+        big = path.stat().st_size > MAPPED_BYTES
+        array = np.load(path, mmap_mode="r" if big else None, allow_pickle=False)
+    elif suffix == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            name = next((key for key in ("points", "vertices", "features", "x", "arr_0") if key in archive), None)
+            if name is None:
+                raise InputError(f"{path} holds {', '.join(archive) or 'nothing'}, expected an array named 'points'")
+            array = archive[name]
+    else:
+        array = _parse_text(path)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
+    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+        raise InputError(f"{path} must hold numbers, got {array.dtype}")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _parse_text(path: Path) -> Array:
+    """Columns separated by commas, semicolons, tabs or blanks; '#' comments; one header line of names is skipped."""
+    import pandas
+
+    comment, lines = "#", []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.split(comment)[0].strip():
+                lines.append(line.split(comment)[0].strip())
+            if len(lines) == 2:
+                break
+    if not lines:
+        raise InputError(f"{path} holds no points")
+    separator = next((mark for mark in (",", ";") if mark in lines[0]), r"\s+")
+    header = 0 if not all(_is_number(word) for word in _words(lines[0], separator)) else None
+    blocks = pandas.read_csv(
+        path,
+        sep=separator,
+        header=header,
+        comment=comment,
+        dtype=np.float64,
+        chunksize=BLOCK_ROWS,
+        skip_blank_lines=True,
+    )
+    return np.concatenate([block.to_numpy() for block in blocks])
+
+
+def _words(line: str, separator: str) -> list[str]:
+    return [word for word in (line.split() if separator == r"\s+" else line.split(separator)) if word.strip()]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _blocks(array: Array) -> Iterator[tuple[int, Array]]:
+    for start in range(0, len(array), BLOCK_ROWS):
+        yield start, array[start : start + BLOCK_ROWS]
+
+
+def _check_points(points: Array, path: Path) -> None:
+    if len(points) == 0:
+        raise InputError(f"{path} holds no points")
+    for start, block in _blocks(points):
+        bad = ~np.isfinite(block).all(1)
+        if bad.any():
+            row = start + int(np.flatnonzero(bad)[0])
+            raise InputError(f"{path}: point {row} is {np.asarray(points[row]).tolist()}, expected finite coordinates")
+
+
+def _cleaned(shape: Shape, path: Path) -> Shape:
+    vertices, faces = shape.vertices, shape.faces
+    assert faces is not None
+    repairs: dict[str, int] = {}
+    _, first, inverse = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
+    if len(first) < len(vertices):
+        repairs["coincident vertices merged"] = len(vertices) - len(first)
+        faces = first[inverse.ravel()][faces]  # every vertex becomes the first of its copies
+    a, b, c = faces.T
+    size = float(np.ptp(vertices, axis=0).max()) or 1.0
+    flat = (a == b) | (b == c) | (c == a) | (face_areas(vertices, faces) <= DEGENERATE * size**2)
+    if flat.any():
+        repairs["degenerate faces dropped"] = int(flat.sum())
+        faces = faces[~flat]
+    _, unique = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
+    if len(unique) < len(faces):
+        repairs["repeated faces dropped"] = len(faces) - len(unique)
+        faces = faces[np.sort(unique)]
+    if len(faces) == 0:
+        raise InputError(f"{path} has only degenerate faces")
+    used = np.zeros(len(vertices), dtype=bool)
+    used[faces] = True
+    unused = int(len(vertices) - used.sum()) - repairs.get("coincident vertices merged", 0)
+    if unused > 0:
+        repairs["unused vertices dropped"] = unused
+    if repairs:
+        faces = (np.cumsum(used) - 1)[faces]
+        vertices = vertices[used]
+        told = ", ".join(f"{count} {what}" for what, count in repairs.items())
+        warnings.warn(f"{path.name}: {told}", EigenprobeWarning, stacklevel=4)
+    return Shape(vertices, faces, shape.name, repairs)

@@ -1,0 +1,78 @@
+"""Facts about a triangle mesh, from vertices ``(v, 3)`` and faces ``(f, 3)`` alone.
+
+area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is matched by exactly one (j, i)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+
+Array = NDArray[Any]
+Mesh = Any  # a Shape, a (vertices, faces) pair, or any object with .vertices and .faces
+
+
+def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
+    """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, checked."""
+    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        vertices, faces = mesh.vertices, mesh.faces
+    else:
+        try:
+            vertices, faces = mesh
+        except (TypeError, ValueError):
+            raise InputError(f"expected a mesh or a (vertices, faces) pair, got {type(mesh).__name__}") from None
+    if faces is None:
+        raise InputError("expected a mesh with faces, got a point cloud")
+    return check_mesh(vertices, faces)
+
+
+def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
+    """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong with them."""
+    vertices = np.ascontiguousarray(_numpy(vertices), dtype=np.float64)
+    faces = np.ascontiguousarray(_numpy(faces))
+    if vertices.ndim != 2 or vertices.shape[1] != 3:
+        raise InputError(f"vertices must have shape (v, 3), got {vertices.shape}")
+    if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
+        raise InputError(f"faces must have shape (f, 3) with at least one face, got {faces.shape}")
+    if not np.issubdtype(faces.dtype, np.integer):
+        raise InputError(f"faces must be integers, got {faces.dtype}")
+    if not np.isfinite(vertices).all():
+        bad = int(np.flatnonzero(~np.isfinite(vertices).all(1))[0])
+        raise InputError(f"vertices must be finite, vertex {bad} is {vertices[bad].tolist()}")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise InputError(f"faces must index {len(vertices)} vertices, got indices {faces.min()} to {faces.max()}")
+    return vertices, np.ascontiguousarray(faces, dtype=np.int64)
+
+
+def _numpy(array: Any) -> Any:
+    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+
+
+def face_areas(vertices: Array, faces: Array) -> Array:
+    """The area of every face, ``(f,)``."""
+    a, b, c = (vertices[faces[:, i]] for i in range(3))
+    return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+
+
+def vertex_areas(vertices: Array, faces: Array) -> Array:
+    """A third of the area of the faces round every vertex, ``(v,)``; sums to the area of the mesh."""
+    share = np.repeat(face_areas(vertices, faces) / 3, 3)
+    return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
+
+
+def is_closed(faces: Array) -> tuple[bool, str]:
+    """Whether the faces bound a solid, and if not, why: boundary edges, or edges of more than two or misturned faces."""
+    start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
+    size = int(faces.max()) + 1
+    forward, backward = start * size + end, end * size + start
+    unmatched = np.setdiff1d(forward, backward)
+    if len(unmatched):
+        return False, f"{len(unmatched)} boundary (or inconsistently turned) edges"
+    forward_keys, forward_counts = np.unique(forward, return_counts=True)
+    backward_keys, backward_counts = np.unique(backward, return_counts=True)
+    odd = int((forward_counts != backward_counts).sum())
+    return (False, f"{odd} edges whose faces are inconsistently turned") if odd else (True, "")

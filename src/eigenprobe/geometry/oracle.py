@@ -1,0 +1,202 @@
+"""The reference that knows the mesh: eigenpairs of its cotangent Laplacian, ``L v = lambda M v``.
+
+    L_ij = -(cot a_ij + cot b_ij)/2,  L_ii = -sum_j L_ij,   M = diag(Voronoi areas),   V^T M V / area = I
+
+The smallest ``k`` pairs come from ``scipy.sparse.linalg.eigsh`` in shift-invert mode about a small negative number.
+Eigenvalues are in the units of the input (length^-2); the `Basis` has mass ``M / area``, which sums to 1. Meshes the
+cotangent formula cannot serve (zero or non-finite weights, a solver that fails) go to the tufted-cover Laplacian of
+`robust_laplacian`, with a warning. Results are kept on disk under the hash of the mesh: ``(v, K)`` vectors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..basis import Basis, canonical_signs
+from ..errors import EigenprobeWarning, InputError
+from ..files import atomic_path, default_cache_dir
+from .mesh import check_mesh
+
+Array = NDArray[Any]
+Kind = Literal["auto", "cotangent", "robust"]
+VERSION = "oracle/2"  # part of every key: entries of another recipe are never read
+SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any sane shape
+logger = logging.getLogger(__name__)
+
+
+def oracle(
+    vertices: Any,
+    faces: Any,
+    k: int = 50,
+    *,
+    kind: Kind = "auto",
+    cache: bool = True,
+    folder: str | os.PathLike[str] | None = None,
+) -> Basis:
+    """The first ``k`` eigenvectors of the mesh Laplacian at all vertices, as a `Basis` of float64 numpy arrays.
+
+    ``kind="auto"`` is the cotangent Laplacian where it is usable and the robust one elsewhere. Results are kept in
+    ``folder`` (default: the user's cache) and read back when the same mesh is asked for again with ``k`` or fewer
+    vectors. Vertices no face uses have no mass, hence no values: `load` drops them, here they are an error.
+    """
+    vertices, faces = check_mesh(vertices, faces)
+    if not 1 <= k < len(vertices):
+        raise InputError(f"the oracle of {len(vertices)} vertices has 1 to {len(vertices) - 1} vectors, got k={k}")
+    unused = len(vertices) - len(np.unique(faces))
+    if unused:
+        raise InputError(f"every vertex must belong to a face, {unused} of {len(vertices)} do not")
+    path = entry_path(vertices, faces, kind, folder)
+    if cache and (stored := read_entry(path, k, vertices)) is not None:
+        return stored
+    basis = _solve(vertices, faces, k, kind)
+    if cache:
+        _write_entry(path, basis)
+    return basis
+
+
+def entry_path(
+    vertices: Array, faces: Array, kind: Kind = "auto", folder: str | os.PathLike[str] | None = None
+) -> Path:
+    """Where the oracle of this mesh is kept: a name made of its content alone."""
+    key = hashlib.sha256(f"{VERSION}:{kind}:{vertices.shape}:{faces.shape}".encode())
+    key.update(np.ascontiguousarray(vertices, dtype="<f8").tobytes())
+    key.update(np.ascontiguousarray(faces, dtype="<i8").tobytes())
+    name = key.hexdigest()
+    root = Path(folder) if folder is not None else default_cache_dir() / "oracle"
+    return root / name[:2] / f"{name}.safetensors"  # a folder of 200,000 entries is slow on many file systems
+
+
+def read_entry(path: Path, k: int, vertices: Array | None = None) -> Basis | None:
+    """The stored oracle cut to ``k`` vectors; None if absent, with fewer vectors, or damaged (then a warning)."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="np") as file:
+            facts = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
+            tensors = {name: file.get_tensor(name) for name in ("normalized", "mass", "eigenvalues")}
+        if facts.get("version") != VERSION or facts.get("digest") != _digest(tensors):
+            raise ValueError("its content does not match its checksum")
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        warnings.warn(f"rebuilding damaged cache entry {path}: {error}", EigenprobeWarning, stacklevel=3)
+        return None
+    if tensors["normalized"].shape[1] < k:
+        return None
+    basis = Basis(tensors["normalized"], tensors["mass"], tensors["eigenvalues"], vertices, facts["info"])
+    return basis.truncate(k)
+
+
+def _write_entry(path: Path, basis: Basis) -> None:
+    """Several processes may write the same entry: each writes its own file and renames it, so the last one wins."""
+    from safetensors.numpy import save_file
+
+    tensors = {"normalized": basis.normalized, "mass": basis.mass, "eigenvalues": basis.eigenvalues}
+    facts = {"version": VERSION, "digest": _digest(tensors), "info": basis.info}
+    try:
+        with atomic_path(path) as temporary:
+            save_file(tensors, temporary, metadata={"eigenprobe": json.dumps(facts)})
+    except (InputError, OSError) as error:  # a read-only or full cache must not cost the user the result
+        warnings.warn(f"could not keep the oracle on disk: {error}", EigenprobeWarning, stacklevel=3)
+
+
+def _digest(tensors: dict[str, Array]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name}:{tensors[name].dtype}:{tensors[name].shape}".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _solve(vertices: Array, faces: Array, k: int, kind: Kind) -> Basis:
+    if kind not in ("auto", "cotangent", "robust"):
+        raise InputError(f"kind must be 'auto', 'cotangent' or 'robust', got {kind!r}")
+    if kind != "robust":
+        try:
+            stiffness, mass = cotangent(vertices, faces)
+            return _basis(vertices, stiffness, mass, k, "cotangent")
+        except (ArithmeticError, RuntimeError) as error:  # numpy, SuperLU and ARPACK failures
+            if kind == "cotangent":
+                raise InputError(f"the cotangent Laplacian of this mesh cannot be used: {error}") from error
+            warnings.warn(f"using the robust Laplacian instead of cotangents: {error}", EigenprobeWarning, stacklevel=4)
+    stiffness, mass = robust(vertices, faces)
+    try:
+        return _basis(vertices, stiffness, mass, k, "robust")
+    except (ArithmeticError, RuntimeError) as error:
+        raise InputError(f"no Laplacian of this mesh can be solved: {error}") from error
+
+
+def cotangent(vertices: Array, faces: Array) -> tuple[Any, Array]:
+    """Positive semi-definite cotangent stiffness matrix (v, v) and Voronoi areas (v,)."""
+    import igl
+
+    stiffness = -igl.cotmatrix(vertices, faces)
+    mass = np.asarray(igl.massmatrix(vertices, faces, igl.MASSMATRIX_TYPE_VORONOI).diagonal())
+    if not np.isfinite(stiffness.data).all():
+        raise ArithmeticError(f"{int((~np.isfinite(stiffness.data)).sum())} cotangent weights are not finite")
+    if not (np.isfinite(mass).all() and mass.min() > 1e-12 * mass.mean()):
+        raise ArithmeticError(f"{int((~(mass > 1e-12 * mass.mean())).sum())} vertices have no area")
+    return stiffness.tocsc(), mass
+
+
+def robust(vertices: Array, faces: Array) -> tuple[Any, Array]:
+    """Stiffness and areas of the intrinsic tufted cover: any triangle soup with used vertices is served."""
+    import robust_laplacian
+
+    stiffness, mass = robust_laplacian.mesh_laplacian(vertices, faces)
+    return stiffness.tocsc(), _positive(np.asarray(mass.diagonal()))
+
+
+def point_cloud(points: Array, k: int) -> Basis:
+    """The peer that has no mesh either: `robust_laplacian`'s point-cloud Laplacian and ``eigsh``."""
+    import robust_laplacian
+
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    stiffness, mass = robust_laplacian.point_cloud_laplacian(points)
+    return _basis(points, stiffness.tocsc(), _positive(np.asarray(mass.diagonal())), k, "robust point cloud")
+
+
+def _positive(mass: Array) -> Array:
+    return np.maximum(mass, 1e-10 * mass.mean())  # isolated or folded vertices may get none at all
+
+
+def smallest_eigenpairs(stiffness: Any, mass: Array, k: int) -> tuple[Array, Array]:
+    """``L v = lambda M v`` for the ``k`` smallest: eigenvalues (k,) ascending, M-orthonormal vectors (v, k)."""
+    import scipy.sparse
+    from scipy.sparse.linalg import eigsh
+
+    root = np.sqrt(mass)
+    scale = scipy.sparse.diags_array(1 / root)
+    normalised = (scale @ stiffness @ scale).tocsc()  # the standard problem for sqrt(M) v converges more safely
+    if k > len(mass) // 3:  # ARPACK wants many more rows than vectors
+        values, vectors = np.linalg.eigh(normalised.toarray())
+    else:
+        start = np.random.default_rng(0).standard_normal(len(mass))
+        values, vectors = eigsh(normalised, k=k, sigma=SHIFT / mass.sum(), which="LM", v0=start, tol=1e-10)
+    order = np.argsort(values)[:k]
+    return np.maximum(values[order], 0.0), vectors[:, order]
+
+
+def _basis(points: Array, stiffness: Any, mass: Array, k: int, kind: str) -> Basis:
+    values, vectors = smallest_eigenpairs(stiffness, mass, k)
+    if not (np.isfinite(values).all() and np.isfinite(vectors).all()):
+        raise ArithmeticError("the eigensolver returned non-finite values")
+    area = float(mass.sum())
+    weights = mass / area
+    unnormalised = torch.from_numpy(vectors / np.sqrt(weights)[:, None])
+    signs = canonical_signs(unnormalised, torch.from_numpy(weights)).numpy()
+    normalized = np.ascontiguousarray(vectors * signs)
+    if normalized[:, 0].sum() < 0:
+        normalized[:, 0] *= -1
+    logger.debug("%s Laplacian of %d points: %d eigenpairs", kind, len(mass), k)
+    return Basis(normalized, weights, values, points, {"method": kind, "area": area})
