@@ -1,0 +1,99 @@
+"""Covariances against dense matrices: matrix-free, dense, batched, traces."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from eigenprobe.covariance import Covariance, DenseCovariance
+from eigenprobe.errors import InputError
+
+
+def dense_smoother(n: int = 20, symmetric: bool = True, seed: int = 0, blocks: int = 1) -> SimpleNamespace:
+    """The interface of a smoother on a dense matrix."""
+    parts = []
+    for i in range(blocks):
+        w = torch.rand(n, n, generator=torch.Generator().manual_seed(seed + i), dtype=torch.float64)
+        w = w @ w.T if symmetric else w
+        r = w.sum(1)
+        parts.append(w / (r[:, None] * r).sqrt() if symmetric else w / r[:, None])
+    a = torch.block_diag(*parts)
+    return SimpleNamespace(
+        n=n * blocks,
+        symmetric=symmetric,
+        matrix=a,
+        device=a.device,
+        dtype=a.dtype,
+        apply=lambda x: a @ x,
+        apply_transpose=lambda x: a.T @ x,
+    )
+
+
+def reference(a: torch.Tensor, power: int, symmetric: bool) -> torch.Tensor:
+    if symmetric:
+        return torch.linalg.matrix_power(a, power)
+    half = torch.linalg.matrix_power(a, power // 2)
+    return half @ half.T
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("options", [{"steps": 3}, {"resolvent": 3}, {"scales": [2, 4, 8]}, {}])
+def test_apply_trace_and_dense_agree_with_the_definition(symmetric, options):
+    smoother = dense_smoother(symmetric=symmetric)
+    a = smoother.matrix
+    if "steps" in options:
+        exact = reference(a, 6, symmetric)
+    elif "resolvent" in options:
+        exact = sum(reference(a, s, symmetric) for s in range(0, 8, 1 if symmetric else 2))
+    else:
+        powers = [reference(a, s, symmetric) for s in options.get("scales", (4, 16, 64))]
+        exact = sum(p / p.trace() for p in powers) / len(powers)
+    covariance = Covariance(smoother, **options)
+    x = torch.randn(20, 3, dtype=torch.float64)
+    torch.testing.assert_close(covariance(x), exact @ x)
+    torch.testing.assert_close(covariance.trace(), exact.trace())
+    torch.testing.assert_close(covariance.dense().matrix, exact)
+    torch.testing.assert_close(covariance.dense().trace(), exact.trace())
+
+
+def test_clouds_of_a_block_diagonal_smoother_are_independent():
+    both = dense_smoother(blocks=2)
+    each = [dense_smoother(seed=i) for i in range(2)]
+    x = torch.randn(2, 20, 3, dtype=torch.float64)
+    covariance = Covariance(both, scales=[2, 6], clouds=2)
+    single = [Covariance(s, scales=[2, 6]) for s in each]
+    torch.testing.assert_close(covariance(x), torch.stack([c(y) for c, y in zip(single, x)]))
+    torch.testing.assert_close(covariance.trace(), torch.stack([c.trace() for c in single]))
+    stacked = DenseCovariance.stack([c.dense() for c in single])
+    torch.testing.assert_close(stacked(x), covariance(x))
+    assert stacked.trace().shape == (2,)
+
+
+def test_hutchinson_is_close_and_deflation_makes_it_closer(monkeypatch):
+    smoother = dense_smoother(200)
+    covariance = Covariance(smoother, steps=1)
+    exact = float(covariance.trace())
+    monkeypatch.setattr("eigenprobe.covariance.EXACT_LIMIT", 10)
+    g = torch.Generator()
+    plain = [abs(float(covariance.trace(g.manual_seed(i))) - exact) for i in range(5)]
+    top = torch.linalg.eigh(smoother.matrix).eigenvectors[:, -5:]
+    deflated = [abs(float(covariance.trace(g.manual_seed(i), deflate=top)) - exact) for i in range(5)]
+    assert max(plain) < 0.5 * exact and sum(deflated) < 0.2 * sum(plain)
+
+
+def test_variance_scales_and_bad_input():
+    smoother = dense_smoother()
+    x = torch.randn(20, 2, dtype=torch.float64)
+    torch.testing.assert_close(Covariance(smoother, steps=2, variance=1 / 3)(x) * 3, Covariance(smoother, steps=2)(x))
+    with pytest.raises(InputError, match="one of"):
+        Covariance(smoother, steps=2, scales=[2])
+    with pytest.raises(InputError, match="even power"):
+        Covariance(dense_smoother(symmetric=False), scales=[3])
+    with pytest.raises(InputError, match="rows"):
+        Covariance(smoother, steps=1)(x[:5])
+    with pytest.raises(InputError, match="clouds of one size"):
+        Covariance(smoother, steps=1, clouds=3)
+    with pytest.raises(InputError, match="distinct"):
+        Covariance(smoother, scales=[])

@@ -1,0 +1,45 @@
+"""Eigenvalue estimators on covariances whose spectrum is known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eigenprobe import spectrum
+from eigenprobe.errors import InputError
+from eigenprobe.objective import expected_errors, prefix_errors
+
+
+def test_worst_is_the_min_max_theorem():
+    # On the ellipsoid |f|_L <= 1 the worst error of k eigenvectors is 1 / lambda_{k+1}, reached at an axis.
+    values = torch.tensor([1.0, 2.0, 5.0, 7.0, 11.0], dtype=torch.float64)
+    axes = torch.diag(values.rsqrt())
+    errors = prefix_errors(torch.eye(5, 4, dtype=torch.float64), axes)
+    torch.testing.assert_close(spectrum.worst(errors)[1:], values[1:4])
+    assert float(spectrum.worst(errors)[0]) == 0
+
+
+def test_mean_inverts_the_tail_of_the_covariance():
+    variances = torch.tensor([8.0, 4.0, 2.0, 1.0], dtype=torch.float64)
+    covariance = torch.diag(variances)
+    errors = expected_errors(torch.eye(4, 3, dtype=torch.float64), lambda x: covariance @ x, covariance.trace())
+    expected = torch.tensor([0.0, 1 / 7, 1 / 3], dtype=torch.float64)
+    torch.testing.assert_close(spectrum.mean(errors, expected=True), expected)
+    torch.testing.assert_close(spectrum.mean(errors[:, None].expand(-1, 3)), expected)
+
+
+def test_rayleigh_forms():
+    values = torch.tensor([0.0, 1.0, 4.0], dtype=torch.float64)
+    torch.testing.assert_close(spectrum.rayleigh(1 - 0.01 * values, 0.01), values)
+    torch.testing.assert_close(spectrum.rayleigh(torch.exp(-0.01 * values), 0.01, form="log"), values)
+    q = torch.linalg.qr(torch.randn(6, 3, dtype=torch.float64)).Q
+    torch.testing.assert_close(spectrum.quotients(q, 2 * q), torch.full((3,), 2.0, dtype=torch.float64))
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="positive step time"):
+        spectrum.rayleigh(torch.ones(2), 0.0)
+    with pytest.raises(InputError, match="positive Rayleigh"):
+        spectrum.rayleigh(torch.tensor([1.0, -0.1]), 1.0, form="log")
+    with pytest.raises(InputError, match="positive reconstruction errors"):
+        spectrum.worst(torch.zeros(3, 2))
