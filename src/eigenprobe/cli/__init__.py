@@ -1,0 +1,217 @@
+"""The command line: ``eigenprobe COMMAND ...``; ``main`` turns every failure into one line and an exit code.
+
+0 done; 1 a bug (``--debug`` shows the traceback); 2 bad input or options; 130 interrupted; 143 terminated.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from .arguments import Command
+
+COMPLETION = "--completion"
+
+
+def commands() -> Command:
+    """The tree of commands. Their modules import nothing heavy until they run."""
+    from . import clouds, experiments, tables, tour, training
+    from .arguments import Command
+
+    return Command(
+        "eigenprobe",
+        summary=(
+            "Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.\n\n"
+            "  eigenprobe demo                                  see it work on a built-in shape\n"
+            "  eigenprobe decompose bunny.obj -k 50             a shape: basis, eigenvalues, a report to look at\n"
+            "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a scatter\n\n"
+            "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
+        ),
+        commands=(
+            Command.of(clouds.decompose),
+            Command.of(tables.embed),
+            Command.of(training.train),
+            Command.of(clouds.encode),
+            Command(
+                "evaluate",
+                summary="Measure methods against the cotangent oracle, with peers beside.",
+                commands=(Command.of(experiments.surfaces), Command.of(experiments.volumes)),
+            ),
+            Command(
+                "reproduce",
+                summary="Run an experiment of the paper and print its table.",
+                commands=(
+                    Command.of(experiments.toy1d),
+                    Command.of(experiments.overfit),
+                    Command.of(experiments.generalisation),
+                    Command.of(experiments.images),
+                ),
+            ),
+            Command.of(clouds.cache),
+            Command.of(tables.features),
+            Command.of(tour.view),
+            Command.of(tour.demo),
+        ),
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:
+        signal.signal(signal.SIGTERM, _terminated)
+    debug = "--debug" in words
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Point stdout elsewhere so that Python's exit does not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _explain(error, debug)
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        words = ["--help"]
+    elif words[0] == "--version":
+        from .. import __version__
+
+        print(f"eigenprobe {__version__}")
+        return 0
+    from jsonargparse import ArgumentError
+
+    from .arguments import build, one_line
+
+    root = commands()
+    parser = build(root)
+    if words[0] == COMPLETION:
+        return _completion(parser, words[1:])
+    try:
+        parsed: Any = parser.parse_args(words)
+    except ArgumentError as error:
+        path = _path(root, words)
+        return _fail(f"{one_line(error, root, path)} (see {' '.join(['eigenprobe', *path])} --help)", 2)
+    except SystemExit as stop:  # --help
+        return int(stop.code or 0)
+    command = root
+    while command.commands:
+        name = parsed.command
+        command, parsed = command.find([name]), parsed[name]
+    options = {name: value for name, value in vars(parsed).items() if name in command.hints}
+    context = _context(options)
+    assert command.function is not None
+    command.function(**options, context=context)
+    return 0
+
+
+def _path(root: Command, words: list[str]) -> list[str]:
+    """The leading words that name a command."""
+    path: list[str] = []
+    for word in words:
+        if word not in [below.name for below in root.find(path).commands]:
+            break
+        path.append(word)
+    return path
+
+
+def _context(options: dict[str, Any]) -> Any:
+    """Take the shared options out of ``options`` and set logging, warnings and progress by them."""
+    from .. import progress
+    from .context import Context
+
+    context = Context(
+        device_name=options.pop("device"),
+        seed=options.pop("seed"),
+        out=options.pop("out"),
+        verbose=options.pop("verbose"),
+        quiet=options.pop("quiet"),
+        debug=options.pop("debug"),
+    )
+    progress.enable(not context.quiet)
+    level = logging.DEBUG if context.debug else logging.INFO if context.verbose else logging.ERROR
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
+    logging.getLogger("eigenprobe").setLevel(level)
+    for chatty in ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser"):
+        logging.getLogger(chatty).setLevel(logging.INFO if context.verbose else logging.ERROR)
+    _route_warnings(context.quiet, everything=context.debug)
+    return context
+
+
+def _route_warnings(quiet: bool, everything: bool) -> None:
+    """Our own warnings in one line each; other libraries' only for someone who is debugging."""
+    from ..errors import EigenprobeWarning
+
+    def show(message: Any, category: type[Warning], *_: Any) -> None:
+        if everything or (issubclass(category, EigenprobeWarning) and not quiet):
+            print(f"eigenprobe: warning: {message}", file=sys.stderr)
+
+    warnings.showwarning = show
+
+
+def _completion(parser: Any, words: list[str]) -> int:
+    shells = ("bash", "zsh", "tcsh")
+    if len(words) != 1 or words[0] not in shells:
+        return _fail(f"{COMPLETION} takes one of {', '.join(shells)}, got {' '.join(words)!r}", 2)
+    print(parser.get_completion_script(f"shtab-{words[0]}"))
+    return 0
+
+
+def _explain(error: Exception, debug: bool) -> int:
+    """One line for what went wrong: the user's input (2), a missing extra (2), or a bug (1)."""
+    from ..errors import InputError
+
+    if isinstance(error, InputError):
+        return _fail(str(error), 2)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(f"{where}{error.strerror}", 2)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        extra = EXTRAS.get(error.name.split(".")[0])
+        if extra is not None:
+            return _fail(f"this needs {error.name}: pip install 'eigenprobe[{extra}]'", 2)
+    hint = "" if debug else " (--debug shows where)"
+    text = " ".join(str(error).split())
+    return _fail(f"unexpected {type(error).__name__}: {text}{hint}", 1)
+
+
+EXTRAS = {
+    "trimesh": "geometry",
+    "igl": "geometry",
+    "robust_laplacian": "geometry",
+    "transformers": "vision",
+    "PIL": "vision",
+    "h5py": "vision",
+    "pandas": "vision",
+    "pyarrow": "vision",
+    "viser": "viewer",
+    "umap": "peers",
+    "openTSNE": "peers",
+    "potpourri3d": "peers",
+}
+
+
+def _fail(line: str, code: int) -> int:
+    print(f"eigenprobe: {' '.join(line.split())}", file=sys.stderr)
+    return code
+
+
+def _terminated(*_: Any) -> NoReturn:
+    """SIGTERM as an exception, so that half-written files are removed on the way out."""
+    raise SystemExit(143)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

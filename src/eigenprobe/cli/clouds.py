@@ -1,0 +1,203 @@
+"""Commands on shapes and point clouds: ``decompose`` one, ``encode`` many, ``cache`` their oracles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import InputError
+from .context import Context
+
+if TYPE_CHECKING:
+    from ..basis import Basis
+
+Method = Literal["direct", "network", "pretrained"]
+Kind = Literal["adaptive", "symmetric", "row"]
+
+
+def decompose(
+    shape: Path,
+    *,
+    k: int = 50,
+    method: Method = "direct",
+    smoother: Kind = "adaptive",
+    samples: int | None = None,
+    volume: bool = False,
+    model: str = "surface",
+    refine: int = 0,
+    report: bool = True,
+    context: Context,
+) -> None:
+    """Decompose one shape or point cloud: basis vectors, eigenvalues, mass, and a report to look at.
+
+    Examples:
+      eigenprobe decompose bunny.obj
+      eigenprobe decompose scan.ply -k 100 --samples 20000 --out scan
+      eigenprobe decompose solid.off --volume --samples 4000
+      eigenprobe decompose cloud.xyz --method pretrained --refine 1
+
+    Args:
+        shape: a mesh (obj, off, ply, stl, glb) or a cloud (xyz, npy, npz, csv)
+        k: how many basis vectors
+        method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
+        smoother: how probes are smoothed; adaptive suits uneven sampling best
+        samples: use this many farthest points instead of all
+        volume: fill a closed mesh and decompose its inside
+        model: weights for --method pretrained: a name in the package, a folder or a hub id
+        refine: refinement sweeps after --method pretrained
+        report: write report.html
+    """
+    from ..decompose import decompose as solve
+
+    points, faces = read_points(shape, samples, volume, context.seed)
+    folder = context.folder(shape.stem)
+    device = context.device()
+    if method == "pretrained":
+        from ..pretrained import SpectralModel
+
+        basis = SpectralModel.from_pretrained(model).to(device).encode(_on(points, device), k=k, refine=refine).numpy()
+    else:
+        basis = solve(_on(points, device), k=k, method=method, smoother=smoother, seed=context.seed).numpy()
+    write_basis(folder, shape.name, basis, points, faces, report, context)
+    context.finish(f"decomposed {shape.name}: {basis.n} points, {basis.k} vectors, {method},")
+
+
+def write_basis(
+    folder: Path, title: str, basis: Basis, points: Any, faces: Any, report: bool, context: Context
+) -> None:
+    """``basis.safetensors``, ``summary.json`` and, if wanted, ``report.html`` in one folder."""
+    path = folder / "basis.safetensors"
+    basis.save(path)
+    context.wrote(path, "the basis: ep.Basis.load(path)")
+    facts = {
+        "source": title,
+        "points": basis.n,
+        "vectors": basis.k,
+        "seconds": round(context.seconds, 3),
+        "eigenvalues": basis.eigenvalues,
+        **basis.info,
+    }
+    context.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+    if report:
+        from ..viz.report import write_report
+
+        page = folder / "report.html"
+        write_report(page, basis, points, faces, title=title)
+        context.wrote(page, "open in any browser")
+
+
+def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tuple[Any, Any]:
+    """The points of a file and, where they are exactly the vertices of a mesh, its faces."""
+    from .. import geometry
+
+    read = geometry.load(shape)
+    if volume:
+        if read.faces is None:
+            raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
+        return geometry.sample_volume(read, samples or 4000, seed), None
+    if samples is None or samples == len(read.vertices):
+        return read.vertices, read.faces
+    if samples > len(read.vertices) and read.faces is not None:
+        # More points than vertices: dense surface samples first, thinned to an even spacing.
+        dense = geometry.sample_surface(read, 4 * samples, seed).points
+        return dense[geometry.farthest_points(dense, samples, seed)], None
+    return read.vertices[geometry.farthest_points(read.vertices, samples, seed)], None
+
+
+def _on(points: Any, device: str) -> Any:
+    """Numpy points as they are on the CPU, as a tensor elsewhere."""
+    if device == "cpu":
+        return points
+    import torch
+
+    return torch.as_tensor(points, dtype=torch.float32, device=device)
+
+
+def encode(
+    shapes: list[Path],
+    *,
+    k: int = 50,
+    model: str = "surface",
+    samples: int | None = 1500,
+    ritz: bool = True,
+    refine: int = 0,
+    context: Context,
+) -> None:
+    """Bases of many shapes in one pass each through a pretrained model.
+
+    Examples:
+      eigenprobe encode scans/ --out bases
+      eigenprobe encode a.obj b.ply c.npy -k 20 --refine 1
+      eigenprobe encode scans/ --model runs/pretrain/model
+
+    Args:
+        shapes: files, or folders of them
+        k: how many basis vectors
+        model: a name in the package, a folder or a hub id
+        samples: farthest points of each shape; 0 takes all
+        ritz: rotate within the predicted span to the best order
+        refine: refinement sweeps
+    """
+    from ..pretrained import SpectralModel
+    from ..progress import track
+
+    files = _shape_files(shapes)
+    folder = context.folder("encoded")
+    network = SpectralModel.from_pretrained(model).to(context.device())
+    failed: list[str] = []
+    for file in track(files, "encoding"):
+        try:
+            points, _ = read_points(file, samples or None, False, context.seed)
+            basis = network.encode(_on(points, context.device()), k=k, ritz=ritz, refine=refine)
+        except InputError as error:
+            # One bad scan in a folder of thousands should not end the run; named alone, it is the user's own mistake.
+            if len(files) == 1:
+                raise
+            failed.append(f"{file}: {error}")
+            continue
+        path = folder / f"{file.stem}.safetensors"
+        basis.save(path)
+        context.wrote(path, f"{basis.n} points, {basis.k} vectors")
+    for line in failed:
+        context.say(f"skipped {line}")
+    if not context.written:
+        raise InputError(f"none of {len(files)} shapes could be encoded; the first: {failed[0]}")
+    context.finish(f"encoded {len(context.written)} of {len(files)} shapes")
+
+
+def _shape_files(paths: list[Path]) -> list[Path]:
+    from ..geometry.formats import EXTENSIONS
+
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in EXTENSIONS)
+            if not found:
+                raise InputError(f"expected shape files in {path}, found none ({', '.join(sorted(EXTENSIONS))})")
+            files += found
+        elif path.exists():
+            files.append(path)
+        else:
+            raise InputError(f"no such file or folder: {path}")
+    return files
+
+
+def cache(
+    shapes: list[Path],
+    *,
+    k: int = 50,
+    jobs: int = -1,
+    context: Context,
+) -> None:
+    """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
+
+    Examples:
+      eigenprobe cache meshes/
+      eigenprobe cache meshes/ -k 100 --jobs 8 --out /scratch/oracles
+
+    Args:
+        shapes: mesh files, or folders of them
+        k: how many eigenvectors
+        jobs: parallel workers, -1 for one a core
+    """
+    raise InputError("not wired yet")

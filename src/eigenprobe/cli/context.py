@@ -1,0 +1,91 @@
+"""What every command is given: where to compute, where to write, how much to say, and the closing summary."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..files import atomic_path
+
+
+@dataclass
+class Context:
+    """The shared options, resolved, and the list of files written so far."""
+
+    device_name: str = "auto"
+    seed: int = 0
+    out: Path | None = None
+    verbose: bool = False
+    quiet: bool = False
+    debug: bool = False
+    started: float = field(default_factory=time.monotonic)
+    written: list[tuple[Path, str]] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Since the command began."""
+        return time.monotonic() - self.started
+
+    def say(self, text: str) -> None:
+        """One line for the person at the terminal."""
+        if not self.quiet:
+            print(text, flush=True)
+
+    def device(self) -> str:
+        """The device by name, ``auto`` resolved; an error where this machine has no such device."""
+        import torch
+
+        if self.device_name == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            torch.empty(0, device=self.device_name)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"--device {self.device_name} cannot be used here: {reason}") from error
+        return self.device_name
+
+    def folder(self, default: str) -> Path:
+        """The output folder, made now: a folder that cannot be written should fail before the work, not after."""
+        folder = self.out if self.out is not None else Path("out") / default
+        with atomic_path(folder / ".probe") as probe:
+            probe.touch()
+        (folder / ".probe").unlink()
+        return folder
+
+    def wrote(self, path: Path, what: str) -> None:
+        """Remember a file for the summary."""
+        self.written.append((path, what))
+
+    def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
+        """Facts as JSON, whole or not at all."""
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps(facts, indent=2, default=_plain) + "\n")
+        self.wrote(path, what)
+
+    def finish(self, headline: str) -> None:
+        """The closing summary: what was done, and what was written where."""
+        self.say(f"{headline} in {self.seconds:.1f} s")
+        width = max((len(str(path)) for path, _ in self.written), default=0)
+        for path, what in self.written:
+            size = _size(path.stat().st_size) if path.is_file() else ""
+            self.say(f"  {path!s:<{width}}  {size:>8}  {what}")
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _plain(value: Any) -> Any:
+    """Arrays, tensors and paths as JSON knows them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)

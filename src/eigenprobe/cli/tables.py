@@ -1,0 +1,107 @@
+"""Commands on tables of embeddings: ``embed`` one, and ``features`` to make one from a folder of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..files import atomic_path
+from .context import Context
+
+if TYPE_CHECKING:
+    from ..estimators import OptimalApproximationEigenmaps
+
+
+def embed(
+    table: Path,
+    *,
+    k: int = 10,
+    solver: Literal["direct", "network"] = "direct",
+    labels: str | None = None,
+    new: Path | None = None,
+    metric: Literal["auto", "cosine", "euclidean"] = "auto",
+    neighbors: int | None = None,
+    report: bool = True,
+    context: Context,
+) -> None:
+    """Embed a table of features: one row a sample, spectral coordinates out, and a scatter to explore.
+
+    Examples:
+      eigenprobe embed features.npz --labels labels
+      eigenprobe embed cells.csv --labels celltype -k 5 --metric euclidean
+      eigenprobe embed train.npy --new test.npy --solver network
+
+    Args:
+        table: npy, npz, csv or parquet
+        k: how many coordinates
+        solver: direct is the closed form, network learns a function for new rows
+        labels: the column (csv, parquet) or array (npz) that holds labels; used for colours only
+        new: a second table, placed in the coordinates fitted on the first
+        metric: distance between rows; auto takes the estimator's default
+        neighbors: size of the neighbourhood graph; chosen from the data unless given
+        report: write report.html
+    """
+    from ..estimators import OptimalApproximationEigenmaps
+    from ..features.sources import read_table
+
+    read = read_table(table, labels=labels)
+    fresh = read_table(new) if new is not None else None
+    folder = context.folder(table.stem)
+    options: dict[str, Any] = {} if metric == "auto" else {"metric": metric}
+    if neighbors is not None:
+        options["n_neighbors"] = neighbors
+    estimator = OptimalApproximationEigenmaps(
+        n_components=k, solver=solver, random_state=context.seed, device=context.device(), **options
+    )
+    estimator.fit(read.features)
+    placed = estimator.transform(fresh.features) if fresh is not None else None
+    _write_embedding(folder, estimator, read.labels, placed, context)
+    if report:
+        from ..viz.report import write_scatter
+
+        page = folder / "report.html"
+        write_scatter(page, estimator.embedding_, labels=read.labels, title=table.name)
+        context.wrote(page, "open in any browser")
+    rows = len(estimator.embedding_)
+    context.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
+
+
+def _write_embedding(
+    folder: Path, estimator: OptimalApproximationEigenmaps, labels: Any, placed: Any, context: Context
+) -> None:
+    import numpy as np
+
+    arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
+    if labels is not None:
+        arrays["labels"] = np.asarray(labels).astype(str) if np.asarray(labels).dtype == object else np.asarray(labels)
+    if placed is not None:
+        arrays["new"] = placed
+    path = folder / "embedding.npz"
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)
+    context.wrote(path, f"arrays {', '.join(arrays)}")
+    facts = {"rows": len(arrays["embedding"]), "coordinates": arrays["embedding"].shape[1]}
+    facts |= {"seconds": round(context.seconds, 3), "eigenvalues": arrays["eigenvalues"]}
+    context.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+
+
+def features(
+    images: Path,
+    *,
+    model: str = "dinov2-small",
+    batch: int = 64,
+    context: Context,
+) -> None:
+    """Turn images into a table of features with a vision model.
+
+    Examples:
+      eigenprobe features photos/ --model dinov2-small
+      eigenprobe features imagenette2/ --model clip-vit-b32 --batch 256
+      eigenprobe features photos/ --model path/to/weights
+
+    Args:
+        images: a folder of images, of one folder a class, or an official data-set archive
+        model: dinov2-small, clip-vit-b32, a folder of weights or a hub id
+        batch: images at a time
+    """
+    raise NotImplementedError
