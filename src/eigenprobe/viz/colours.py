@@ -50,14 +50,14 @@ def _diverging_table(size: int = 257) -> Array:
     s = np.abs(t)
     lightness = 0.965 - 0.56 * s**1.15
     # Chroma rises fast so that small values already show their sign, then falls towards the dark ends.
-    chroma = 0.155 * np.sin(np.pi * np.minimum(s, 1.0) ** 0.8 * 0.72) ** 0.9
+    chroma = np.where(t < 0, 0.145, 0.155) * np.sin(np.pi * np.minimum(s, 1.0) ** 0.8 * 0.72) ** 0.9
     hue = np.where(t < 0, 245 + 20 * s, 72 - 36 * s)
     return oklch(lightness, chroma, hue)
 
 
 def _sequential_table(size: int = 256) -> Array:
     t = np.linspace(0.0, 1.0, size)
-    return oklch(0.27 + 0.66 * t, 0.055 + 0.10 * np.sin(np.pi * t**0.9) ** 0.8, 295 - 190 * t)
+    return oklch(0.34 + 0.59 * t, 0.075 + 0.07 * np.sin(np.pi * t) ** 0.8, 292 - 190 * t)
 
 
 DIVERGING = _diverging_table()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Path = str | os.PathLike[str]
+FAINT = "#5b6470"
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -61,25 +62,28 @@ def _grid(
     rows = -(-len(images) // per_row)
     aspect = max(image.shape[0] for image in images) / max(image.shape[1] for image in images)
     width = panel if aspect < 1.3 else panel * 1.3 / aspect
-    label, head, foot = (0.32 if row_labels else 0.0), 0.26, (0.5 if bar else 0.06)
-    note = 0.2 if notes else 0.0
-    cell = width * aspect + head + note
-    total = (label + per_row * width, rows * cell + foot)
+    height = width * aspect
+    label, foot = (0.32 if row_labels else 0.0), (0.5 if bar else 0.06)
+    heads = [0.26 if any(titles[r * per_row : (r + 1) * per_row]) else 0.06 for r in range(rows)]
+    feet = [0.2 if any(notes[r * per_row : (r + 1) * per_row]) else 0.0 for r in range(rows)]
+    total = (label + per_row * width, rows * height + sum(heads) + sum(feet) + foot)
     figure = _figure(*total)
     for index, image in enumerate(images):
         row, column = divmod(index, per_row)
-        left, bottom = label + column * width, total[1] - (row + 1) * cell + note
-        box = (left + 0.03 * width, bottom + 0.02 * width * aspect, 0.94 * width, 0.96 * width * aspect)
+        left = label + column * width
+        bottom = total[1] - (row + 1) * height - sum(heads[: row + 1]) - sum(feet[:row])
+        box = (left + 0.03 * width, bottom + 0.02 * height, 0.94 * width, 0.96 * height)
         axes = figure.add_axes((box[0] / total[0], box[1] / total[1], box[2] / total[0], box[3] / total[1]))
         axes.imshow(image, interpolation="antialiased")
         axes.set_axis_off()
         middle = (left + width / 2) / total[0]
         if index < len(titles):
-            figure.text(middle, (bottom + width * aspect + 0.07) / total[1], titles[index], ha="center", va="bottom", fontsize=9)
+            figure.text(middle, (bottom + height + 0.06) / total[1], titles[index], ha="center", va="bottom", fontsize=9)
         if index < len(notes):
-            figure.text(middle, (bottom - 0.02) / total[1], notes[index], ha="center", va="top", fontsize=8, color="#5b6470")
+            figure.text(middle, (bottom - 0.02) / total[1], notes[index], ha="center", va="top", fontsize=8, color=FAINT)
         if column == 0 and row < len(row_labels):
-            figure.text(0.16 / total[0], (bottom + width * aspect / 2) / total[1], row_labels[row], rotation=90, ha="center", va="center", fontsize=9.5)
+            y = (bottom + height / 2) / total[1]
+            figure.text(0.16 / total[0], y, row_labels[row], rotation=90, ha="center", va="center", fontsize=9.5)
     if bar:
         _signed_bar(figure, total, bar)
     return figure
@@ -94,7 +98,7 @@ def _signed_bar(figure: Figure, total: tuple[float, float], text: str) -> None:
     axes.tick_params(length=0, pad=2)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    figure.text(((total[0] + length) / 2 + 0.12) / total[0], 0.28 / total[1], text, fontsize=7.5, va="center", color="#5b6470")
+    figure.text(((total[0] + length) / 2 + 0.12) / total[0], 0.28 / total[1], text, fontsize=7.5, va="center", color=FAINT)
 
 
 def _signed_image(raster: Raster, values: Array) -> Array:
@@ -109,9 +113,7 @@ def _view(points: Any, faces: Any, azimuth: float | None, elevation: float, up: 
     return xyz, as_faces(faces, len(xyz)), look_at(xyz, azimuth=azimuth, elevation=elevation, up=up)
 
 
-def _columns(count: int, columns: int | Sequence[int] | None, default: int = 10) -> list[int]:
-    if columns is None:
-        columns = default
+def _columns(count: int, columns: int | Sequence[int]) -> list[int]:
     chosen = list(range(min(columns, count))) if isinstance(columns, int) else [int(c) for c in columns]
     if not chosen or min(chosen) < 0 or max(chosen) >= count:
         raise InputError(f"columns must lie in 0..{count - 1}, got {columns}")
@@ -123,12 +125,13 @@ def eigenfunctions(
     eigenvalues: Any = None, per_row: int = 5, azimuth: float | None = None, elevation: float = 12.0, up: str = "y", size: int = 420,
     path: Path | None = None,
 ) -> Figure:
-    """Eigenfunctions on a cloud or mesh; `columns` says which (an int: the first so many; default 10)."""
+    """Eigenfunctions on a cloud or mesh; `columns` says which (an int: the first so many; default ten after the constant)."""
     v = to_numpy(vectors)
     xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
     if v.ndim != 2 or len(v) != len(xyz):
         raise InputError(f"vectors must have shape ({len(xyz)}, K), got {v.shape}")
-    chosen = _columns(v.shape[1], columns)
+    first = int(v.shape[1] > 1 and np.ptp(v[:, 0]) < 1e-3 * np.abs(v[:, 0]).max())  # a constant is no picture
+    chosen = _columns(v.shape[1], list(range(first, min(first + 10, v.shape[1]))) if columns is None else columns)
     if titles is None:
         names = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]
         if eigenvalues is not None:

@@ -1,8 +1,9 @@
 """A small software renderer: one visibility pass for a shape, then any number of colourings of it.
 
-A raster stores, for every covered pixel p, the three points it shows and their weights (a triangle's barycentric
-coordinates; one point of weight 1 on a cloud), so a function f (n,) becomes the image  sum_j w_pj f(i_pj)  without
-touching the geometry again. Fragments are sorted by depth and written far to near, which is an exact z-buffer.
+A raster is a sparse matrix B (p, n) with unit row sums: covered pixel p shows the blend  sum_i B_pi f_i  of a function
+f (n,), so another colouring costs one product. On a mesh B holds the barycentric coordinates of the nearest triangle. On
+a cloud every point is a small disc tilted by its normal, and B blends the discs that lie within their own radius of the
+nearest one, weighted by a Gaussian (surface splatting, Zwicker et al. 2001); a point without a normal is an opaque ball.
 Light is a key and a fill lamp plus occlusion from the blurred depth buffer (Luft, Colditz and Deussen 2006).
 """
 
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
-from .scene import Array, Camera, cloud_normals, vertex_normals
+from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, vertex_normals
 
 Index = NDArray[np.int64]
 CHUNK = 2_000_000  # fragments tested at once
@@ -27,16 +29,14 @@ class Raster:
     width: int
     supersample: int
     pixel: Index
-    ids: Index  # (p, 3)
-    weights: Array  # (p, 3)
+    blend: csr_matrix  # (p, n)
     depth: Array  # (p,)
     shade: Array  # (p,)
     smooth: bool
 
     def interpolate(self, values: Array) -> Array:
         """Per-point values (n,) or (n, c) at the covered pixels."""
-        weights = self.weights if values.ndim == 1 else self.weights[..., None]
-        return np.asarray((values[self.ids] * weights).sum(1))
+        return np.asarray(self.blend @ values)
 
     def image(self, colours: Array, lines: Array | None = None) -> Array:
         """RGBA (h, w, 4) from colours of the covered pixels (p, 3) or (3,); `lines` (p,) in [0, 1] darkens contours."""
@@ -113,29 +113,40 @@ def _triangle_fragments(screen: Array, depth: Array, faces: Index, height: int, 
 
 
 def _disc_fragments(
-    screen: Array, depth: Array, normal: Array, radius: Array, unit: float, height: int, width: int
+    screen: Array, depth: Array, normal: Array, radius: Array, scale: float, height: int, width: int
 ) -> tuple[Index, Array, Index, Array]:
-    """All (pixel, depth, point, offset in the disc) covered by one small disc per point, tilted by its normal."""
-    side = int(np.ceil(radius.max())) * 2 + 1
-    half = side // 2
-    dx, dy = (g.ravel() for g in np.meshgrid(np.arange(side) - half, np.arange(side) - half))
+    """All (pixel, depth, point, offset in the disc) covered by one disc per point; discs of one size go together."""
     base = np.floor(screen).astype(np.int64)
+    reach = np.ceil(radius).astype(int)
+    flat = normal.any(1)
+    facing = np.where(normal[:, 2] < 0, -1.0, 1.0)
     pixels, depths, owners, offsets = [], [], [], []
-    for part in np.array_split(np.arange(len(screen)), max(1, len(screen) * side * side // CHUNK)):
-        x, y = base[part, 0, None] + dx, base[part, 1, None] + dy
-        ox = (x + 0.5 - screen[part, 0, None]) / radius[part, None]
-        oy = (y + 0.5 - screen[part, 1, None]) / radius[part, None]
-        inside = (ox**2 + oy**2 <= 1) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
-        row, _ = np.nonzero(inside)
-        i, ox, oy = part[row], ox[inside], oy[inside]
-        nz = np.maximum(np.abs(normal[i, 2]), 0.35)
-        tilt = -(normal[i, 0] * ox - normal[i, 1] * oy) * np.sign(normal[i, 2]) / nz
-        bulge = np.sqrt(np.maximum(0, 1 - ox**2 - oy**2))  # cuts overlapping discs half-way, as a Voronoi cell would
-        pixels.append(y[inside] * width + x[inside])
-        depths.append(depth[i] + (tilt + 0.7 * bulge) * radius[i] * unit)
-        owners.append(i)
-        offsets.append(np.stack([ox, oy], 1))
+    for half in np.unique(reach):
+        dx, dy = (g.ravel() for g in np.meshgrid(np.arange(-half, half + 1), np.arange(-half, half + 1)))
+        members = np.flatnonzero(reach == half)
+        for part in np.array_split(members, max(1, len(members) * len(dx) // CHUNK)):
+            x, y = base[part, 0, None] + dx, base[part, 1, None] + dy
+            ox = (x + 0.5 - screen[part, 0, None]) / radius[part, None]
+            oy = (screen[part, 1, None] - y - 0.5) / radius[part, None]
+            lean = -normal[part, :2] * (facing[part] / np.maximum(np.abs(normal[part, 2]), 0.25))[:, None]
+            rise = lean[:, 0, None] * ox + lean[:, 1, None] * oy  # of the disc's plane above its centre
+            square = ox**2 + oy**2 + rise**2
+            inside = (square <= 1) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
+            i = part[np.nonzero(inside)[0]]
+            bulge = np.where(flat[i], 0.0, np.sqrt(np.maximum(0, 1 - square[inside])))
+            pixels.append(y[inside] * width + x[inside])
+            depths.append(depth[i] + (bulge + rise[inside]) * radius[i] / scale)
+            owners.append(i)
+            offsets.append(np.stack([ox[inside], oy[inside]], 1))
     return np.concatenate(pixels), np.concatenate(depths), np.concatenate(owners), np.concatenate(offsets)
+
+
+def _front(pixel: Index, depth: Array, count: int) -> Index:
+    """For every pixel the index of its nearest fragment, -1 where there is none."""
+    order = np.argsort(depth, kind="stable")
+    top = np.full(count, -1)
+    top[pixel[order]] = order  # repeated indices keep the last, that is the nearest
+    return top
 
 
 def _lambert(normal: Array) -> Array:
@@ -156,38 +167,52 @@ def rasterise(
     screen, depth = camera.project(points)
     if bounds is None:
         bounds = np.stack([screen.min(0), screen.max(0)])
-    normal, spacing = (vertex_normals(points, faces), 0.0) if faces is not None else cloud_normals(points)
+    splat = np.full(len(points), 0.004)
+    if faces is not None:
+        normal = vertex_normals(points, faces)
+    else:
+        normal, spacing = cloud_normals(points)
+        # The discs of neighbours must overlap to close the surface; balls must not, or a volume becomes a blob.
+        middle = np.median(spacing)
+        splat = np.where(normal.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)
+        splat = np.clip(splat / camera.radius, 0.006, 0.06)
     normal = normal @ camera.rotation.T
-    extent = np.maximum(bounds[1] - bounds[0], 0.02)
-    # A splat of 0.9 spacings closes the surface; never smaller than a readable dot, never a blob on tiny clouds.
-    splat = np.clip(0.9 * spacing / camera.radius, 0.004, 0.06) if faces is None else 0.01
-    extent = extent + 2.5 * splat
+    extent = np.maximum(bounds[1] - bounds[0], 0.02) + 2.5 * np.median(splat)
     scale = size * supersample / extent.max()
     width, height = (int(np.ceil(e * scale / supersample)) * supersample for e in extent)
-    middle = bounds.mean(0)
-    pixels = (screen - middle) * [scale, -scale] + [width / 2, height / 2]
+    pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]
     if faces is not None:
         pixel, z, owner, weights = _triangle_fragments(pixels, depth, faces, height, width)
-        ids = faces[owner]
+        top = _front(pixel, z, height * width)
+        covered = np.flatnonzero(top >= 0)
+        nearest = z[top[covered]]
+        rows = np.repeat(np.arange(len(covered)), 3)
+        blend = csr_matrix(
+            (weights[top[covered]].ravel(), (rows, faces[owner[top[covered]]].ravel())), shape=(len(covered), len(points))
+        )
+        shown = blend @ normal
     else:
-        radius = splat * scale / (1 - depth / 5.0)
-        pixel, z, owner, offset = _disc_fragments(pixels, depth, normal, radius, 1 / scale, height, width)
-        ids, weights = np.repeat(owner[:, None], 3, 1), np.broadcast_to([1.0, 0.0, 0.0], (len(owner), 3))
-    order = np.argsort(z, kind="stable")
-    top = np.full(height * width, -1)
-    top[pixel[order]] = order  # repeated indices keep the last, that is the nearest
-    covered = np.flatnonzero(top >= 0)
-    chosen = top[covered]
-    ids, weights, z = ids[chosen], weights[chosen], z[chosen]
-    shown = (normal[ids] * weights[..., None]).sum(1)
-    if faces is None:
-        ball = np.column_stack([offset[chosen, 0], -offset[chosen, 1], np.sqrt(np.maximum(0, 1 - (offset[chosen] ** 2).sum(1)))])
-        has_normal = np.linalg.norm(shown, axis=1, keepdims=True) > 0.5
-        shown = shown * np.where(shown[:, 2:] < 0, -1, 1)
-        shown = np.where(has_normal, 0.93 * shown + 0.18 * ball, ball)
+        radius = splat * scale / (1 - depth / EYE_DISTANCE)
+        pixel, z, owner, offset = _disc_fragments(pixels, depth, normal, radius, scale, height, width)
+        top = _front(pixel, z, height * width)
+        covered = np.flatnonzero(top >= 0)
+        nearest = z[top[covered]]
+        row = np.full(height * width, -1)
+        row[covered] = np.arange(len(covered))
+        row = row[pixel]
+        ball = ~normal.any(1)
+        near = np.where(ball[owner], 0.0, 1.2 * splat[owner])
+        keep = (z >= nearest[row] - near) & (~ball[owner[top[covered]]][row] | (z == nearest[row]))
+        weight = np.exp(-4 * (offset[keep] ** 2).sum(1))
+        blend = csr_matrix((weight, (row[keep], owner[keep])), shape=(len(covered), len(points)))
+        blend.data /= np.repeat(np.asarray(blend.sum(1)).ravel(), np.diff(blend.indptr))
+        shown = blend @ (normal * np.where(normal[:, 2:] < 0, -1.0, 1.0))
+        lens = offset[top[covered]]
+        round_normal = np.column_stack([lens, np.sqrt(np.maximum(0, 1 - (lens**2).sum(1)))])
+        shown = np.where(shown.any(1, keepdims=True), shown, round_normal)
     shown = shown / np.maximum(np.linalg.norm(shown, axis=1, keepdims=True), 1e-30)
-    shade = _lambert(shown) * _occlusion(covered, z, height, width)
-    return Raster(height, width, supersample, covered, ids, np.asarray(weights), z, shade, faces is not None)
+    shade = _lambert(shown) * _occlusion(covered, nearest, height, width)
+    return Raster(height, width, supersample, covered, blend, nearest, shade, faces is not None)
 
 
 def _occlusion(pixel: Index, depth: Array, height: int, width: int) -> Array:

@@ -111,21 +111,25 @@ def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
     return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
 
 
-def cloud_normals(points: Array, k: int = 12) -> tuple[Array, float]:
-    """Unsigned unit normals (n, 3) of a cloud and its spacing (median distance to the third neighbour).
+def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
+    """Unsigned unit normals (n, 3) of a cloud and its local spacing (n,), the distance to the sixth neighbour halved.
 
-    A point whose neighbours fill a volume or a line has no normal; it gets zero, and is drawn as a ball.
+    A point whose neighbours fill a volume or a line has no normal: it gets zero and is drawn as a ball, and so are all
+    points where that is common, or where the cloud is flat and a closed sheet would hide how it was sampled.
     """
     from scipy.spatial import cKDTree
 
     k = min(k, len(points) - 1)
     if k < 3:
-        return np.zeros_like(points), 0.1 * float(np.ptp(points, axis=0).max() or 1.0)
+        return np.zeros_like(points), np.full(len(points), 0.05 * float(np.ptp(points, axis=0).max() or 1.0))
     distance, index = cKDTree(points).query(points, k + 1)
     offsets = points[index] - points[index].mean(1, keepdims=True)
     spread, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
     flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
-    return np.where(flat[:, None], axes[:, :, 0], 0.0), float(np.median(distance[:, 3]))
+    if flat.mean() < 0.6 or np.ptp(points, axis=0).min() == 0:
+        flat[:] = False
+    sixth = distance[:, min(6, k)]
+    return np.where(flat[:, None], axes[:, :, 0], 0.0), 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
 
 
 def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
