@@ -34,8 +34,8 @@ class Covariance:
     """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent`` and ``scales``.
 
     ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not matter where every
-    scale is divided by its trace.  ``apply`` takes ``(n, K)``; with a block-diagonal smoother of ``clouds = b`` equal clouds
-    ``(b, n, K)``, and traces are then a number a cloud.
+    scale is divided by its trace.  ``apply`` takes ``(n, K)``; with a block-diagonal smoother of ``clouds = b`` equal
+    clouds ``(b, n, K)``, and traces are then a number a cloud.
     """
 
     def __init__(

@@ -2,9 +2,10 @@
 
     f = S_T ... S_1 g,   S = D^-1 W,   w_ij = exp(-d_ij^2 / sigma^2),   g ~ U[-1,1]^n  or  N(0,1)^n
 
-`sigma`, `k` and the number of steps are numbers or ranges ``(low, high)``; a range is drawn for every field (each of the
-m columns has its own smoothing) or for every step (all columns share it).  The number of steps may also be geometric,
-which makes the covariance of the probes a resolvent.  Shapes: points (n, d) or (b, n, d) -> probes (n, m) or (b, n, m).
+`sigma`, `k` and the number of steps are numbers or ranges ``(low, high)``; a range is drawn for every field (each of
+the m columns has its own smoothing) or for every step (all columns share it).  The number of steps may also be
+geometric, which makes the covariance of the probes a resolvent.  Shapes: points (n, d) or (b, n, d) -> probes (n, m)
+or (b, n, m).
 
 These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`, `adaptive`) are
 ``smoother.power(g, steps)``: see `smooth_noise`; their exact covariance is in `covariance`.

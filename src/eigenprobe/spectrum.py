@@ -5,8 +5,8 @@
     rayleigh   lambda_k = (1 - mu_k) / tau                  mu_k = q_k^T A q_k, tau the calibrated time of one step
 
 Errors have shape ``(..., K, m)`` (or ``(..., K)`` where the mean over probes is already exact), row ``k-1`` for the
-prefix of ``k`` vectors.  `worst` and `mean` set the first eigenvalue, of the constant, to 0, and are defined up to one positive
-factor (the energy of the probes); `rayleigh` is in the units of the input.
+prefix of ``k`` vectors.  `worst` and `mean` set the first eigenvalue, of the constant, to 0, and are defined up to
+one positive factor (the energy of the probes); `rayleigh` is in the units of the input.
 """
 
 from __future__ import annotations

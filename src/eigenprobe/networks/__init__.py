@@ -1,0 +1,76 @@
+"""Networks that map points to features, and their named sizes.
+
+    points (b, n, d) -> features (b, n, K)
+
+`build(preset, inputs, outputs)` makes a network by name; `rebuild(facts)` makes it again from `network.describe()`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+from .mlp import MLP, MLPConfig
+from .transformer import Transformer, TransformerConfig
+
+Config = MLPConfig | TransformerConfig
+Network = MLP | Transformer
+
+PRESETS: dict[str, Config] = {
+    # The paper's.
+    "toy": MLPConfig(inputs=1, hidden=(64, 64, 64), outputs=5),
+    "overfit": TransformerConfig(point=(32, 128), width=256, layers=8, heads=8, feedforward=256),
+    "generalisation": TransformerConfig(point=(64, 256), width=1024, layers=8, heads=32, feedforward=1024, head=(256,)),
+    "images-clip": TransformerConfig(
+        inputs=512, point=(), width=256, layers=6, heads=8, feedforward=256, head=(64,), outputs=11, dropout=0.1
+    ),
+    "images-dinov2": TransformerConfig(
+        inputs=384, point=(), width=128, layers=6, heads=8, feedforward=128, outputs=11, dropout=0.1
+    ),
+    # For one manifold on a processor: the same functions for a hundredth of the work.
+    "cpu": MLPConfig(hidden=(256, 256, 256), activation="gelu", fourier=64),
+    "tiny": TransformerConfig(point=(16,), width=32, layers=2, heads=4, feedforward=32),
+}
+
+
+def config(preset: str, **changes: Any) -> Config:
+    """A preset with some sizes changed: ``config("overfit", outputs=20)``."""
+    if preset not in PRESETS:
+        raise InputError(f"network preset must be one of {', '.join(PRESETS)}; got {preset!r}")
+    base = PRESETS[preset]
+    unknown = set(changes) - {f.name for f in fields(base)}
+    if unknown:
+        raise InputError(f"preset {preset!r} has no size {', '.join(sorted(unknown))}")
+    return replace(base, **changes)
+
+
+def from_config(sizes: Config, generator: torch.Generator | None = None) -> Network:
+    """The network of a configuration; parameters are drawn from ``generator`` or the global one."""
+    if generator is None:
+        return MLP(sizes) if isinstance(sizes, MLPConfig) else Transformer(sizes)
+    # Modules initialise from the global generator; a fork keeps the caller's stream as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        return MLP(sizes) if isinstance(sizes, MLPConfig) else Transformer(sizes)
+
+
+def build(preset: str, inputs: int, outputs: int, generator: torch.Generator | None = None, **changes: Any) -> Network:
+    """A preset for points in ``inputs`` dimensions and ``outputs`` basis vectors."""
+    return from_config(config(preset, inputs=inputs, outputs=outputs, **changes), generator)
+
+
+def rebuild(facts: dict[str, Any]) -> Network:
+    """The network that ``describe()`` described, with fresh parameters."""
+    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    kind = facts.pop("kind", None)
+    if kind == MLP.kind:
+        return MLP(MLPConfig(**facts))
+    if kind == Transformer.kind:
+        return Transformer(TransformerConfig(**facts))
+    raise InputError(f"expected a network of kind 'mlp' or 'transformer', got {kind!r}")
+
+
+__all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "rebuild"]

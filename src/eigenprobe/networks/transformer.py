@@ -1,0 +1,165 @@
+"""The paper's network: point MLP -> pre-norm transformer over the points of a cloud -> output head.
+
+    points (b, n, d) -> tokens (b, n, width) -> L layers of attention over the cloud -> features (b, n, K)
+
+Attention is `scaled_dot_product_attention`, flash where the device has it; memory is linear in n.  Clouds of different
+sizes are padded and masked.  A fitted cloud is a frozen *context*: the keys and values of its tokens at every layer.
+A new point attends to those alone, so its features depend on that point and on the fitted cloud, never on its batch,
+and at a point of the cloud they are the fitted ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from ..errors import InputError
+from .mlp import initialise_head
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes of a `Transformer`.  ``point`` are the hidden layers of the point MLP, ``head`` those of the output MLP;
+    ``fourier`` adds random Fourier features of ``bandwidth`` radians a unit to the coordinates (0: the paper's
+    input)."""
+
+    inputs: int = 3
+    point: tuple[int, ...] = (32, 128)
+    width: int = 256
+    layers: int = 8
+    heads: int = 8
+    feedforward: int = 256
+    head: tuple[int, ...] = ()
+    outputs: int = 50
+    dropout: float = 0.0
+    fourier: int = 0
+    bandwidth: float = 2.0
+
+
+class Attention(nn.Module):
+    """Multi-head attention of tokens ``(b, n, width)`` to keys and values ``(b, heads, c, width / heads)``."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        if width % heads:
+            raise InputError(f"width must be a multiple of heads, got {width} and {heads}")
+        self.heads, self.dropout = heads, dropout
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)  # (b, heads, n, width / heads)
+
+    def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        key, value = self.key_value(x).chunk(2, -1)
+        return self.split(key), self.split(value)
+
+    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        attended = scaled_dot_product_attention(self.split(self.query(x)), *memory, attn_mask=mask, dropout_p=dropout)
+        return self.out(attended.transpose(-3, -2).flatten(-2))
+
+
+class Layer(nn.Module):
+    """Pre-norm attention and feed-forward, each with a residual."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.norm_attention, self.norm_feedforward = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, config.heads, config.dropout)
+        self.feedforward = nn.Sequential(
+            nn.Linear(width, config.feedforward),
+            nn.GELU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(config.feedforward, width),
+        )
+        self.drop = nn.Dropout(config.dropout)
+
+    def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.attention.memory(self.norm_attention(x))
+
+    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None, mask: Tensor | None = None) -> Tensor:
+        normed = self.norm_attention(x)
+        memory = self.attention.memory(normed) if memory is None else memory
+        x = x + self.drop(self.attention(normed, memory, mask))
+        return x + self.drop(self.feedforward(self.norm_feedforward(x)))
+
+
+def _stack(sizes: tuple[int, ...]) -> list[nn.Module]:
+    """Linear, LayerNorm, GELU for each step of sizes."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.LayerNorm(after), nn.GELU()]
+    return layers
+
+
+class Transformer(nn.Module):
+    """Set transformer over the points of a cloud; `config` rebuilds it."""
+
+    kind = "transformer"
+
+    def __init__(self, config: TransformerConfig, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.frequencies: Tensor
+        self.register_buffer(
+            "frequencies", config.bandwidth * torch.randn(config.inputs, config.fourier, generator=generator)
+        )
+        inputs = config.inputs + 2 * config.fourier
+        hidden = (inputs, *config.point)
+        # The last linear map goes straight into the residual stream: a LayerNorm there would come twice.
+        self.embed = nn.Sequential(*_stack(hidden), nn.Linear(hidden[-1], config.width))
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.body = nn.Sequential(*_stack((config.width, *config.head)))
+        self.head = nn.Linear((config.width, *config.head)[-1], config.outputs)
+        initialise_head(self.head, generator)
+
+    def tokens(self, points: Tensor) -> Tensor:
+        if points.shape[-1] != self.config.inputs:
+            raise InputError(f"expected points with {self.config.inputs} coordinates, got {tuple(points.shape)}")
+        if self.config.fourier:
+            phase = points @ self.frequencies
+            points = torch.cat([points, phase.sin(), phase.cos()], -1)
+        return self.embed(points)
+
+    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+        """``(b, n, d)`` or ``(n, d)`` points to features; ``mask (b, n)`` is True at real points, padding gives 0."""
+        if points.ndim == 2:
+            return self(points.unsqueeze(0), None if mask is None else mask.unsqueeze(0)).squeeze(0)
+        x = self.tokens(points)
+        attend = None if mask is None else mask[:, None, None, :]
+        for layer in self.layers:
+            x = layer(x, mask=attend)
+        features = self.head(self.body(self.norm(x)))
+        return features if mask is None else features * mask.unsqueeze(-1)
+
+    @torch.no_grad()
+    def context(self, points: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Keys and values of a fitted cloud ``(n, d)`` at every layer, each ``(1, heads, n, width / heads)``."""
+        x, memories = self.tokens(points.unsqueeze(0)), []
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            memories.append(layer.memory(x))
+            x = layer(x, memories[-1])
+        return memories
+
+    def query(self, points: Tensor, context: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """Features of new points ``(m, d) -> (m, K)``, each attending to the context alone."""
+        if len(context) != len(self.layers):
+            raise InputError(f"expected a context of {len(self.layers)} layers, got {len(context)}")
+        x = self.tokens(points.unsqueeze(0))
+        for layer, memory in zip(self.layers, context):
+            x = layer(x, memory)
+        return self.head(self.body(self.norm(x))).squeeze(0)
+
+    def describe(self) -> dict[str, Any]:
+        """The configuration as JSON-able facts."""
+        return {"kind": self.kind, **asdict(self.config)}
