@@ -75,7 +75,8 @@ class MLP(nn.Module):
 
 
 def initialise_head(head: nn.Linear, generator: torch.Generator | None = None) -> None:
-    """Orthogonal rows, so that the first features are independent, and a first output near 1: ``q_1 > 0`` is the
-    mass.""" nn.init.orthogonal_(head.weight, generator=generator) with torch.no_grad():
+    """Orthogonal rows, so that the first features are independent, and a first output near 1, the sign of ``q_1``."""
+    nn.init.orthogonal_(head.weight, generator=generator)
+    with torch.no_grad():
         head.bias.zero_()
         head.bias[0] = 1.0
