@@ -99,7 +99,7 @@ def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tu
         return read.vertices, read.faces
     if samples > len(read.vertices) and read.faces is not None:
         # More points than vertices: dense surface samples first, thinned to an even spacing.
-        dense = geometry.sample_surface(read, 4 * samples, seed).points
+        dense = geometry.sample_surface(read, 4 * samples, seed)
         return dense[geometry.farthest_points(dense, samples, seed)], None
     return read.vertices[geometry.farthest_points(read.vertices, samples, seed)], None
 

@@ -1,0 +1,131 @@
+"""The demo's shape, made by code: a small four-legged animal, the zero set of a smooth union of tapered capsules.
+
+    phi(x) = -s log sum_i exp(-(|x - segment_i| - radius_i) / s)         x (m, 3) -> phi (m,)
+
+Marching tetrahedra give a closed mesh; a few rounds of smoothing, each projected back to phi = 0 along the gradient,
+make its vertices evenly spaced.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+BLEND = 0.035
+
+# start, end, radius at the start, radius at the end; x is forward, y up
+LIMBS = np.array(
+    [
+        [(-0.50, 0.02, 0.00), (0.05, -0.03, 0.00), (0.27, 0.24, 0.0)],  # hips to belly
+        [(0.05, -0.03, 0.00), (0.45, 0.06, 0.00), (0.24, 0.28, 0.0)],  # belly to chest
+        [(0.45, 0.14, 0.00), (0.80, 0.55, 0.00), (0.21, 0.14, 0.0)],  # neck
+        [(0.80, 0.60, 0.00), (1.02, 0.58, 0.00), (0.20, 0.17, 0.0)],  # head
+        [(1.05, 0.54, 0.00), (1.24, 0.46, 0.00), (0.12, 0.10, 0.0)],  # snout
+        [(0.76, 0.74, 0.09), (0.68, 0.98, 0.20), (0.09, 0.06, 0.0)],  # ears
+        [(0.76, 0.74, -0.09), (0.68, 0.98, -0.20), (0.09, 0.06, 0.0)],
+        [(0.46, -0.05, 0.16), (0.56, -0.50, 0.20), (0.14, 0.09, 0.0)],  # legs
+        [(0.56, -0.50, 0.20), (0.60, -0.88, 0.20), (0.09, 0.10, 0.0)],
+        [(0.46, -0.05, -0.16), (0.40, -0.50, -0.20), (0.14, 0.09, 0.0)],
+        [(0.40, -0.50, -0.20), (0.34, -0.88, -0.20), (0.09, 0.10, 0.0)],
+        [(-0.50, -0.02, 0.16), (-0.62, -0.46, 0.20), (0.17, 0.10, 0.0)],
+        [(-0.62, -0.46, 0.20), (-0.56, -0.88, 0.20), (0.09, 0.10, 0.0)],
+        [(-0.50, -0.02, -0.16), (-0.44, -0.46, -0.20), (0.17, 0.10, 0.0)],
+        [(-0.44, -0.46, -0.20), (-0.38, -0.88, -0.20), (0.09, 0.10, 0.0)],
+        [(-0.66, 0.14, 0.00), (-0.98, 0.42, 0.02), (0.10, 0.08, 0.0)],  # tail
+        [(-0.98, 0.42, 0.02), (-1.06, 0.86, 0.10), (0.08, 0.065, 0.0)],
+    ]
+)
+
+
+def creature(resolution: int = 52) -> tuple[Array, Array]:
+    """A closed mesh, ``vertices (v, 3)`` and ``faces (f, 3)``; ``resolution`` cells along the longest side.
+
+    >>> vertices, faces = creature(24)
+    >>> len(vertices) - len(faces) * 3 // 2 + len(faces)  # Euler characteristic: a sphere, topologically
+    2
+    """
+    low, high = np.array([-1.3, -1.12, -0.5]), np.array([1.5, 1.15, 0.5])
+    step = float((high - low).max()) / resolution
+    axes = [np.arange(a, b + step, step) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)  # (i, j, k, 3)
+    vertices, faces = _march(grid, field(grid.reshape(-1, 3))[0])
+    vertices, faces = _largest(vertices, faces)
+    return _evened(vertices, faces), faces
+
+
+def field(points: Array) -> tuple[Array, Array]:
+    """``phi`` (m,), negative inside, and its gradient (m, 3) but for the slow change of the radii."""
+    start, end, radii = LIMBS[:, 0], LIMBS[:, 1], LIMBS[:, 2]
+    axis = end - start  # (l, 3)
+    along = ((points @ axis.T - (start * axis).sum(1)) / (axis**2).sum(1)).clip(0, 1)  # (m, l)
+    offset = points[:, None] - start - along[..., None] * axis  # (m, l, 3)
+    length = np.sqrt((offset**2).sum(2))
+    distance = length - radii[:, 0] - along * (radii[:, 1] - radii[:, 0])
+    nearest = distance.min(1)
+    weights = np.exp((nearest[:, None] - distance) / BLEND)
+    total = weights.sum(1)
+    slope = ((weights / total[:, None] / length.clip(1e-12))[..., None] * offset).sum(1)
+    return nearest - BLEND * np.log(total), slope
+
+
+def _march(grid: Array, values: Array) -> tuple[Array, Array]:
+    """The zero set of linear interpolation on six tetrahedra a cell, vertices shared."""
+    ids = np.arange(values.size).reshape(grid.shape[:3])
+    points = grid.reshape(-1, 3)
+    size = np.array(ids.shape) - 1
+    tetrahedra: list[Array] = []
+    for order in permutations(range(3)):  # a path of three axis steps from one corner of a cell to the opposite one
+        corner, path = np.zeros(3, dtype=int), []
+        for axis in (None, *order):
+            if axis is not None:
+                corner[axis] = 1
+            path.append(ids[tuple(slice(c, c + s) for c, s in zip(corner, size, strict=True))].ravel())
+        tetrahedra.append(np.stack(path, axis=1))
+    cells = np.concatenate(tetrahedra)  # (t, 4)
+    order = np.argsort(values[cells], axis=1, kind="stable")
+    cells = np.take_along_axis(cells, order, axis=1)  # inside corners first
+    count = (values[cells] < 0).sum(1)
+    a, b, c, d = (cells[:, i] for i in range(4))
+    one, two, three = (count == i for i in (1, 2, 3))
+    edges = [(a, b, a, c, a, d, one), (a, d, b, d, c, d, three), (a, c, a, d, b, d, two), (a, c, b, d, b, c, two)]
+    triangles = np.concatenate([np.stack(edge[:6], axis=1)[edge[6]] for edge in edges]).reshape(-1, 3, 2)
+    # With the corners in this order every triangle above faces outwards where the tetrahedron is right-handed.
+    sides = points[cells[:, 1:]] - points[cells[:, :1]]
+    mirrored = np.concatenate([(np.linalg.det(sides) < 0)[edge[6]] for edge in edges])
+    triangles[mirrored] = triangles[mirrored][:, ::-1]
+    keys, faces = np.unique(triangles.reshape(-1, 2), axis=0, return_inverse=True)
+    inside, outside = values[keys[:, 0]], values[keys[:, 1]]
+    share = (inside / (inside - outside))[:, None]
+    return points[keys[:, 0]] * (1 - share) + points[keys[:, 1]] * share, faces.reshape(-1, 3)
+
+
+def _adjacency(faces: Array, n: int) -> Any:
+    from scipy.sparse import coo_array
+
+    start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
+    ones = np.ones(2 * len(start))
+    return coo_array((ones, (np.r_[start, end], np.r_[end, start])), shape=(n, n)).tocsr()
+
+
+def _largest(vertices: Array, faces: Array) -> tuple[Array, Array]:
+    """A coarse grid can cut the thin tips off: keep the animal."""
+    from scipy.sparse.csgraph import connected_components
+
+    _, labels = connected_components(_adjacency(faces, len(vertices)))
+    kept = labels == np.bincount(labels).argmax()
+    renumbered = np.cumsum(kept) - 1
+    return vertices[kept], renumbered[faces[kept[faces[:, 0]]]]
+
+
+def _evened(vertices: Array, faces: Array, rounds: int = 12) -> Array:
+    adjacency = _adjacency(faces, len(vertices))
+    degree = np.asarray(adjacency.sum(1)).ravel()
+    for _ in range(rounds):
+        vertices = 0.4 * vertices + 0.6 * (adjacency @ vertices) / degree[:, None]
+        value, slope = field(vertices)
+        vertices = vertices - slope * (value / (slope**2).sum(1).clip(1e-9))[:, None]
+    return vertices
