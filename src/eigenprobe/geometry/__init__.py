@@ -6,12 +6,13 @@ from .io import Shape, find_shapes, load, save
 from .mesh import face_areas, is_closed, vertex_areas
 from .normalise import Normalisation, normalise
 from .oracle import oracle
-from .sampling import SurfaceSample, farthest_points, sample_surface, sample_volume
+from .sampling import SurfaceSample, draw_surface, farthest_points, sample_surface, sample_volume
 
 __all__ = [
     "Normalisation",
     "Shape",
     "SurfaceSample",
+    "draw_surface",
     "face_areas",
     "farthest_points",
     "find_shapes",

@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str], *, clean: bool = True) -> Shape:
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
-    """Write a shape by extension: a mesh as obj, off, ply, stl or glb, a cloud as ply, xyz, csv or npy; whole or not at all."""
+    """Write a mesh (obj, off, ply, stl, glb) or a cloud (ply, xyz, csv, npy) by extension, whole or not at all."""
     path = Path(path)
     suffix = path.suffix.lower()
     if shape.faces is None and suffix in (".xyz", ".txt", ".csv", ".npy"):
@@ -131,12 +131,12 @@ def find_shapes(paths: list[str] | list[Path]) -> list[Path]:
 def _load_mesh(path: Path) -> Shape:
     import trimesh
 
-    loaded = trimesh.load(path, process=False, maintain_order=True)
-    parts = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
+    loaded: Any = trimesh.load(path, process=False, maintain_order=True)
+    parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
     vertices: list[Array] = []
     faces: list[Array] = []
     offset = 0
-    for part in parts:
+    for part in parts:  # a cloud has no faces, a path (lines) has neither
         points = np.asarray(getattr(part, "vertices", np.zeros((0, 3))), dtype=np.float64)
         vertices.append(points)
         if len(getattr(part, "faces", ())):

@@ -65,14 +65,14 @@ def vertex_areas(vertices: Array, faces: Array) -> Array:
 
 
 def is_closed(faces: Array) -> tuple[bool, str]:
-    """Whether the faces bound a solid, and if not, why: boundary edges, or edges of more than two or misturned faces."""
+    """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against their neighbours."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     size = int(faces.max()) + 1
     forward, backward = start * size + end, end * size + start
     unmatched = np.setdiff1d(forward, backward)
     if len(unmatched):
         return False, f"{len(unmatched)} boundary (or inconsistently turned) edges"
-    forward_keys, forward_counts = np.unique(forward, return_counts=True)
-    backward_keys, backward_counts = np.unique(backward, return_counts=True)
-    odd = int((forward_counts != backward_counts).sum())
+    # Both lists now hold the same edges, so their sorted counts line up.
+    counts, opposite = (np.unique(edges, return_counts=True)[1] for edges in (forward, backward))
+    odd = int((counts != opposite).sum())
     return (False, f"{odd} edges whose faces are inconsistently turned") if odd else (True, "")

@@ -152,18 +152,23 @@ def _farthest_batch(x: Tensor, n: int, generator: np.random.Generator | None, st
     return chosen
 
 
-def sample_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | None = None) -> SurfaceSample:
-    """``n`` independent points, uniform by area (or by ``density`` times area, ``density`` per face).
+def sample_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | None = None) -> Array:
+    """``n`` independent points (n, 3), uniform by area, or by ``density`` (one number a face) times area.
 
     ``mesh`` is a `Shape`, a ``(vertices, faces)`` pair, or anything with those two attributes.
     """
+    return draw_surface(mesh, n, seed, density=density).points
+
+
+def draw_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | None = None) -> SurfaceSample:
+    """The same points with the faces they lie on, so that functions on the vertices can be read off there."""
     vertices, faces = as_mesh(mesh)
     weights = face_areas(vertices, faces)
     if density is not None:
         weights = weights * np.asarray(density, dtype=np.float64)
     total = weights.sum()
     if not np.isfinite(total) or total <= 0 or (weights < 0).any():
-        raise InputError(f"sample_surface needs a mesh of positive area, got total weight {total}")
+        raise InputError(f"expected a mesh of positive area to draw points from, got total weight {total}")
     generator = np.random.default_rng(seed)
     chosen = generator.choice(len(faces), size=n, p=weights / total)
     root, v = np.sqrt(generator.random(n)), generator.random(n)
