@@ -1,0 +1,20 @@
+"""Procedural shapes: random implicit surfaces as point clouds, batched and seeded, on any device."""
+
+from .fields import Builder, Field, Rng
+from .sampling import connected, farthest, nearest, project, seeds
+from .source import FAMILIES, ProceduralShapes, Variation, unit_sphere
+
+__all__ = [
+    "FAMILIES",
+    "Builder",
+    "Field",
+    "ProceduralShapes",
+    "Rng",
+    "Variation",
+    "connected",
+    "farthest",
+    "nearest",
+    "project",
+    "seeds",
+    "unit_sphere",
+]

@@ -1,0 +1,265 @@
+r"""Implicit solids, batched: a shape is the zero set of one smooth field made of tapered capsules and superquadrics.
+
+    f(x) = -kappa log sum_j exp(-f_j(x)/kappa)        smooth union of the positive primitives
+    f(x) <- max(f(x), -h_l(x))                        minus the negative ones (holes)
+    f(x) <- f(x) + sum_w a_w sin(k_w . x + phi_w)     bumps
+
+A capsule has end points `a, b`, radii `ra, rb`, an optional flattening along one direction (fins, ears, wings) and may
+be revolved about the z axis, where it draws a ring or the shell of a vase. A superquadric has centre, rotation, half axes,
+two exponents (2, 2: ellipsoid; 8, 8: box; 2, 8: cylinder) and an optional ring radius (superquadric torus).
+
+Shapes: `b` shapes, `J` capsules, `S` superquadrics, `N` query points; `x (b, N, 3)` -> `f (b, N)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Rng:
+    """Uniform and normal draws for a batch of `b` shapes, from one generator on one device."""
+
+    b: int
+    generator: torch.Generator
+
+    @property
+    def device(self) -> torch.device:
+        return self.generator.device
+
+    def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        return low + (high - low) * torch.rand(self.b, *shape, generator=self.generator, device=self.device)
+
+    def log_uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        return self.uniform(math.log(low), math.log(high), *shape).exp()
+
+    def normal(self, scale: float, *shape: int) -> Tensor:
+        return scale * torch.randn(self.b, *shape, generator=self.generator, device=self.device)
+
+    def chance(self, probability: float, *shape: int) -> Tensor:
+        return torch.rand(self.b, *shape, generator=self.generator, device=self.device) < probability
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """Integers in `low..high`, both included."""
+        return torch.randint(low, high + 1, (self.b, *shape), generator=self.generator, device=self.device)
+
+    def direction(self, *shape: int) -> Tensor:
+        return torch.nn.functional.normalize(self.normal(1.0, *shape, 3), dim=-1)
+
+    def rotation(self, *shape: int) -> Tensor:
+        """Random rotations `(b, *shape, 3, 3)` from unit quaternions."""
+        w, x, y, z = torch.nn.functional.normalize(self.normal(1.0, *shape, 4), dim=-1).unbind(-1)
+        rows = [
+            1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+            2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+            2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+        ]  # fmt: skip
+        return torch.stack(rows, -1).unflatten(-1, (3, 3))
+
+    def point(self, x: float | Tensor, y: float | Tensor, z: float | Tensor) -> Tensor:
+        """Stack scalars or `(b,)` tensors to points `(b, 3)`."""
+        parts = [torch.as_tensor(value, dtype=torch.float32, device=self.device).expand(self.b) for value in (x, y, z)]
+        return torch.stack(parts, -1)
+
+
+@dataclass
+class Capsules:
+    a: Tensor  # (b, J, 3)
+    b: Tensor  # (b, J, 3)
+    ra: Tensor  # (b, J)
+    rb: Tensor  # (b, J)
+    flat_axis: Tensor  # (b, J, 3) unit
+    flat: Tensor  # (b, J) thickness divided by this along flat_axis
+    revolved: Tensor  # (b, J) bool
+    valid: Tensor  # (b, J) bool
+
+
+@dataclass
+class Solids:
+    centre: Tensor  # (b, S, 3)
+    rotation: Tensor  # (b, S, 3, 3), rows are the local axes
+    half: Tensor  # (b, S, 3)
+    p: Tensor  # (b, S) exponent in the local xy plane
+    q: Tensor  # (b, S) exponent between xy and z
+    ring: Tensor  # (b, S) tube half-width of a torus; 0 for a solid
+    negative: Tensor  # (b, S) bool
+    valid: Tensor  # (b, S) bool
+
+
+@dataclass
+class Builder:
+    """Collects primitives for a batch of shapes; every tensor argument is `(b, 3)` or `(b,)`."""
+
+    rng: Rng
+    _capsules: list[tuple[Tensor, ...]] = field(default_factory=list)
+    _solids: list[tuple[Tensor, ...]] = field(default_factory=list)
+
+    def _scalar(self, value: float | Tensor | bool, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.as_tensor(value, dtype=dtype, device=self.rng.device).expand(self.rng.b)
+
+    def capsule(
+        self,
+        a: Tensor,
+        b: Tensor,
+        ra: float | Tensor,
+        rb: float | Tensor | None = None,
+        *,
+        flat: float | Tensor = 1.0,
+        flat_axis: Tensor | None = None,
+        revolved: bool | Tensor = False,
+        valid: bool | Tensor = True,
+    ) -> Tensor:
+        """Add one capsule and return its end point, so that chains read as a walk."""
+        axis = self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis
+        self._capsules.append(
+            (
+                a,
+                b,
+                self._scalar(ra),
+                self._scalar(ra if rb is None else rb),
+                torch.nn.functional.normalize(axis, dim=-1),
+                self._scalar(flat),
+                self._scalar(revolved, torch.bool),
+                self._scalar(valid, torch.bool),
+            )
+        )
+        return b
+
+    def pair(self, a: Tensor, b: Tensor, ra: float | Tensor, rb: float | Tensor | None = None, **options) -> Tensor:
+        """A capsule and its mirror image in the plane y = 0 (bilateral symmetry)."""
+        mirror = torch.tensor([1.0, -1.0, 1.0], device=self.rng.device)
+        mirrored = dict(options)
+        if options.get("flat_axis") is not None:
+            mirrored["flat_axis"] = options["flat_axis"] * mirror
+        self.capsule(a * mirror, b * mirror, ra, rb, **mirrored)
+        return self.capsule(a, b, ra, rb, **options)
+
+    def solid(
+        self,
+        centre: Tensor,
+        half: Tensor,
+        *,
+        rotation: Tensor | None = None,
+        p: float | Tensor = 2.0,
+        q: float | Tensor = 2.0,
+        ring: float | Tensor = 0.0,
+        negative: bool | Tensor = False,
+        valid: bool | Tensor = True,
+    ) -> None:
+        if rotation is None:
+            rotation = torch.eye(3, device=self.rng.device).expand(self.rng.b, 3, 3)
+        self._solids.append(
+            (
+                centre,
+                rotation,
+                half,
+                self._scalar(p),
+                self._scalar(q),
+                self._scalar(ring),
+                self._scalar(negative, torch.bool),
+                self._scalar(valid, torch.bool),
+            )
+        )
+
+    def build(self, blend: float | Tensor = 0.03, bump: float | Tensor = 0.0, frequency: float = 6.0) -> Field:
+        rng = self.rng
+        capsules = Capsules(*(torch.stack(c, 1) for c in zip(*self._capsules, strict=True))) if self._capsules else None
+        solids = Solids(*(torch.stack(s, 1) for s in zip(*self._solids, strict=True))) if self._solids else None
+        waves = rng.direction(6) * rng.uniform(0.4, 1.6, 6, 1) * frequency
+        return Field(capsules, solids, self._scalar(blend), waves, rng.uniform(0, 2 * math.pi, 6), self._scalar(bump))
+
+
+@dataclass
+class Field:
+    capsules: Capsules | None
+    solids: Solids | None
+    blend: Tensor  # (b,)
+    waves: Tensor  # (b, 6, 3)
+    phases: Tensor  # (b, 6)
+    bump: Tensor  # (b,) amplitude
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`f (b, N)` at `x (b, N, 3)`: negative inside, roughly a distance near the surface."""
+        parts, holes = [], []
+        if self.capsules is not None:
+            parts.append(capsule_distance(self.capsules, x))
+        if self.solids is not None:
+            distance = superquadric_distance(self.solids, x)
+            far = torch.full((), 1e3, device=x.device)
+            negative = self.solids.negative[:, None]
+            parts.append(torch.where(negative, far, distance))
+            holes.append(torch.where(negative, distance, far))
+        kappa = self.blend[:, None, None].clamp_min(1e-4)
+        f = -kappa[..., 0] * torch.logsumexp(-torch.cat(parts, -1) / kappa, -1)
+        if holes:
+            # Sharper than the union: machined holes have crisp edges.
+            stacked = torch.cat([f[..., None], *(-h for h in holes)], -1)
+            sharp = 0.3 * kappa
+            f = sharp[..., 0] * torch.logsumexp(stacked / sharp, -1)
+        ripple = torch.sin(x @ self.waves.mT + self.phases[:, None]).mean(-1)
+        return f + self.bump[:, None] * ripple
+
+
+def capsule_distance(c: Capsules, x: Tensor) -> Tensor:
+    """Signed distances `(b, N, J)` to the capsules; 1e3 where a primitive is switched off."""
+    x = x[:, :, None]  # (b, N, 1, 3)
+    if bool(c.revolved.any()):
+        radius = x[..., :2].square().sum(-1).add(1e-12).sqrt()
+        turned = torch.stack([radius, torch.zeros_like(radius), x[..., 2]], -1)
+        x = torch.where(c.revolved[:, None, :, None], turned, x)
+    axis = (c.b - c.a)[:, None]  # (b, 1, J, 3)
+    offset = x - c.a[:, None]
+    t = ((offset * axis).sum(-1) / axis.square().sum(-1).clamp_min(1e-9)).clamp(0, 1)
+    normal = offset - t[..., None] * axis
+    along = (normal * c.flat_axis[:, None]).sum(-1)
+    flat = c.flat[:, None]
+    radius = c.ra[:, None] + t * (c.rb - c.ra)[:, None]
+    distance = (normal.square().sum(-1) + (flat.square() - 1) * along.square()).add(1e-12).sqrt() - radius
+    # The flattened metric overestimates distance by up to `flat`; dividing keeps blends from swallowing thin parts.
+    return torch.where(c.valid[:, None], distance / flat.sqrt(), torch.full((), 1e3, device=x.device))
+
+
+def superquadric_distance(s: Solids, x: Tensor) -> Tensor:
+    """Approximate signed distances `(b, N, S)` to the superquadrics; 1e3 where switched off."""
+    local = torch.einsum("bnsd,bsed->bnse", x[:, :, None] - s.centre[:, None], s.rotation)  # (b, N, S, 3)
+    half = s.half[:, None]
+    u = (local / half).abs().clamp(1e-4, 1e2)
+    p, q = s.p[:, None], s.q[:, None]
+    planar = (u[..., 0] ** p + u[..., 1] ** p) ** (1 / p)
+    scale = half.amin(-1)
+    solid = ((planar**q + u[..., 2] ** q) ** (1 / q) - 1) * scale
+    ring = s.ring[:, None].clamp_min(1e-3)
+    width = ((planar - 1) * half[..., :2].mean(-1)).abs().clamp_min(1e-5) / ring
+    torus = ((width**q + u[..., 2] ** q) ** (1 / q) - 1) * torch.minimum(ring, half[..., 2])
+    distance = torch.where(s.ring[:, None] > 0, torus, solid)
+    return torch.where(s.valid[:, None], distance, torch.full((), 1e3, device=x.device))
+
+
+def chain(
+    builder: Builder,
+    start: Tensor,
+    direction: Tensor,
+    lengths: list[Tensor],
+    radii: list[Tensor],
+    *,
+    wobble: float = 0.0,
+    curl: Tensor | None = None,
+    pair: bool = False,
+    valid: bool | Tensor = True,
+    **options,
+) -> Tensor:
+    """A walk of capsules from `start`: `wobble` turns every joint at random, `curl (b, 3)` adds a steady turn."""
+    add = builder.pair if pair else builder.capsule
+    point = start
+    for length, ra, rb in zip(lengths, radii[:-1], radii[1:], strict=True):
+        if wobble:
+            direction = direction + builder.rng.normal(wobble, 3)
+        if curl is not None:
+            direction = direction + curl
+        direction = torch.nn.functional.normalize(direction, dim=-1)
+        point = add(point, point + direction * length[:, None], ra, rb, valid=valid, **options)
+    return point

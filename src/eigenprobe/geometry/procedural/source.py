@@ -1,0 +1,193 @@
+"""An endless, seeded source of procedural clouds, all on one device.
+
+    source = ProceduralShapes(seed=0, device="cuda")
+    clouds = source.draw(256, n=1500)          # (256, 1500, 3) in the unit sphere, farthest-point order
+
+The order matters: the first `m` points of a cloud are themselves a near-uniform sample of `m` points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...errors import InputError
+from .artefacts import furniture, machined, pierced, plate, tool, vessel
+from .creatures import biped, crawler, hand, octopus, quadruped
+from .fields import Field, Rng
+from .forms import blob, bust, frame, swimmer, tree, tube
+from .sampling import connected, farthest, project, seeds
+
+FAMILIES: dict[str, tuple[Callable[[Rng], Field], float]] = {
+    "quadruped": (quadruped, 3.0),
+    "biped": (biped, 3.0),
+    "hand": (hand, 1.0),
+    "crawler": (crawler, 1.0),
+    "octopus": (octopus, 0.7),
+    "swimmer": (swimmer, 1.3),
+    "bust": (bust, 1.2),
+    "blob": (blob, 1.2),
+    "tree": (tree, 2.0),
+    "tube": (tube, 1.0),
+    "frame": (frame, 0.7),
+    "machined": (machined, 1.5),
+    "pierced": (pierced, 0.7),
+    "vessel": (vessel, 1.2),
+    "furniture": (furniture, 0.8),
+    "tool": (tool, 0.8),
+    "plate": (plate, 0.5),
+}
+
+
+@dataclass
+class Variation:
+    """How often and how strongly clouds are varied after the surface is found."""
+
+    scale: float = 0.15  # standard deviation of the log of the anisotropic scale
+    bend: float = 0.3  # probability
+    twist: float = 0.15
+    taper: float = 0.15
+    partial: float = 0.08  # cut by a plane: an open surface, as in a partial scan
+    uneven: float = 0.12  # density varies smoothly over the shape
+    random: float = 0.08  # independent samples instead of farthest points
+    noise: float = 0.2  # probability of noise, of up to noise_level
+    noise_level: float = 0.01  # of the radius
+
+
+class ProceduralShapes:
+    """Draws of random shapes as clouds.
+
+    Parameters
+    ----------
+    seed : every draw number of a seed gives the same clouds on the same kind of device
+    families : names from `FAMILIES` (default all), with their weights if a mapping
+    oversample : candidates on the surface per point kept
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        families: list[str] | dict[str, float] | None = None,
+        variation: Variation | None = None,
+        oversample: float = 4.0,
+    ) -> None:
+        weights = {name: weight for name, (_, weight) in FAMILIES.items()}
+        if families is not None:
+            unknown = sorted(set(families) - set(FAMILIES))
+            if unknown or not families:
+                raise InputError(f"expected families among {', '.join(FAMILIES)}, got {', '.join(unknown) or 'none'}")
+            weights = dict(families) if isinstance(families, dict) else {name: weights[name] for name in families}
+        self.weights = weights
+        self.seed, self.draws = seed, 0
+        self.device = torch.device(device)
+        self.variation = variation or Variation()
+        self.oversample = oversample
+
+    @torch.no_grad()
+    def draw(self, count: int, n: int = 1500, draw: int | None = None) -> Tensor:
+        """`(count, n, 3)` clouds; `draw` replays one numbered draw, the default goes on to the next."""
+        return self.draw_labelled(count, n, draw)[0]
+
+    @torch.no_grad()
+    def draw_labelled(self, count: int, n: int = 1500, draw: int | None = None) -> tuple[Tensor, Tensor]:
+        """Clouds and the index of each cloud's family in `list(self.weights)`."""
+        if count < 1 or n < 16:
+            raise InputError(f"expected at least one cloud of at least 16 points, got count={count}, n={n}")
+        if draw is None:
+            draw, self.draws = self.draws, self.draws + 1
+        generator = torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
+        clouds: list[Tensor] = []
+        labels: list[Tensor] = []
+        have, rounds = 0, 0
+        while have < count:
+            rounds += 1
+            if rounds > 20:
+                raise InputError(f"expected connected shapes from {', '.join(self.weights)}, got too few in 20 rounds")
+            points, label = self._round(int(1.1 * (count - have)) + 4, n, generator)
+            clouds.append(points)
+            labels.append(label)
+            have += points.shape[0]
+        order = torch.randperm(have, generator=generator, device=self.device)[:count]
+        return torch.cat(clouds)[order], torch.cat(labels)[order]
+
+    def stream(self, count: int, n: int = 1500) -> Iterator[Tensor]:
+        """Endless draws of `count` clouds."""
+        while True:
+            yield self.draw(count, n)
+
+    def _round(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        candidates = int(self.oversample * n)
+        weights = torch.tensor(list(self.weights.values()), device=self.device)
+        drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
+        tallies = torch.bincount(drawn, minlength=len(weights)).tolist()
+        points, arrived, label = [], [], []
+        for index, (name, tally) in enumerate(zip(self.weights, tallies, strict=True)):
+            if tally:
+                rng = Rng(tally, generator)
+                field = FAMILIES[name][0](rng)
+                x, _, ok = project(field, seeds(field, rng, candidates))
+                points.append(x)
+                arrived.append(ok)
+                label.append(torch.full((tally,), index, device=self.device))
+        rng = Rng(count, generator)
+        x, valid, family = torch.cat(points), torch.cat(arrived), torch.cat(label)
+        x = unit_sphere(x, valid)
+        x, valid = self._warp(x, valid, rng)
+        x = unit_sphere(x, valid)
+        # Fewer than 1.3 candidates a point leave the thinning nothing to choose from.
+        keep = valid.sum(-1) > 1.3 * n
+        x, valid, family = x[keep], valid[keep], family[keep]
+        if not x.shape[0]:
+            return x[:, :n], family
+        rng = Rng(x.shape[0], generator)
+        cloud = self._thin(x, valid, n, rng)
+        whole = connected(cloud) > 0.995
+        noise = rng.uniform(0, self.variation.noise_level, 1, 1) * rng.chance(self.variation.noise, 1, 1)
+        cloud = cloud + noise * rng.normal(1.0, n, 3)
+        return unit_sphere(cloud)[whole], family[whole]
+
+    def _thin(self, x: Tensor, valid: Tensor, n: int, rng: Rng) -> Tensor:
+        v = self.variation
+        slope = rng.direction() * rng.uniform(0.3, 1.5, 1) * rng.chance(v.uneven, 1)
+        weight = torch.exp(2 * (x * slope[:, None]).sum(-1))
+        order = farthest(x, n, valid, weight)
+        lottery = torch.where(valid, rng.uniform(0, 1, x.shape[1]), -1.0)
+        order = torch.where(rng.chance(v.random, 1), lottery.topk(n).indices, order)
+        return x.gather(1, order[..., None].expand(-1, -1, 3))
+
+    def _warp(self, x: Tensor, valid: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
+        """Anisotropic scale, bend, twist and taper in a random frame; a plane cuts some shapes open."""
+        v = self.variation
+        frame = rng.rotation()
+        x = x @ frame
+        scale = rng.normal(v.scale, 1, 3).exp()
+        x = x * scale
+        k = rng.normal(0.8, 1) * rng.chance(v.bend, 1)
+        k = torch.where(k.abs() < 0.05, torch.full_like(k, 1e-3), k)
+        u, side, w = x.unbind(-1)
+        radius = 1 / k + w
+        bent = torch.stack([radius * (k * u).sin(), side, radius * (k * u).cos() - 1 / k], -1)
+        x = torch.where(k.abs()[..., None] > 0.01, bent, x)
+        angle = x[..., 0] * (rng.normal(0.9, 1) * rng.chance(v.twist, 1))
+        cos, sin = angle.cos(), angle.sin()
+        taper = 1 + x[..., 0] * (rng.normal(0.3, 1) * rng.chance(v.taper, 1)).clamp(-0.6, 0.6)
+        u, side, w = x.unbind(-1)
+        x = torch.stack([u, taper * (cos * side - sin * w), taper * (sin * side + cos * w)], -1)
+        cut = rng.uniform(0.0, 0.5, 1)
+        inside = (x * rng.direction()[:, None]).sum(-1) < cut
+        return x, valid & (inside | ~rng.chance(v.partial, 1))
+
+
+def unit_sphere(x: Tensor, valid: Tensor | None = None) -> Tensor:
+    """Centre at the mean and scale to radius 1; `valid (b, n)` says which points count."""
+    if valid is None:
+        x = x - x.mean(1, keepdim=True)
+        return x / x.norm(dim=-1).amax(-1).clamp_min(1e-9)[:, None, None]
+    share = valid[..., None].float()
+    x = x - (x * share).sum(1, keepdim=True) / share.sum(1, keepdim=True).clamp_min(1)
+    radius = (x.norm(dim=-1) * share[..., 0]).amax(-1).clamp_min(1e-9)
+    return x / radius[:, None, None]
