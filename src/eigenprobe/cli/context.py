@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..files import atomic_path
+
+KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
 
 
 @dataclass
@@ -60,6 +62,17 @@ class Context:
     def wrote(self, path: Path, what: str) -> None:
         """Remember a file for the summary."""
         self.written.append((path, what))
+
+    def wrote_all(self, paths: Iterable[Path]) -> None:
+        """Remember many: tables one by one, a folder of pictures as one entry."""
+        pictures: dict[Path, int] = {}
+        for path in paths:
+            if path.suffix == ".png":
+                pictures[path.parent] = pictures.get(path.parent, 0) + 1
+            else:
+                self.wrote(path, KINDS.get(path.suffix, ""))
+        for folder, count in pictures.items():
+            self.wrote(folder, f"{count} picture{'s' if count > 1 else ''}")
 
     def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
         """Facts as JSON, whole or not at all."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from .context import Context
 
-Measured = Literal["direct", "network", "pretrained", "robust"]
+Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
 
 
 def surfaces(
@@ -17,6 +17,7 @@ def surfaces(
     n: int = 4000,
     k: int = 50,
     figures: bool = True,
+    jobs: int = 1,
     context: Context,
 ) -> None:
     """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
@@ -27,12 +28,13 @@ def surfaces(
 
     Args:
         shapes: mesh files, or folders of them
-        methods: what to measure
+        methods: what to measure; robust is the robust_laplacian package, oracle the mesh Laplacian itself
         n: points of each shape (farthest points of its vertices)
         k: basis size
         figures: draw the figures
+        jobs: shapes in parallel, -1 for one a core
     """
-    raise NotImplementedError
+    _evaluate(shapes, methods, n, k, figures, jobs, False, context)
 
 
 def volumes(
@@ -42,9 +44,10 @@ def volumes(
     n: int = 4000,
     k: int = 50,
     figures: bool = True,
+    jobs: int = 1,
     context: Context,
 ) -> None:
-    """The same on points inside closed meshes.
+    """The same on points inside closed meshes, against a Laplacian on a grid that fills them.
 
     Examples:
       eigenprobe evaluate volumes solid.off --n 3000
@@ -55,8 +58,43 @@ def volumes(
         n: interior points of each shape
         k: basis size
         figures: draw the figures
+        jobs: shapes in parallel, -1 for one a core
     """
-    raise NotImplementedError
+    _evaluate(shapes, methods, n, k, figures, jobs, True, context)
+
+
+def _evaluate(
+    shapes: list[Path],
+    methods: list[Measured],
+    n: int,
+    k: int,
+    figures: bool,
+    jobs: int,
+    volume: bool,
+    context: Context,
+) -> None:
+    from ..evaluation.surfaces import run
+
+    out = context.folder("volumes" if volume else "surfaces")
+    device = context.device()
+    options = {} if device == "cpu" else {"device": device}
+    result = run(
+        shapes,
+        methods=methods,
+        n=n,
+        k=k,
+        seed=context.seed,
+        out=out,
+        figures=figures,
+        volume=volume,
+        jobs=jobs,
+        options=options,
+    )
+    context.say(result.markdown())
+    for name, reason in result.failed.items():
+        context.say(f"skipped {name}: {reason}")
+    context.wrote_all(result.written)
+    context.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
 
 
 def toy1d(*, context: Context) -> None:

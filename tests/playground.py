@@ -1,0 +1,62 @@
+"""Small stand-ins for the files a person would bring: meshes, clouds, tables, photographs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from eigenprobe.cli.creature import creature
+
+
+def stock(folder: Path) -> None:
+    """``folder/work`` is where commands run; ``folder/shared/data`` stands for the real data beside a checkout."""
+    work = folder / "work"
+    rng = np.random.default_rng(0)
+    vertices, faces = creature(16)
+    stretched = vertices * [1.0, 1.3, 0.9]
+    for path in (work / "bunny.obj", work / "solid.off", work / "scan.ply", work / "meshes" / "a.obj"):
+        write_mesh(path, vertices, faces)
+    write_mesh(work / "meshes" / "b.obj", stretched, faces)
+    write_mesh(folder / "shared" / "data" / "mpz14" / "armadillo.obj", vertices, faces)
+    write_mesh(folder / "shared" / "data" / "mpz14" / "lion.obj", stretched, faces)
+    np.savetxt(work / "cloud.xyz", vertices[::2])
+    write_tables(work, rng)
+    write_photos(work / "photos", rng)
+    root = Path(__file__).resolve().parent.parent
+    for name in ("recipes", "examples", "benchmarks"):
+        if (root / name).is_dir():
+            (work / name).symlink_to(root / name)
+
+
+def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
+    from eigenprobe.geometry import Shape, save
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(Shape(vertices, faces), path)
+
+
+def clusters(rng: np.random.Generator, rows: int = 240, columns: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Four Gaussian clusters that overlap a little, and their labels."""
+    labels = rng.integers(4, size=rows)
+    centres = 2.0 * rng.normal(size=(4, columns))
+    return (centres[labels] + rng.normal(size=(rows, columns))).astype(np.float32), labels
+
+
+def write_tables(work: Path, rng: np.random.Generator) -> None:
+    features, labels = clusters(rng)
+    np.savez(work / "features.npz", features=features, labels=labels)
+    np.save(work / "train.npy", features[:160])
+    np.save(work / "test.npy", features[160:])
+    header = ",".join([*(f"f{i}" for i in range(features.shape[1])), "celltype"])
+    rows = [",".join([*(f"{value:.4f}" for value in row), f"type{label}"]) for row, label in zip(features, labels)]
+    (work / "cells.csv").write_text("\n".join([header, *rows]) + "\n")
+
+
+def write_photos(folder: Path, rng: np.random.Generator) -> None:
+    from PIL import Image
+
+    for index in range(6):
+        path = folder / ("cats" if index % 2 else "dogs") / f"{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, size=(40, 48, 3), dtype=np.uint8)).save(path)

@@ -1,0 +1,117 @@
+"""Every command and every Python block of the README and the docs, run as it stands, on small data made here.
+
+A page is run top to bottom in its own folder: ``console`` blocks line by line (``$ ...``), ``python`` blocks in one
+namespace. Long commands are shortened by the arguments in ``SHORTER``, never left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from eigenprobe.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
+FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
+
+# command prefix -> arguments appended to make it quick
+SHORTER: dict[str, str] = {}
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return FENCE.findall(page.read_text())
+
+
+def commands(text: str) -> list[str]:
+    joined = text.replace("\\\n", " ")
+    return [line[2:].split("  #")[0].strip() for line in joined.splitlines() if line.startswith("$ ")]
+
+
+@pytest.fixture(scope="session")
+def supplies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the pages talk about, small."""
+    from tests.playground import stock
+
+    folder = tmp_path_factory.mktemp("supplies")
+    stock(folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page(
+    page: Path, supplies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(supplies, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(work)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for language, text in blocks(page):
+        if language == "python":
+            exec(compile(text, str(page), "exec"), namespace)
+            continue
+        found = commands(text)
+        assert found, f"a console block of {page.name} without a '$ ' line:\n{text}"
+        for command in found:
+            _run(command, capsys)
+
+
+def _run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for prefix, extra in SHORTER.items():
+        if command.startswith(prefix):
+            command = f"{command} {extra}"
+            break
+    words = shlex.split(command)
+    if words[0] == "eigenprobe":
+        code = main(words[1:])
+        captured = capsys.readouterr()
+        assert code == 0, f"{command}: exit {code}: {captured.err}"
+    elif words[0] == "make":
+        subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True)
+    elif words[:2] == ["pip", "install"]:
+        _check_extras(words[-1])
+    elif words[0] == "python":
+        done = subprocess.run(
+            [sys.executable, *words[1:]], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    else:
+        pytest.fail(f"the docs use a command no test can run: {command}")
+
+
+def _check_extras(requirement: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = re.findall(r"[\w-]+", (re.search(r"\[(.*)\]", requirement) or [""])[0])
+    assert set(asked) <= set(extras), requirement
+
+
+def test_site_builds(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "usage: eigenprobe decompose SHAPE" in (tmp_path / "site" / "commands" / "index.html").read_text()
+
+
+def test_links_inside_the_tree_resolve() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_numbers_in_the_readme_come_from_results() -> None:
+    from benchmarks.readme import filled
+
+    text = (ROOT / "README.md").read_text()
+    assert filled(text) == text, "run 'make readme'"
