@@ -89,8 +89,8 @@ def vessel(rng: Rng, pieces: int = 10) -> Field:
     builder.capsule(floor, rng.point(radius[:, 0], 0, height[:, 0]), wall, wall, revolved=True, valid=~solid)
     handle = rng.chance(0.55)
     twice = handle & rng.chance(0.3)
-    low, high = 2, pieces - 3
-    top, bottom = rng.point(radius[:, high], 0, height[:, high]), rng.point(radius[:, low], 0, height[:, low])
+    first, last = 2, pieces - 3
+    top, bottom = rng.point(radius[:, last], 0, height[:, last]), rng.point(radius[:, first], 0, height[:, first])
     out = rng.point(rng.uniform(0.1, 0.35), 0, 0)
     thick = rng.log_uniform(0.03, 0.08)
     for sign, valid in ((1.0, handle), (-1.0, twice)):
@@ -100,7 +100,7 @@ def vessel(rng: Rng, pieces: int = 10) -> Field:
         builder.capsule(upper, lower, thick, thick, valid=valid)
         builder.capsule(lower, bottom * facing, thick, thick, valid=valid)
     spout = rng.chance(0.2)
-    start = rng.point(0, radius[:, low], height[:, low])
+    start = rng.point(0, radius[:, first], height[:, first])
     chain(
         builder,
         start,

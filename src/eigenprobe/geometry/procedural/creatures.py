@@ -12,7 +12,15 @@ from torch import Tensor
 from .fields import Builder, Field, Rng, chain
 
 
-def _legs(builder: Builder, hip: Tensor, length: Tensor, thick: Tensor, spread: float, pose: float, valid=True) -> None:
+def _legs(
+    builder: Builder,
+    hip: Tensor,
+    length: Tensor,
+    thick: Tensor,
+    spread: float,
+    pose: float,
+    valid: bool | Tensor = True,
+) -> None:
     """One pair of legs of three segments and a foot; the two sides are posed independently half of the time."""
     rng = builder.rng
     mirror = torch.tensor([1.0, -1.0, 1.0], device=rng.device)

@@ -5,8 +5,8 @@ r"""Implicit solids, batched: a shape is the zero set of one smooth field made o
     f(x) <- f(x) + sum_w a_w sin(k_w . x + phi_w)     bumps
 
 A capsule has end points `a, b`, radii `ra, rb`, an optional flattening along one direction (fins, ears, wings) and may
-be revolved about the z axis, where it draws a ring or the shell of a vase. A superquadric has centre, rotation, half axes,
-two exponents (2, 2: ellipsoid; 8, 8: box; 2, 8: cylinder) and an optional ring radius (superquadric torus).
+be revolved about the z axis, where it draws a ring or the shell of a vase. A superquadric has centre, rotation, half
+axes, two exponents (2, 2: ellipsoid; 8, 8: box; 2, 8: cylinder) and an optional ring radius (superquadric torus).
 
 Shapes: `b` shapes, `J` capsules, `S` superquadrics, `N` query points; `x (b, N, 3)` -> `f (b, N)`.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -129,7 +130,9 @@ class Builder:
         )
         return b
 
-    def pair(self, a: Tensor, b: Tensor, ra: float | Tensor, rb: float | Tensor | None = None, **options) -> Tensor:
+    def pair(
+        self, a: Tensor, b: Tensor, ra: float | Tensor, rb: float | Tensor | None = None, **options: Any
+    ) -> Tensor:
         """A capsule and its mirror image in the plane y = 0 (bilateral symmetry)."""
         mirror = torch.tensor([1.0, -1.0, 1.0], device=self.rng.device)
         mirrored = dict(options)
@@ -250,7 +253,7 @@ def chain(
     curl: Tensor | None = None,
     pair: bool = False,
     valid: bool | Tensor = True,
-    **options,
+    **options: Any,
 ) -> Tensor:
     """A walk of capsules from `start`: `wobble` turns every joint at random, `curl (b, 3)` adds a steady turn."""
     add = builder.pair if pair else builder.capsule

@@ -10,7 +10,7 @@ from torch import Tensor
 from .creatures import _wings
 from .fields import Builder, Field, Rng, chain
 
-_POLYHEDRA = {
+_POLYHEDRA: dict[str, tuple[list[tuple[float, float, float]], float | None]] = {
     "tetrahedron": ([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)], None),
     "cube": ([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], 2.01),
     "octahedron": ([(1.4, 0, 0), (-1.4, 0, 0), (0, 1.4, 0), (0, -1.4, 0), (0, 0, 1.4), (0, 0, -1.4)], 2.1),
