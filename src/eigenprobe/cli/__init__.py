@@ -11,12 +11,15 @@ import signal
 import sys
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
+CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser", "websockets")
 
 
 def commands() -> Command:
@@ -111,9 +114,9 @@ def _run(words: list[str]) -> int:
         name = parsed.command
         command, parsed = command.find([name]), parsed[name]
     options = {name: value for name, value in vars(parsed).items() if name in command.hints}
-    context = _context(options)
     assert command.function is not None
-    command.function(**options, context=context)
+    with _session(options) as context:
+        command.function(**options, context=context)
     return 0
 
 
@@ -127,8 +130,9 @@ def _path(root: Command, words: list[str]) -> list[str]:
     return path
 
 
-def _context(options: dict[str, Any]) -> Any:
-    """Take the shared options out of ``options`` and set logging, warnings and progress by them."""
+@contextmanager
+def _session(options: dict[str, Any]) -> Iterator[Any]:
+    """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
     from .. import progress
     from .context import Context
 
@@ -140,24 +144,42 @@ def _context(options: dict[str, Any]) -> Any:
         quiet=options.pop("quiet"),
         debug=options.pop("debug"),
     )
+    levels = {name: logging.getLogger(name).level for name in ("eigenprobe", *CHATTY)}
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("eigenprobe")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if context.debug else logging.INFO if context.verbose else logging.ERROR)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.INFO if context.verbose else logging.ERROR)
     progress.enable(not context.quiet)
-    level = logging.DEBUG if context.debug else logging.INFO if context.verbose else logging.ERROR
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
-    logging.getLogger("eigenprobe").setLevel(level)
-    for chatty in ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser"):
-        logging.getLogger(chatty).setLevel(logging.INFO if context.verbose else logging.ERROR)
-    _route_warnings(context.quiet, everything=context.debug)
-    return context
+    try:
+        with warnings.catch_warnings():
+            _route_warnings(context.quiet, everything=context.debug)
+            yield context
+    finally:
+        progress.enable(False)
+        logger.removeHandler(handler)
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _route_warnings(quiet: bool, everything: bool) -> None:
     """Our own warnings in one line each; other libraries' only for someone who is debugging."""
     from ..errors import EigenprobeWarning
 
-    def show(message: Any, category: type[Warning], *_: Any) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if everything or (issubclass(category, EigenprobeWarning) and not quiet):
             print(f"eigenprobe: warning: {message}", file=sys.stderr)
 
+    warnings.simplefilter("always", EigenprobeWarning)
     warnings.showwarning = show
 
 
@@ -211,7 +233,3 @@ def _fail(line: str, code: int) -> int:
 def _terminated(*_: Any) -> NoReturn:
     """SIGTERM as an exception, so that half-written files are removed on the way out."""
     raise SystemExit(143)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
