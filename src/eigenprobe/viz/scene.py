@@ -137,3 +137,35 @@ def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
     if count <= limit:
         return np.arange(count)
     return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
+
+
+def simplify(
+    points: Array, faces: NDArray[np.int64], limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """At most `limit` of a mesh's vertices, as row indices, and the faces between them, by merging within grid cells.
+
+    The vertex that stands for a cell is one of the mesh's own, so any function on the mesh can still be shown exactly.
+    """
+    if len(points) <= limit:
+        return np.arange(len(points)), faces
+    low, high = 0.0, float(np.ptp(points, axis=0).max())
+    for _ in range(14):  # bisection on the cell's side for the finest grid that is small enough
+        side = (low + high) / 2
+        cells = np.floor((points - points.min(0)) / side).astype(np.int64)
+        if len(np.unique(cells @ _CELL_KEY)) > limit:
+            low = side
+        else:
+            high = side
+    cells = np.floor((points - points.min(0)) / high).astype(np.int64)
+    _, label = np.unique(cells @ _CELL_KEY, return_inverse=True)
+    count = np.bincount(label)
+    centre = np.stack([np.bincount(label, points[:, axis]) for axis in range(3)], 1) / count[:, None]
+    distance = ((points - centre[label]) ** 2).sum(1)
+    order = np.lexsort((distance, label))
+    rows = order[np.searchsorted(label[order], np.arange(len(count)))]
+    merged = label[faces]
+    a, b, c = merged.T
+    return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
+
+
+_CELL_KEY = np.array([1, 1 << 21, 1 << 42], dtype=np.int64)  # packs three cell coordinates below 2^21 into one integer
