@@ -82,7 +82,7 @@ def write_basis(
         from ..viz.report import write_report
 
         page = folder / "report.html"
-        write_report(page, basis, points, faces, title=title)
+        write_report(page, basis, points, faces=faces, title=title, facts=basis.info)
         context.wrote(page, "open in any browser")
 
 
@@ -138,10 +138,11 @@ def encode(
         ritz: rotate within the predicted span to the best order
         refine: refinement sweeps
     """
+    from ..geometry import find_shapes
     from ..pretrained import SpectralModel
     from ..progress import track
 
-    files = _shape_files(shapes)
+    files = find_shapes(shapes)
     folder = context.folder("encoded")
     network = SpectralModel.from_pretrained(model).to(context.device())
     failed: list[str] = []
@@ -163,23 +164,6 @@ def encode(
     if not context.written:
         raise InputError(f"none of {len(files)} shapes could be encoded; the first: {failed[0]}")
     context.finish(f"encoded {len(context.written)} of {len(files)} shapes")
-
-
-def _shape_files(paths: list[Path]) -> list[Path]:
-    from ..geometry.formats import EXTENSIONS
-
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in EXTENSIONS)
-            if not found:
-                raise InputError(f"expected shape files in {path}, found none ({', '.join(sorted(EXTENSIONS))})")
-            files += found
-        elif path.exists():
-            files.append(path)
-        else:
-            raise InputError(f"no such file or folder: {path}")
-    return files
 
 
 def cache(

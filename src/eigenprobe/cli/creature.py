@@ -76,7 +76,7 @@ def _march(grid: Array, values: Array) -> tuple[Array, Array]:
     """The zero set of linear interpolation on six tetrahedra a cell, vertices shared."""
     ids = np.arange(values.size).reshape(grid.shape[:3])
     points = grid.reshape(-1, 3)
-    size = np.array(ids.shape) - 1
+    size = [length - 1 for length in ids.shape]
     tetrahedra: list[Array] = []
     for order in permutations(range(3)):  # a path of three axis steps from one corner of a cell to the opposite one
         corner, path = np.zeros(3, dtype=int), []
@@ -86,8 +86,8 @@ def _march(grid: Array, values: Array) -> tuple[Array, Array]:
             path.append(ids[tuple(slice(c, c + s) for c, s in zip(corner, size, strict=True))].ravel())
         tetrahedra.append(np.stack(path, axis=1))
     cells = np.concatenate(tetrahedra)  # (t, 4)
-    order = np.argsort(values[cells], axis=1, kind="stable")
-    cells = np.take_along_axis(cells, order, axis=1)  # inside corners first
+    ranks = np.argsort(values[cells], axis=1, kind="stable")
+    cells = np.take_along_axis(cells, ranks, axis=1)  # inside corners first
     count = (values[cells] < 0).sum(1)
     a, b, c, d = (cells[:, i] for i in range(4))
     one, two, three = (count == i for i in (1, 2, 3))

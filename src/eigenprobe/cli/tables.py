@@ -60,7 +60,9 @@ def embed(
         from ..viz.report import write_scatter
 
         page = folder / "report.html"
-        write_scatter(page, estimator.embedding_, labels=read.labels, title=table.name)
+        write_scatter(
+            page, estimator.embedding_, labels=read.labels, title=table.name, eigenvalues=estimator.eigenvalues_
+        )
         context.wrote(page, "open in any browser")
     rows = len(estimator.embedding_)
     context.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
@@ -89,10 +91,12 @@ def features(
     images: Path,
     *,
     model: str = "dinov2-small",
+    split: Literal["train", "test", "all"] = "all",
     batch: int = 64,
+    limit: int | None = None,
     context: Context,
 ) -> None:
-    """Turn images into a table of features with a vision model.
+    """Turn images into a table of features with a vision model; an interrupted run goes on where it stopped.
 
     Examples:
       eigenprobe features photos/ --model dinov2-small
@@ -102,6 +106,21 @@ def features(
     Args:
         images: a folder of images, of one folder a class, or an official data-set archive
         model: dinov2-small, clip-vit-b32, a folder of weights or a hub id
+        split: which part of a data set that comes in parts
         batch: images at a time
+        limit: only this many images, evenly spread
     """
-    raise NotImplementedError
+    from ..features.extract import run
+
+    folder = context.folder(f"{images.stem}-features")
+    path = run(
+        images,
+        out=folder / "features.npz",
+        model=model,
+        split=split,
+        batch_size=batch,
+        device=context.device(),
+        limit=limit,
+    )
+    context.wrote(path, f"for 'eigenprobe embed {path}'")
+    context.finish(f"features of {images.name} by {model}")
