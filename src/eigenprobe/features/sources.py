@@ -1,0 +1,246 @@
+"""Tables of features, whole or row by row.
+
+    read_table(path) -> Table(features (n, d), labels (n,) or None, names of the columns)
+    open_rows(source) -> Rows: `shape`, `take(rows)` and `blocks(size)`; nothing else is ever in memory
+
+A source is an array (also a memory map), a path to npy, npz, csv, parquet or HDF5, an h5py data set, or a map-style
+torch data set whose items are rows or tuples that start with one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+
+Array = NDArray[Any]
+FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
+LABEL_NAMES = ("labels", "label", "y", "targets", "target")
+SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".h5", ".hdf5")
+
+
+class Table(NamedTuple):
+    """Features (n, d), labels (n,) or None, and the names of the d columns."""
+
+    features: Array
+    labels: Array | None
+    names: list[str]
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Random access to the rows of a table that need not fit in memory."""
+
+    shape: tuple[int, int]
+
+    def take(self, rows: Array) -> Array: ...
+
+    def blocks(self, size: int) -> Iterator[Array]: ...
+
+
+def read_table(path: str | os.PathLike[str], labels: str | None = None) -> Table:
+    """The whole table. ``labels`` names the column (csv, parquet) or array (npz, HDF5) that is not a feature.
+
+    Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5 file is taken.
+    """
+    path = _existing(path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        if labels is not None:
+            raise InputError(f"an npy file has no labels, --labels {labels} needs npz, csv, parquet or HDF5")
+        return _table(_load_npy(path), None, path)
+    if suffix in (".npz", ".h5", ".hdf5"):
+        with _archive(path) as archive:
+            features = np.asarray(archive[_feature_name(archive, path)])
+            key = _label_name(archive, labels, path)
+            return _table(features, None if key is None else np.asarray(archive[key]), path)
+    return _read_columns(path, labels)
+
+
+def open_rows(source: Any) -> Rows:
+    """A view of ``source`` by rows, without loading it (csv excepted, which has no random access)."""
+    if isinstance(source, Rows):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        path = _existing(source)
+        suffix = path.suffix.lower()
+        if suffix == ".npy":
+            return ArrayRows(_load_npy(path))
+        if suffix in (".h5", ".hdf5"):
+            archive = _archive(path)
+            return ArrayRows(archive[_feature_name(archive, path)])
+        if suffix == ".parquet":
+            return ParquetRows(path)
+        return ArrayRows(read_table(path).features)
+    if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not hasattr(source, "shape"):
+        return DatasetRows(source)
+    return ArrayRows(source)
+
+
+class ArrayRows:
+    """An array, a memory map or an h5py data set."""
+
+    def __init__(self, array: Any) -> None:
+        if len(array.shape) != 2:
+            raise InputError(f"features must be a table (n, d), got shape {tuple(array.shape)}")
+        self.array = array
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
+
+    def take(self, rows: Array) -> Array:
+        order = np.argsort(rows, kind="stable")  # HDF5 wants ascending rows, and a disk reads them faster
+        found = np.asarray(self.array[rows[order]])
+        result = np.empty_like(found)
+        result[order] = found
+        return result
+
+    def blocks(self, size: int) -> Iterator[Array]:
+        for start in range(0, self.shape[0], size):
+            yield np.asarray(self.array[start : start + size])
+
+
+class DatasetRows:
+    """A map-style torch data set; items are rows, or tuples that start with one."""
+
+    def __init__(self, dataset: Any) -> None:
+        if len(dataset) == 0:
+            raise InputError("the data set is empty")
+        self.dataset = dataset
+        self.shape = (len(dataset), len(self._row(0)))
+
+    def _row(self, index: int) -> Array:
+        item = self.dataset[index]
+        return np.asarray(item[0] if isinstance(item, (tuple, list)) else item).ravel()
+
+    def take(self, rows: Array) -> Array:
+        return np.stack([self._row(int(row)) for row in rows])
+
+    def blocks(self, size: int) -> Iterator[Array]:
+        for start in range(0, self.shape[0], size):
+            yield self.take(np.arange(start, min(start + size, self.shape[0])))
+
+
+class ParquetRows:
+    """The numeric columns of a Parquet file, one row group in memory at a time."""
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import types
+        from pyarrow.parquet import ParquetFile
+
+        self.file = ParquetFile(path)
+        schema = self.file.schema_arrow
+        self.columns = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
+        if not self.columns:
+            raise InputError(f"{path.name} has no numeric column")
+        counts = [self.file.metadata.row_group(i).num_rows for i in range(self.file.num_row_groups)]
+        self.starts = np.concatenate([[0], np.cumsum(counts)])
+        self.shape = (int(self.starts[-1]), len(self.columns))
+
+    def _group(self, index: int) -> Array:
+        table = self.file.read_row_group(index, columns=self.columns)
+        return np.stack([table.column(name).to_numpy() for name in self.columns], axis=1)
+
+    def take(self, rows: Array) -> Array:
+        groups = np.searchsorted(self.starts, rows, side="right") - 1
+        result: Array | None = None
+        for group in np.unique(groups):
+            chosen = np.flatnonzero(groups == group)
+            values = self._group(int(group))[rows[chosen] - self.starts[group]]
+            result = np.empty((len(rows), self.shape[1]), values.dtype) if result is None else result
+            result[chosen] = values
+        return result if result is not None else np.empty((0, self.shape[1]))
+
+    def blocks(self, size: int) -> Iterator[Array]:
+        for batch in self.file.iter_batches(batch_size=size, columns=self.columns):
+            yield np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in self.columns], axis=1)
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"no such table: {path}")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"a table is one of {', '.join(SUFFIXES)}, got {path.name}")
+    return path
+
+
+def _load_npy(path: Path) -> Array:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path.name} is not a readable npy array: {_line(error)}") from error
+
+
+def _archive(path: Path) -> Any:
+    try:
+        if path.suffix.lower() == ".npz":
+            return np.load(path, allow_pickle=False)
+        import h5py
+
+        return h5py.File(path, "r")
+    except ImportError as error:
+        raise InputError("HDF5 needs h5py: pip install 'eigenprobe[vision]'") from error
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path.name} is not a readable archive: {_line(error)}") from error
+
+
+def _feature_name(archive: Any, path: Path) -> str:
+    names = list(archive.keys())
+    for name in FEATURE_NAMES:
+        if name in names:
+            return name
+    tables = [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
+    if len(tables) == 1:
+        return tables[0]
+    raise InputError(f"{path.name} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
+
+
+def _label_name(archive: Any, labels: str | None, path: Path) -> str | None:
+    names = list(archive.keys())
+    if labels is not None:
+        if labels not in names:
+            raise InputError(f"{path.name} has no array {labels!r}, it has {', '.join(names)}")
+        return labels
+    return next((name for name in LABEL_NAMES if name in names), None)
+
+
+def _read_columns(path: Path, labels: str | None) -> Table:
+    try:
+        import pandas
+    except ImportError as error:
+        raise InputError("csv and parquet need pandas: pip install 'eigenprobe[vision]'") from error
+    try:
+        if path.suffix.lower() == ".parquet":
+            frame = pandas.read_parquet(path)
+        else:
+            frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+    except Exception as error:  # each reader has its own family of errors
+        raise InputError(f"{path.name} cannot be read: {_line(error)}") from error
+    found = None
+    if labels is not None:
+        if labels not in frame.columns:
+            raise InputError(f"{path.name} has no column {labels!r}, it has {', '.join(map(str, frame.columns[:12]))}")
+        found = frame.pop(labels).to_numpy()
+    words = [str(name) for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
+    if words:
+        raise InputError(f"features must be numbers, column {words[0]!r} is not (is it the labels column?)")
+    return _table(frame.to_numpy(dtype=float), found, path, [str(name) for name in frame.columns])
+
+
+def _table(features: Array, labels: Array | None, path: Path, names: list[str] | None = None) -> Table:
+    if features.ndim != 2 or features.size == 0:
+        raise InputError(f"{path.name} must hold a table (n, d), got shape {features.shape}")
+    if features.dtype.kind not in "fiub":
+        raise InputError(f"{path.name} must hold numbers, got {features.dtype}")
+    if labels is not None and labels.shape != features.shape[:1]:
+        raise InputError(f"{path.name} needs one label a row ({features.shape[0]}), got shape {labels.shape}")
+    return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])
+
+
+def _line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

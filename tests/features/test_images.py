@@ -1,0 +1,202 @@
+"""Image data sets in their authors' layouts, and features of tiny randomly initialised CLIP and DINOv2 models."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.errors import InputError
+from eigenprobe.features import extract
+from eigenprobe.features.datasets import open_images
+from eigenprobe.features.vision import Preprocess, load_encoder
+
+pytest.importorskip("transformers")
+Image = pytest.importorskip("PIL.Image")
+
+
+def _picture(rng: np.random.Generator, path: Path, size: tuple[int, int] = (40, 30)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(rng.integers(0, 255, (size[1], size[0], 3), np.uint8)).save(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng, root = np.random.default_rng(0), tmp_path_factory.mktemp("photos")
+    for name in ("cats", "dogs"):
+        for i in range(5):
+            _picture(rng, root / name / f"{i}.png", (40 + i, 30 + 2 * i))
+    return root
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection, Dinov2Config, Dinov2Model
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    root = tmp_path_factory.mktemp("models")
+    CLIPVisionModelWithProjection(CLIPVisionConfig(**shape, intermediate_size=64, projection_dim=16)).save_pretrained(
+        root / "clip"
+    )
+    Dinov2Model(Dinov2Config(**shape)).save_pretrained(root / "dinov2")
+    config = {"size": {"shortest_edge": 32}, "crop_size": {"height": 28, "width": 28}, "resample": 2}
+    (root / "dinov2" / "preprocessor_config.json").write_text(json.dumps(config))
+    return {"clip": root / "clip", "dinov2": root / "dinov2"}
+
+
+@pytest.mark.parametrize(("name", "width"), [("clip", 16), ("dinov2", 32)])
+def test_features_of_a_folder(tmp_path: Path, folder: Path, models: dict[str, Path], name: str, width: int) -> None:
+    out = extract.run(folder, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu", workers=2)
+    with np.load(out) as stored:
+        assert stored["features"].shape == (10, width)
+        assert np.isfinite(stored["features"]).all()
+        assert stored["labels"].tolist() == [0] * 5 + [1] * 5
+        assert stored["classes"].tolist() == ["cats", "dogs"]
+        first = stored["features"][0]
+    encoder = load_encoder(str(models[name]))
+    images = open_images(folder)
+    alone = encoder(encoder.preprocess(images.read(0))[None])[0].numpy()
+    np.testing.assert_allclose(first, alone, atol=1e-5)  # a feature does not depend on its batch
+
+
+def test_preprocessing_follows_the_model(models: dict[str, Path], folder: Path) -> None:
+    preprocess = load_encoder(str(models["dinov2"])).preprocess
+    assert (preprocess.resize, preprocess.crop, preprocess.resample) == (32, (28, 28), 2)
+    assert preprocess(open_images(folder).read(0)).shape == (3, 28, 28)
+    squash = Preprocess.from_config({"size": {"height": 20, "width": 24}, "do_center_crop": False}, 28, True)
+    grey = Image.new("RGB", (50, 60), (128, 128, 128))
+    expected = (128 / 255 - np.array(squash.mean)) / np.array(squash.std)
+    pixels = squash(grey)
+    assert pixels.shape == (3, 20, 24)
+    np.testing.assert_allclose(pixels.mean((1, 2)).numpy(), expected, rtol=1e-5)
+
+
+def test_interrupted_extraction_resumes(
+    tmp_path: Path, folder: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extract, "CHUNK", 4)
+    options = {"model": str(models["dinov2"]), "out": tmp_path / "f.npz", "batch_size": 2, "device": "cpu"}
+    reads: list[str] = []
+    original = extract.open_images
+
+    def watched(path: Path, split: str) -> object:
+        found = original(path, split)
+
+        def read(index: int) -> object:
+            if len(reads) == 7:
+                raise KeyboardInterrupt
+            reads.append(found.names[index])
+            return found.read(index)
+
+        return type(found)(found.layout, found.names, found.labels, found.classes, read, found.key)
+
+    monkeypatch.setattr(extract, "open_images", watched)
+    with pytest.raises(KeyboardInterrupt):
+        extract.run(folder, **options)
+    assert not (tmp_path / "f.npz").exists()
+    assert len(list((tmp_path / "f.parts").glob("*.safetensors"))) == 1
+    reads.clear()
+    reads.append("one already")  # seven reads are fatal: only the six missing images may be read
+    extract.run(folder, **options)
+    assert len(reads) == 7
+    assert not (tmp_path / "f.parts").exists()
+    reads.clear()
+    extract.run(folder, **options)  # complete: nothing is read again
+    assert not reads
+    whole = extract.run(folder, **{**options, "out": tmp_path / "g.npz", "limit": 4})
+    with np.load(whole) as part, np.load(tmp_path / "f.npz") as stored:
+        np.testing.assert_allclose(part["features"], stored["features"][[0, 3, 6, 9]], atol=1e-5)
+
+
+def test_missing_things_say_how_to_get_them(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(InputError, match="hf download facebook/dinov2-small"):
+        extract.run(folder, model="dinov2-small", out=tmp_path / "f.npz", device="cpu")
+    with pytest.raises(InputError, match="stl10_binary"):
+        open_images(tmp_path / "stl10")
+    with pytest.raises(InputError, match="no images"):
+        open_images(tmp_path)
+    with pytest.raises(InputError, match="npz"):
+        extract.run(folder, out=tmp_path / "f.csv")
+    with pytest.raises(InputError, match=r"config\.json"):
+        load_encoder(str(tmp_path))
+    (folder / "cats" / "zzz.png").write_text("not a picture")
+    images = open_images(folder)
+    with pytest.raises(InputError, match=r"zzz\.png is not a readable image"):
+        images.read(images.names.index("cats/zzz.png"))
+    (folder / "cats" / "zzz.png").unlink()
+
+
+def test_stl10(tmp_path: Path, rng: np.random.Generator) -> None:
+    root = tmp_path / "stl10_binary"
+    root.mkdir()
+    pixels = rng.integers(0, 255, (5, 96, 96, 3), np.uint8)
+    for part, rows in (("train", slice(0, 3)), ("test", slice(3, 5))):
+        pixels[rows].transpose(0, 3, 2, 1).tofile(root / f"{part}_X.bin")
+        (np.arange(5, dtype=np.uint8)[rows] + 1).tofile(root / f"{part}_y.bin")
+    (root / "class_names.txt").write_text("airplane\nbird\ncar\ncat\ndeer\n")
+    with tarfile.open(tmp_path / "stl10_binary.tar.gz", "w:gz") as archive:
+        archive.add(root, "stl10_binary")
+    for source in (root, tmp_path / "stl10_binary.tar.gz"):
+        images = open_images(source)
+        assert (images.layout, len(images), images.classes[1]) == ("stl10", 5, "bird")
+        assert images.labels is not None and images.labels.tolist() == [0, 1, 2, 3, 4]
+        np.testing.assert_array_equal(np.asarray(images.read(4)), pixels[4])
+    assert open_images(root, "test").names == ["test/0", "test/1"]
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_cifar100(tmp_path: Path, rng: np.random.Generator, binary: bool) -> None:
+    pixels = rng.integers(0, 255, (4, 32, 32, 3), np.uint8)
+    flat, fine = pixels.transpose(0, 3, 1, 2).reshape(4, -1), np.array([3, 99, 0, 7], np.uint8)
+    for part, rows in (("train", slice(0, 2)), ("test", slice(2, 4))):
+        if binary:
+            np.concatenate([fine[rows, None] * 0, fine[rows, None], flat[rows]], axis=1).tofile(
+                tmp_path / f"{part}.bin"
+            )
+        else:
+            content = {b"fine_labels": fine[rows].tolist(), b"data": flat[rows]}
+            (tmp_path / part).write_bytes(pickle.dumps(content, protocol=2))
+    names = [f"c{i}" for i in range(100)]
+    if binary:
+        (tmp_path / "fine_label_names.txt").write_text("\n".join(names))
+    else:
+        (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [n.encode() for n in names]}, protocol=2))
+    images = open_images(tmp_path)
+    assert (images.layout, images.classes[99]) == ("cifar100", "c99")
+    assert images.labels is not None and images.labels.tolist() == fine.tolist()
+    for i in range(4):
+        np.testing.assert_array_equal(np.asarray(images.read(i)), pixels[i])
+
+
+def test_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return eval, ("1 + 1",)
+
+    for name in ("train", "test", "meta"):
+        (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(InputError, match="not allowed"):
+        open_images(tmp_path)
+
+
+def test_imagenette_and_caltech256(tmp_path: Path, rng: np.random.Generator) -> None:
+    nette = tmp_path / "imagenette2-160"
+    for part in ("train", "val"):
+        for name in ("n01440764", "n03888257"):
+            _picture(rng, nette / part / name / f"{part}_{name}.JPEG")
+    images = open_images(nette, "test")
+    assert (images.layout, images.classes, len(images)) == ("imagenette", ["tench", "parachute"], 2)
+    assert len(open_images(nette)) == 4
+    caltech = tmp_path / "256_ObjectCategories"
+    for name in ("001.ak47", "002.american-flag", "257.clutter"):
+        _picture(rng, caltech / name / f"{name[:3]}_0001.jpg")
+    images = open_images(caltech)
+    assert (images.layout, images.classes) == ("caltech256", ["ak47", "american-flag"])
+    with pytest.raises(InputError, match="no official split"):
+        open_images(caltech, "train")
