@@ -74,7 +74,7 @@ def field(points: Array) -> tuple[Array, Array]:
 
 def _march(grid: Array, values: Array) -> tuple[Array, Array]:
     """The zero set of linear interpolation on six tetrahedra a cell, vertices shared."""
-    ids = np.arange(values.size).reshape(grid.shape[:3])
+    ids: Array = np.arange(values.size).reshape(grid.shape[:3])
     points = grid.reshape(-1, 3)
     size = [length - 1 for length in ids.shape]
     tetrahedra: list[Array] = []
