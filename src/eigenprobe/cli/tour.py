@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from ..files import atomic_path
 from .context import Context
 
 
@@ -32,8 +34,8 @@ def view(
     raise NotImplementedError
 
 
-def demo(*, k: int = 30, n: int = 3000, context: Context) -> None:
-    """Decompose a built-in shape and leave a picture and a report behind.
+def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
+    """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a report behind.
 
     Examples:
       eigenprobe demo
@@ -41,6 +43,53 @@ def demo(*, k: int = 30, n: int = 3000, context: Context) -> None:
 
     Args:
         k: how many basis vectors
-        n: how many points
+        resolution: grid cells along the animal; 32 give about 3500 points
     """
-    raise NotImplementedError
+    import numpy as np
+
+    from ..decompose import decompose
+    from ..evaluation import compare
+    from ..pretrained import SpectralModel
+    from ..viz import figures
+    from ..viz.report import write_report
+    from .creature import creature
+
+    folder = context.folder("demo")
+    points, faces = creature(resolution)
+    shape = folder / "creature.obj"
+    _write_obj(shape, points, faces)
+    context.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
+
+    basis = decompose(points, k=k, seed=context.seed)
+    basis.save(folder / "basis.safetensors")
+    context.wrote(folder / "basis.safetensors", "the closed form: ep.Basis.load(path)")
+    predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
+    alignment = compare(predicted, basis)
+
+    picture = folder / "eigenfunctions.png"
+    figures.eigenfunctions(points, basis.vectors, faces=faces, eigenvalues=basis.eigenvalues, path=picture)
+    context.wrote(picture, "the first eigenfunctions")
+    picture = folder / "pretrained.png"
+    names = ("pretrained", "closed form")
+    figures.against_oracle(
+        points, predicted.vectors, basis.vectors, alignment.cosines, faces=faces, names=names, path=picture
+    )
+    context.wrote(picture, "one forward pass above the closed form")
+
+    report = folder / "report.html"
+    agreement = alignment.cosine(min(10, k))
+    facts = {**basis.info, "pretrained, |cosine| up to 10": agreement}
+    write_report(report, basis, points, faces=faces, title="creature", facts=facts)
+    context.wrote(report, "open in any browser")
+    first = ", ".join(f"{value:.2f}" for value in np.asarray(basis.eigenvalues)[:6])
+    context.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
+    context.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
+    context.say(str(report.resolve()))
+
+
+def _write_obj(path: Path, points: Any, faces: Any) -> None:
+    """By hand, so that the demo needs no extra."""
+    lines = [f"v {x:.6f} {y:.6f} {z:.6f}" for x, y, z in points]
+    lines += [f"f {a} {b} {c}" for a, b, c in faces + 1]
+    with atomic_path(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
