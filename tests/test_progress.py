@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,8 +18,10 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
+    # pytest puts its own streams back between the set-up and the call: patch what the module sees instead
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
     return stream
 
 

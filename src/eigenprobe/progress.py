@@ -84,7 +84,7 @@ class Progress:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True),
+            console=Console(file=sys.stderr),
             transient=True,
         )
         self._task = self._rich.add_task(self.description, total=self.total, completed=self.done, note=self.note)
