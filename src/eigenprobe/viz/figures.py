@@ -122,7 +122,7 @@ def _columns(count: int, columns: int | Sequence[int]) -> list[int]:
 
 def eigenfunctions(
     points: Any, vectors: Any, *, faces: Any = None, columns: int | Sequence[int] | None = None, titles: Sequence[str] | None = None,
-    eigenvalues: Any = None, per_row: int = 5, azimuth: float | None = None, elevation: float = 12.0, up: str = "y", size: int = 420,
+    eigenvalues: Any = None, per_row: int = 5, azimuth: float | None = None, elevation: float = 12.0, up: str = "auto", size: int = 420,
     path: Path | None = None,
 ) -> Figure:
     """Eigenfunctions on a cloud or mesh; `columns` says which (an int: the first so many; default ten after the constant)."""
@@ -145,7 +145,7 @@ def eigenfunctions(
 
 def against_oracle(
     points: Any, vectors: Any, oracle_vectors: Any, cosines: Any, *, faces: Any = None, columns: int | Sequence[int] | None = None,
-    names: tuple[str, str] = ("eigenprobe", "oracle"), azimuth: float | None = None, elevation: float = 12.0, up: str = "y", size: int = 420,
+    names: tuple[str, str] = ("eigenprobe", "oracle"), azimuth: float | None = None, elevation: float = 12.0, up: str = "auto", size: int = 420,
     path: Path | None = None,
 ) -> Figure:
     """A method's vectors (upper row) above the oracle's (lower row), signs matched, |cosine| under each pair."""
@@ -165,7 +165,7 @@ def against_oracle(
 
 
 def mass(
-    points: Any, mass: Any, *, faces: Any = None, reference: Any = None, azimuth: float | None = None, elevation: float = 12.0, up: str = "y",
+    points: Any, mass: Any, *, faces: Any = None, reference: Any = None, azimuth: float | None = None, elevation: float = 12.0, up: str = "auto",
     size: int = 560, path: Path | None = None,
 ) -> Figure:
     """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
@@ -205,7 +205,7 @@ def mass(
 
 def reconstructions(
     points: Any, results: Mapping[str, Mapping[int, Any]], *, faces: Any = None, azimuth: float | None = None, elevation: float = 12.0,
-    up: str = "y", size: int = 420, path: Path | None = None,
+    up: str = "auto", size: int = 420, path: Path | None = None,
 ) -> Figure:
     """Coordinates rebuilt from k basis vectors, one row a method, the input at the left; RMS error under each."""
     xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
@@ -233,7 +233,7 @@ def reconstructions(
 
 def gallery(
     clouds: Sequence[Any], titles: Sequence[str] | None = None, path: Path | None = None, *, per_row: int = 6, values: Sequence[Any] | None = None,
-    azimuth: float | None = None, elevation: float = 12.0, up: str = "y", size: int = 300,
+    azimuth: float | None = None, elevation: float = 12.0, up: str = "auto", size: int = 300,
 ) -> Figure:
     """Many shapes on one page: each item is points (n, d) or a pair (points, faces); `values` colours them, else clay."""
     if not len(clouds):

@@ -110,7 +110,7 @@ def write_report(
     title: str = "eigenprobe",
     facts: Mapping[str, Any] | None = None,
     reconstruction: bool = True,
-    up: str = "y",
+    up: str = "auto",
     limit: int = DISPLAY_LIMIT,
 ) -> None:
     """Write the report of a basis: the shape to turn, a slider over its eigenfunctions, spectrum, mass, reconstruction, facts.

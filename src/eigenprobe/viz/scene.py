@@ -71,21 +71,21 @@ class Camera:
         return y[:, :2] / (1 - y[:, 2:] / EYE_DISTANCE), y[:, 2]
 
 
-def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 12.0, up: str = "y") -> Camera:
+def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 12.0, up: str = "auto") -> Camera:
     """A camera around display coordinates (n, 3); angles in degrees.
 
     Without an azimuth the shape is turned about `up` to its broadest silhouette and 25 degrees beyond, which shows both its
     outline and its depth. A flat shape is seen face on.
     """
-    if up not in ("x", "y", "z"):
-        raise InputError(f"up must be 'x', 'y' or 'z', got {up!r}")
+    if up not in ("x", "y", "z", "auto"):
+        raise InputError(f"up must be 'x', 'y', 'z' or 'auto', got {up!r}")
     low, high = points.min(0), points.max(0)
     centre = (low + high) / 2
     radius = float(np.linalg.norm(points - centre, axis=1).max()) or 1.0
     flat = (high - low) <= 1e-9 * radius
     if flat[2] and not flat[:2].all():
         return Camera(np.eye(3), centre, radius)
-    axis = "xyz".index(up)
+    axis = "xyz".index(standing_axis(points) if up == "auto" else up)
     # Rows (right, up, towards the eye) of the view at azimuth 0, a right-handed frame for every choice of `up`.
     frame = np.roll(np.eye(3), axis - 1, axis=1)
     if azimuth is None:
@@ -98,6 +98,14 @@ def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 1
     turn = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
     tilt = np.array([[1, 0, 0], [0, np.cos(e), -np.sin(e)], [0, np.sin(e), np.cos(e)]])
     return Camera(tilt @ turn @ frame, centre, radius)
+
+
+def standing_axis(points: Array) -> str:
+    """'z' when the shape clearly stands on its lowest z (feet or a flat base there, nothing like it above), else 'y'."""
+    reach = 0.02 * np.ptp(points, axis=0).max()
+    base = ((points - points.min(0)) < reach).mean(0)
+    top = ((points.max(0) - points) < reach).mean(0)
+    return "z" if base[2] > 1.3 * base[1] and base[2] > 4 * top[2] else "y"
 
 
 def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:

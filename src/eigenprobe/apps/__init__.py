@@ -1,0 +1,28 @@
+"""What people do with a basis: descriptors, distances, filters and maps between shapes.
+
+Every function takes one or two `Basis` objects and gives numpy arrays for a numpy basis, tensors for a torch one. With the
+mass scaled to sum to 1, kernels are densities against that mass: a constant function of integral 1 is the constant 1.
+"""
+
+from .descriptors import hks, shape_dna, shape_dna_distance, wks
+from .distances import distance, spectral_embedding
+from .filtering import RESPONSES, apply_filter, heat_kernel, response
+from .matching import functional_map, map_from_points, match, point_map, zoomout
+
+__all__ = [
+    "RESPONSES",
+    "apply_filter",
+    "distance",
+    "functional_map",
+    "heat_kernel",
+    "hks",
+    "map_from_points",
+    "match",
+    "point_map",
+    "response",
+    "shape_dna",
+    "shape_dna_distance",
+    "spectral_embedding",
+    "wks",
+    "zoomout",
+]

@@ -1,0 +1,106 @@
+"""Point and shape descriptors of eigenpairs (lambda_j, v_j), j = 1..K.
+
+    heat kernel signature  (Sun, Ovsjanikov and Guibas 2009):   hks_t(x) = sum_j exp(-t lambda_j) v_j(x)^2
+    wave kernel signature  (Aubry, Schlickewei and Cremers 2011): wks_e(x) = sum_j exp(-(e - log lambda_j)^2 / 2 sigma^2) v_j(x)^2
+    with a source y, v_j(x)^2 becomes v_j(x) v_j(y)
+    shape DNA (Reuter, Wolter and Peinecke 2006): the sequence of eigenvalues, here times the volume^(2/dim) or over lambda_2
+
+Signatures have shape (n, T), or (n, s T) for s sources (all T columns of the first source, then of the second, ...).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..basis import Basis
+from ..errors import InputError
+from .arrays import Array, like, positive, rows, tensors
+
+
+def _signature(basis: Basis, vectors: Tensor, gains: Tensor, sources: Any, scaled: bool) -> Array:
+    """sum_j gains_tj v_j(x) v_j(y), y = x without sources."""
+    if scaled:
+        gains = gains / gains.sum(1, keepdim=True).clamp_min(torch.finfo(gains.dtype).tiny)
+    if sources is None:
+        return like(basis, vectors**2 @ gains.T)
+    index = rows(sources, basis.n, vectors.device)
+    weighted = vectors[index][:, None, :] * gains[None]  # (s, T, K)
+    return like(basis, vectors @ weighted.reshape(-1, vectors.shape[1]).T)
+
+
+def heat_times(basis: Basis, count: int) -> Array:
+    """`count` times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2 (global)."""
+    values = tensors(basis)[2]
+    values = values[positive(values)]
+    if len(values) < 1:
+        raise InputError("heat times need at least one eigenvalue above zero")
+    low, high = (4 * math.log(10) / float(v) for v in (values.max(), values.min()))
+    return like(basis, torch.as_tensor(np.geomspace(low, high, count)).to(values))
+
+
+def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: bool = False) -> Array:
+    """Heat kernel signature (n, T) at `times` (a count, or the times themselves); `scaled` divides by the heat trace."""
+    vectors, _, values = tensors(basis)
+    chosen = torch.as_tensor(heat_times(basis, times) if isinstance(times, int) else times).to(values).reshape(-1)
+    return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)
+
+
+def wks(basis: Basis, energies: int | Array = 64, *, sigma: float | None = None, sources: Any = None, scaled: bool = True) -> Array:
+    """Wave kernel signature (n, T) at log-energies (a count, or the values themselves, which need a `sigma`)."""
+    vectors, _, values = tensors(basis)
+    keep = positive(values)
+    vectors, logs = vectors[:, keep], values[keep].log()
+    if len(logs) < 2:
+        raise InputError(f"the wave kernel signature needs two eigenvalues above zero, got {len(logs)}")
+    if isinstance(energies, int):
+        if energies < 1:
+            raise InputError(f"expected at least one energy, got {energies}")
+        low, high = float(logs.min()), float(logs.max())
+        sigma = 7 * (high - low) / energies if sigma is None else sigma
+        # Two standard deviations are left free at each end, so that no energy looks past the known spectrum.
+        chosen = torch.as_tensor(np.linspace(low + 2 * sigma, high - 2 * sigma, energies)).to(logs)
+    elif sigma is None:
+        raise InputError("expected sigma together with given energies, got none")
+    else:
+        chosen = torch.as_tensor(energies).to(logs).reshape(-1)
+    if sigma <= 0:
+        raise InputError(f"expected sigma > 0, got {sigma}")
+    gains = torch.exp(-((chosen[:, None] - logs) ** 2) / (2 * sigma**2))
+    return _signature(basis, vectors, gains, sources, scaled)
+
+
+def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first") -> Array:
+    """Eigenvalues as a fingerprint (count,), the zeros left out.
+
+    "first" divides by the first positive one (no scale is left); "slope" divides by the slope of a straight line through the
+    first `count` (Weyl's law for a surface: the slope is 4 pi / area); "none" keeps the units of the input.
+    """
+    values = tensors(basis)[2]
+    values = values[positive(values)]
+    count = len(values) if count is None else count
+    if not 1 <= count <= len(values):
+        raise InputError(f"expected 1 <= count <= {len(values)} positive eigenvalues, got {count}")
+    values = values[:count]
+    if normalise == "first":
+        values = values / values[0]
+    elif normalise == "slope":
+        index = torch.arange(1, count + 1, dtype=values.dtype, device=values.device)
+        values = values / ((index * values).sum() / (index * index).sum())
+    elif normalise != "none":
+        raise InputError(f"normalise must be 'first', 'slope' or 'none', got {normalise!r}")
+    return like(basis, values)
+
+
+def shape_dna_distance(first: Basis, second: Basis, count: int | None = None, *, normalise: str = "slope") -> float:
+    """Relative difference of two fingerprints, the root mean square of (a_j - b_j) / j: each index counts the same."""
+    a, b = (tensors(basis)[2] for basis in (first, second))
+    available = min(int(positive(a).sum()), int(positive(b).sum()))
+    count = available if count is None else count
+    x = torch.as_tensor(shape_dna(first, count, normalise=normalise)).double().cpu()
+    y = torch.as_tensor(shape_dna(second, count, normalise=normalise)).double().cpu()
+    return float((((x - y) / torch.arange(1, count + 1)) ** 2).mean().sqrt())

@@ -1,0 +1,103 @@
+"""Filters f -> V g(lambda) V^T M f with named responses g.
+
+    lowpass     1 for lambda <= cutoff, else 0          highpass   its complement
+    heat        exp(-time lambda)                       resolvent  1 / (1 + lambda / cutoff), Tikhonov smoothing
+    band        1 for low <= lambda <= high, else 0     bump       exp(-(lambda - centre)^2 / 2 width^2)
+    butterworth 1 / (1 + (lambda / cutoff)^(2 order)), a lowpass without ringing
+
+A basis of K vectors knows nothing above lambda_K. That part of f is dropped, unless `outside` gives it a gain of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..basis import Basis
+from ..errors import InputError
+from .arrays import Array, like, rows, tensors
+
+Response = Callable[[Tensor], Tensor]
+
+
+def _lowpass(values: Tensor, *, cutoff: float) -> Tensor:
+    return (values <= cutoff).to(values)
+
+
+def _highpass(values: Tensor, *, cutoff: float) -> Tensor:
+    return (values > cutoff).to(values)
+
+
+def _band(values: Tensor, *, low: float, high: float) -> Tensor:
+    return ((values >= low) & (values <= high)).to(values)
+
+
+def _heat(values: Tensor, *, time: float) -> Tensor:
+    return torch.exp(-time * values)
+
+
+def _resolvent(values: Tensor, *, cutoff: float) -> Tensor:
+    return 1 / (1 + values / cutoff)
+
+
+def _butterworth(values: Tensor, *, cutoff: float, order: int = 2) -> Tensor:
+    return 1 / (1 + (values / cutoff) ** (2 * order))
+
+
+def _bump(values: Tensor, *, centre: float, width: float) -> Tensor:
+    return torch.exp(-((values - centre) ** 2) / (2 * width**2))
+
+
+RESPONSES: dict[str, Callable[..., Tensor]] = {
+    "lowpass": _lowpass,
+    "highpass": _highpass,
+    "band": _band,
+    "heat": _heat,
+    "resolvent": _resolvent,
+    "butterworth": _butterworth,
+    "bump": _bump,
+}
+
+
+def response(name: str, **parameters: float) -> Callable[[Array], Array]:
+    """The named response as a function of eigenvalues (numpy or torch), for `Basis.filter`.
+
+    >>> response("heat", time=1.0)(torch.tensor([0.0, 1.0])).round(decimals=3).tolist()
+    [1.0, 0.368]
+    """
+    if name not in RESPONSES:
+        raise InputError(f"response must be one of {', '.join(RESPONSES)}, got {name!r}")
+    chosen = RESPONSES[name]
+    try:
+        inspect.signature(chosen).bind(torch.zeros(1), **parameters)
+    except TypeError as error:
+        expected = ", ".join(list(inspect.signature(chosen).parameters)[1:])
+        raise InputError(f"response {name!r} takes {expected}; got {', '.join(parameters) or 'nothing'}") from error
+
+    def gain(values: Array) -> Array:
+        result = chosen(torch.as_tensor(values), **parameters)
+        return result if isinstance(values, Tensor) else result.numpy()
+
+    return gain
+
+
+def apply_filter(basis: Basis, f: Array, name: str | Callable[[Array], Array], *, outside: float = 0.0, **parameters: float) -> Array:
+    """Filter a function (n,) or functions (n, m) by a named response or a callable; `outside` scales what V cannot express."""
+    gain = response(name, **parameters) if isinstance(name, str) else name
+    result = basis.filter(f, gain)
+    if outside:
+        result = result + outside * (basis._functions(f) - basis.reconstruct(basis.project(f)))
+    return result
+
+
+def heat_kernel(basis: Basis, source: int, time: float) -> Array:
+    """h_t(source, .) (n,): heat after `time` from a unit of heat at one point, a density against the mass."""
+    vectors, _, values = tensors(basis)
+    index = rows(source, basis.n, vectors.device)
+    if index.numel() != 1:
+        raise InputError(f"expected one source, got {index.numel()}")
+    return like(basis, vectors @ (torch.exp(-float(time) * values) * vectors[index[0]]))

@@ -1,0 +1,132 @@
+"""Maps between two shapes through their bases (Ovsjanikov et al. 2012; Melzi et al. 2019).
+
+Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p takes each target point to a source point, p (n_t,) with
+entries in 0..n_s-1; it carries functions from the source to the target, f -> f[p]. In the bases that is the matrix
+
+    C = V_t^T M_t V_s[p]                                   (k_t, k_s),  coefficients on the source -> on the target
+    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2     A, B coefficients of matching functions
+    back:     p(y) = argmin_x | V_s C^T (x) - V_t (y) |    nearest rows in k_t dimensions
+    ZoomOut:  repeat  C -> p -> C with one more row and column, from k to K
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..basis import Basis
+from ..errors import InputError
+from .arrays import Array, like, rows, tensors
+from .descriptors import hks, wks
+
+CHUNK = 2048  # target points whose distances to all source points are held at once
+
+
+def _sizes(k: int | tuple[int, int] | None, source: Basis, target: Basis) -> tuple[int, int]:
+    """(k_source, k_target), checked."""
+    k_source, k_target = (source.k, target.k) if k is None else (k, k) if isinstance(k, int) else k
+    if not (1 <= k_source <= source.k and 1 <= k_target <= target.k):
+        raise InputError(f"expected map sizes within 1..{source.k} (source) and 1..{target.k} (target), got {k}")
+    return k_source, k_target
+
+
+def _coefficients(basis: Basis, functions: Array, k: int) -> Tensor:
+    vectors, mass, _ = tensors(basis)
+    f = torch.as_tensor(functions).to(vectors)
+    if f.ndim != 2 or f.shape[0] != basis.n:
+        raise InputError(f"expected functions of shape ({basis.n}, m), got {tuple(f.shape)}")
+    return vectors[:, :k].T @ (mass[:, None] * f)
+
+
+def functional_map(
+    source: Basis, target: Basis, source_functions: Array, target_functions: Array, *, k: int | tuple[int, int] | None = None, weight: float = 1e-3
+) -> Array:
+    """The map C (k_t, k_s) that takes the source's functions (n_s, m) to the target's (n_t, m).
+
+    `weight` asks C to commute with the two Laplacians. It is relative to the data term: the functions are scaled to unit mean
+    square and the eigenvalues to a largest of 1 first. Each row of C is one k_s x k_s solve.
+    """
+    k_source, k_target = _sizes(k, source, target)
+    a, b = _coefficients(source, source_functions, k_source), _coefficients(target, target_functions, k_target).to("cpu")
+    if a.shape[1] != b.shape[1]:
+        raise InputError(f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}")
+    a, b = a.double().cpu(), b.double()
+    scale = (a**2).sum(0).sqrt().clamp_min(1e-12)  # the same factor on both sides keeps the map what it was
+    a, b = a / scale, b / scale
+    values_s, values_t = tensors(source)[2][:k_source].double().cpu(), tensors(target)[2][:k_target].double().cpu()
+    top = torch.maximum(values_s.max(), values_t.max()).clamp_min(1e-30)
+    penalty = ((values_t[:, None] - values_s[None]) / top) ** 2  # (k_t, k_s)
+    gram, right = a @ a.T / a.shape[1], b @ a.T / a.shape[1]
+    # A trace of ridge: fewer functions than k_s leave directions that neither term determines.
+    ridge = 1e-10 * torch.eye(k_source, dtype=gram.dtype) * gram.diagonal().mean()
+    rows_of_c = torch.linalg.solve(gram + ridge + weight * torch.diag_embed(penalty), right[:, :, None])
+    return like(source, rows_of_c[:, :, 0].to(tensors(source)[0]))
+
+
+def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None) -> Array:
+    """C (k_t, k_s) of a point map (n_t,) from the target to the source."""
+    k_source, k_target = _sizes(k, source, target)
+    vs, (vt, mass, _) = tensors(source)[0], tensors(target)
+    index = rows(points, source.n, vs.device)
+    if index.numel() != target.n:
+        raise InputError(f"expected one source index for each of {target.n} target points, got {index.numel()}")
+    carried = vs[index, :k_source].to(vt)
+    return like(source, (vt[:, :k_target].T @ (mass[:, None] * carried)).to(vs))
+
+
+def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
+    """For every target point its source point (n_t,), from a functional map C (k_t, k_s), by nearest rows."""
+    vs, vt = tensors(source)[0], tensors(target)[0]
+    c = torch.as_tensor(matrix).to(vs)
+    if c.ndim != 2 or c.shape[0] > target.k or c.shape[1] > source.k:
+        raise InputError(f"expected a map of at most ({target.k}, {source.k}), got {tuple(c.shape)}")
+    carried = vs[:, : c.shape[1]] @ c.T  # (n_s, k_t)
+    wanted = vt[:, : c.shape[0]].to(carried)
+    half = (carried**2).sum(1) / 2
+    best = [(half - part @ carried.T).argmin(1) for part in wanted.split(CHUNK)]
+    return like(source, torch.cat(best))
+
+
+def zoomout(matrix: Array, source: Basis, target: Basis, *, k: int | None = None, step: int = 1) -> Array:
+    """Refine a map C by growing it to k x k (default: all of both bases), `step` rows and columns at a time."""
+    final = min(source.k, target.k) if k is None else k
+    _sizes(final, source, target)
+    if step < 1:
+        raise InputError(f"expected step >= 1, got {step}")
+    size = (int(matrix.shape[1]), int(matrix.shape[0]))
+    while max(size) < final:
+        size = (min(size[0] + step, final), min(size[1] + step, final))
+        matrix = map_from_points(source, target, point_map(matrix, source, target), k=size)
+    return matrix
+
+
+def match(
+    source: Basis,
+    target: Basis,
+    *,
+    landmarks: Any = None,
+    k: int = 20,
+    refine_to: int | None = None,
+    weight: float = 1e-2,
+    descriptors: int = 64,
+) -> tuple[Array, Array]:
+    """Point map (n_t,) and functional map C between two shapes, from wave kernel signatures, then ZoomOut.
+
+    `landmarks` (s, 2) are pairs (source index, target index) of known matches. Signatures alone cannot tell a symmetric shape
+    from its mirror image: a few landmarks do.
+    """
+    a, b = wks(source, descriptors), wks(target, descriptors)
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    if landmarks is not None:
+        pairs = torch.as_tensor(landmarks)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise InputError(f"expected landmarks of shape (s, 2), got {tuple(pairs.shape)}")
+        for signature, count in ((wks, descriptors), (hks, descriptors // 2)):
+            a = torch.cat([a, torch.as_tensor(signature(source, count, sources=pairs[:, 0], scaled=True))], 1)
+            b = torch.cat([b, torch.as_tensor(signature(target, count, sources=pairs[:, 1], scaled=True))], 1)
+    k = min(k, source.k, target.k)
+    matrix = functional_map(source, target, a, b, k=k, weight=weight)
+    matrix = zoomout(matrix, source, target, k=refine_to)
+    return point_map(matrix, source, target), matrix
