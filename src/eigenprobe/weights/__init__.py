@@ -1,0 +1,93 @@
+"""Weights on disk: `config.json` and float16 safetensors shards, read and written whole or not at all.
+
+    folder/config.json                       format, sizes of the network, facts of its training
+    folder/model-00001-of-00002.safetensors  ...
+    folder/README.md                         the model card
+
+The folder `surface` beside this file is the model that comes with the package.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..files import atomic_path
+from ..networks.spectral import SpectralConfig, SpectralNetwork
+
+FORMAT = "eigenprobe.model/1"
+SHARD = 12 * 2**20  # bytes
+PACKAGED = Path(__file__).parent
+
+
+def packaged() -> list[str]:
+    """Names of the models in the package."""
+    return sorted(path.parent.name for path in PACKAGED.glob("*/config.json"))
+
+
+def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None:
+    """Save a network as float16; the index goes last, so that a folder with one is complete."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    shards: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, tensor in network.state_dict().items():
+        tensor = tensor.detach().to("cpu", torch.float16).contiguous()
+        if size + 2 * tensor.numel() > SHARD and shards[-1]:
+            shards.append({})
+            size = 0
+        shards[-1][name] = tensor
+        size += 2 * tensor.numel()
+    names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
+    for name, shard in zip(names, shards, strict=True):
+        with atomic_path(folder / name) as temporary:
+            save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
+    config = {"format": FORMAT, "network": asdict(network.config), "files": names, "facts": facts}
+    with atomic_path(folder / "config.json") as temporary:
+        Path(temporary).write_text(json.dumps(config, indent=1))
+
+
+def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
+    """Load what `write` wrote; damaged and foreign folders are errors that say what is wrong."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InputError(f"expected a model folder with config.json, got {folder}") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"expected a readable config.json, cannot read {path}: {error}") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        got = config.get("format") if isinstance(config, dict) else type(config).__name__
+        raise InputError(f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}")
+    known = {f.name for f in fields(SpectralConfig)}
+    sizes = {k: tuple(v) if isinstance(v, list) else v for k, v in config.get("network", {}).items()}
+    if set(sizes) - known:
+        raise InputError(f"expected network sizes {sorted(known)}, got also {sorted(set(sizes) - known)} in {path}")
+    state: dict[str, Tensor] = {}
+    for name in config.get("files", []):
+        try:
+            state |= load_file(folder / name)
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"expected safetensors weights, cannot read {folder / name}: {error}") from error
+    network = SpectralNetwork(SpectralConfig(**sizes))
+    own = network.state_dict()
+    wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
+    wrong += [name for name in state if name not in own]
+    if wrong:
+        raise InputError(
+            f"expected weights for the sizes in {path}, got {len(wrong)} that do not fit, first {wrong[0]}"
+        )
+    if not all(bool(torch.isfinite(t).all()) for t in state.values()):
+        raise InputError(f"expected finite weights, got NaN or infinity in {folder}")
+    network.load_state_dict({name: t.float() for name, t in state.items()})
+    return network, config.get("facts", {})
