@@ -29,7 +29,7 @@ _NAMES = {
     "Smoother": "smoothing",
     "build_smoother": "smoothing",
     "Probes": "probes",
-    "SpectralModel": "pretrained",
+    "SpectralModel": "model",
     "OptimalApproximationEigenmaps": "estimators",
 }
 _MODULES = ("apps", "evaluation", "experiments", "features", "geometry", "networks", "training", "viz")
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from .errors import EigenprobeWarning, InputError
     from .estimators import OptimalApproximationEigenmaps
     from .graph import Graph, build_graph
-    from .pretrained import SpectralModel
+    from .model import SpectralModel
     from .probes import Probes
     from .smoothing import Smoother, build_smoother
 

@@ -53,7 +53,7 @@ def decompose(
     folder = context.folder(shape.stem)
     device = context.device()
     if method == "pretrained":
-        from ..pretrained import SpectralModel
+        from ..model import SpectralModel
 
         basis = SpectralModel.from_pretrained(model).to(device).encode(_on(points, device), k=k, refine=refine).numpy()
     else:
@@ -139,7 +139,7 @@ def encode(
         refine: refinement sweeps
     """
     from ..geometry import find_shapes
-    from ..pretrained import SpectralModel
+    from ..model import SpectralModel
     from ..progress import track
 
     files = find_shapes(shapes)
@@ -171,17 +171,27 @@ def cache(
     *,
     k: int = 50,
     jobs: int = -1,
+    backend: str | None = None,
     context: Context,
 ) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
     Examples:
       eigenprobe cache meshes/
-      eigenprobe cache meshes/ -k 100 --jobs 8 --out /scratch/oracles
+      eigenprobe cache meshes/ -k 100 --jobs 8 --out oracles
 
     Args:
         shapes: mesh files, or folders of them
         k: how many eigenvectors
         jobs: parallel workers, -1 for one a core
+        backend: a joblib backend by name (loky, threading, dask, ray)
     """
-    raise InputError("not wired yet")
+    from ..geometry.cache import prepare
+
+    summary = prepare(shapes, k=k, jobs=jobs, backend=backend, out=context.out)
+    for path, reason in summary.failed.items():
+        context.say(f"skipped {path}: {reason}")
+    if not summary.made and not summary.kept:
+        path, reason = next(iter(summary.failed.items()))
+        raise InputError(f"none of {len(summary.failed)} shapes could be prepared; the first: {path}: {reason}")
+    context.say(str(summary))

@@ -49,7 +49,7 @@ def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
 
     from ..decompose import decompose
     from ..evaluation import compare
-    from ..pretrained import SpectralModel
+    from ..model import SpectralModel
     from ..viz import figures
     from ..viz.report import write_report
     from .creature import creature
