@@ -61,15 +61,24 @@ class Covariance:
         if smoother.n % clouds:
             raise InputError(f"expected {smoother.n} stacked points to be {clouds} clouds of one size")
         self.smoother, self.variance, self.clouds = smoother, variance, clouds
-        self.coefficients: dict[int, Any] = dict(_coefficients(steps, resolvent, scales, smoother.symmetric))
-        if not smoother.symmetric and any(power % 2 for power in self.coefficients):
-            raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.coefficients)}")
-        if scales is not None:
-            for power in self.coefficients:  # a number a cloud; constant on each block, so it commutes with A
-                traces = self._traces({power: 1.0}, generator)
-                weight = self.coefficients[power] / traces
-                rows = weight.repeat_interleave(smoother.n // clouds).unsqueeze(-1).to(smoother.dtype)  # (b n, 1)
-                self.coefficients[power] = float(weight) if clouds == 1 else rows
+        self.terms = _coefficients(steps, resolvent, scales, smoother.symmetric)  # power -> weight
+        self.balanced = scales is not None  # every power is divided by its trace
+        if not smoother.symmetric and any(power % 2 for power in self.terms):
+            raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.terms)}")
+        self._generator = generator
+        self._coefficients: dict[int, Any] | None = None
+
+    @property
+    def coefficients(self) -> dict[int, Any]:
+        """Power of A -> its coefficient, a number or, for several clouds, a column ``(b n, 1)``."""
+        if self._coefficients is None:
+            self._coefficients = dict(self.terms)
+            for power, weight in self.terms.items() if self.balanced else ():
+                each = weight / self._traces({power: 1.0}, self._generator)
+                # Constant on each block, so it commutes with A.
+                rows = each.repeat_interleave(self.smoother.n // self.clouds).unsqueeze(-1).to(self.smoother.dtype)
+                self._coefficients[power] = float(each) if self.clouds == 1 else rows
+        return self._coefficients
 
     def apply(self, x: Tensor) -> Tensor:
         """``C x`` for ``x (..., n, K)``; differentiable in ``x``."""
@@ -147,17 +156,19 @@ class Covariance:
             raise InputError(f"expected the covariance of one cloud, got {self.clouds}: stack dense ones instead")
         matrix = smoother.matrix.to_dense()
         matrix = matrix if dtype is None else matrix.to(dtype)
-        total = torch.zeros_like(matrix)
-        powers = sorted(self.coefficients)
-        if powers == list(range(len(powers))) and len(set(self.coefficients.values())) == 1 and smoother.symmetric:
-            total = _resolvent(matrix, len(powers)) * self.coefficients[0]
+        if smoother.symmetric and list(self.terms) == list(range(len(self.terms))) and not self.balanced:
+            total = _resolvent(matrix, len(self.terms))
         else:
-            current, at = None, 0
-            for power in powers:
+            total, current, at = torch.zeros_like(matrix), matrix, 1
+            for power, weight in sorted(self.terms.items()):
                 exponent = power if smoother.symmetric else power // 2
-                step = torch.linalg.matrix_power(matrix, exponent - at)
-                current, at = (step if current is None else current @ step), exponent
-                total += self.coefficients[power] * (current if smoother.symmetric else current @ current.mT)
+                if at and exponent % at == 0:  # A^64 from A^16 is two squarings
+                    current = torch.linalg.matrix_power(current, exponent // at)
+                else:
+                    current = current @ torch.linalg.matrix_power(matrix, exponent - at)
+                at = exponent
+                term = current if smoother.symmetric else current @ current.mT
+                total += term * (weight / term.diagonal().double().sum().to(term.dtype) if self.balanced else weight)
         total = 0.5 * (total + total.mT) * self.variance
         return DenseCovariance(total)
 
@@ -177,6 +188,10 @@ class DenseCovariance:
     def trace(self, generator: torch.Generator | None = None) -> Tensor:
         """``tr C (...)``, exact."""
         return self._trace
+
+    def to(self, device: torch.device | str) -> DenseCovariance:
+        """The same covariances on a device."""
+        return DenseCovariance(self.matrix.to(device), self._trace.to(device))
 
     @classmethod
     def stack(cls, covariances: Sequence[DenseCovariance]) -> DenseCovariance:

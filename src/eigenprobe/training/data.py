@@ -1,0 +1,179 @@
+"""Data of one manifold: a pool of resamplings, each with its smoother and covariance, prepared once.
+
+    points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) -> Batch
+
+A network trained over many samplings of one surface averages the sampling noise of each graph away, so its basis can be
+better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+
+from ..covariance import DENSE_LIMIT, Covariance
+from ..errors import InputError
+from ..objective import Objective
+from ..probes import Probes, smooth_noise
+from .batch import Batch
+
+if TYPE_CHECKING:
+    from ..smoothing import Smoother
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """What the network must reconstruct.
+
+    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of `Covariance` (default:
+    scales 4, 16, 64; ``row``: ``steps=20``).  Sampled losses draw ``count`` probes at every training step: of
+    ``paper`` where given (the paper's ranges of sigma, k and steps, on the directed graph), else by ``steps`` of the
+    smoother.
+    """
+
+    kind: str = "adaptive"
+    steps: int | None = None
+    resolvent: int | None = None
+    scales: tuple[int, ...] | None = None
+    count: int = 500
+    paper: Probes | None = None
+    smoother: dict[str, Any] = field(default_factory=dict)  # further arguments of build_smoother
+
+    def covariance(self, smoother: Smoother, generator: torch.Generator | None = None) -> Covariance:
+        """The covariance of these probes on a smoother."""
+        steps = self.steps
+        if steps is None and self.resolvent is None and self.scales is None and not smoother.symmetric:
+            steps = 20
+        return Covariance(smoother, steps=steps, resolvent=self.resolvent, scales=self.scales, generator=generator)
+
+
+@dataclass
+class Sampling:
+    """One sampling of the manifold: points as the network sees them, its smoother, and its batch of one cloud."""
+
+    points: Tensor  # (n, d), normalised
+    smoother: Smoother
+    batch: Batch
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the network's coordinates are: ``x -> (x - centre) / radius``, the unit sphere around the cloud."""
+
+    centre: Tensor  # (d,)
+    radius: float
+
+    @classmethod
+    def of(cls, points: Tensor) -> Frame:
+        points = points.double()
+        centre = points.mean(0)
+        radius = float((points - centre).norm(dim=1).max())
+        if not radius > 0:
+            raise InputError(f"expected at least two different points, got {len(points)} equal ones")
+        return cls(centre, radius)
+
+    def __call__(self, points: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        return ((points.double() - self.centre.to(points.device, torch.float64)) / self.radius).to(dtype)
+
+
+def prepare(
+    points: Tensor, frame: Frame, probes: ProbeSettings, objective: Objective, generator: torch.Generator | None = None
+) -> Sampling:
+    """Graph, smoother and covariance of one sampling ``(n, d)``."""
+    from ..smoothing import build_smoother
+
+    smoother = build_smoother(points.double(), probes.kind, **probes.smoother)
+    single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
+    weight = None if smoother.mass is None else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
+    local = frame(points)
+    batch = Batch(local.unsqueeze(0), weight)
+    if objective.kind == "sampled":
+        batch.probes = _sampler(points, single, probes)
+    else:
+        covariance = probes.covariance(single, generator)
+        n = smoother.n
+        batch.covariance = covariance.dense() if n <= DENSE_LIMIT else covariance
+        batch.trace = batch.covariance.trace(generator)
+    return Sampling(local, smoother, batch)
+
+
+def _sampler(points: Tensor, smoother: Smoother, probes: ProbeSettings) -> Callable[[torch.Generator], Tensor]:
+    if probes.paper is not None:
+        from ..graph import build_graph
+
+        paper = probes.paper
+        widest = paper.k if isinstance(paper.k, int) else paper.k[1]
+        graph = build_graph(points.float(), widest, metric=paper.metric, self_loops=paper.self_loops)
+        return lambda generator: paper.draw(graph, generator).unsqueeze(0)
+    steps = 20 if probes.steps is None else probes.steps
+    return lambda generator: smooth_noise(smoother, probes.count, steps, generator=generator).unsqueeze(0)
+
+
+class Pool:
+    """Samplings of one manifold; batch ``at(step)`` is one of them, in an order that depends on the seed alone."""
+
+    def __init__(self, samplings: Sequence[Sampling], seed: int = 0) -> None:
+        if not samplings:
+            raise InputError("expected at least one sampling, got none")
+        self.samplings, self.seed = list(samplings), seed
+
+    def __len__(self) -> int:
+        return len(self.samplings)
+
+    def at(self, step: int) -> Batch:
+        """Every sampling comes once in each round of ``len(pool)`` steps, shuffled."""
+        turn, place = divmod(step, len(self.samplings))
+        generator = torch.Generator().manual_seed(self.seed * 7919 + turn)
+        return self.samplings[int(torch.randperm(len(self.samplings), generator=generator)[place])].batch
+
+    def to(self, device: torch.device | str) -> Pool:
+        """The pool, its batches moved to a device."""
+        for sampling in self.samplings:
+            sampling.batch = sampling.batch.to(device)
+        return self
+
+
+def resample(points: Tensor, n: int, count: int, seed: int) -> list[Tensor]:
+    """``count`` farthest-point subsets of ``n`` points, each from its own random start."""
+    from ..geometry.sampling import farthest_points
+
+    if n >= len(points):
+        return [points]
+    chosen = farthest_points(points.unsqueeze(0).expand(count, -1, -1), n, seed)  # (count, n)
+    return [points[index] for index in torch.as_tensor(chosen, device=points.device)]
+
+
+class Repeat(IterableDataset[Any]):
+    """The same object ``count`` times: batches are chosen by step, not by a sampler that a restart would rewind."""
+
+    def __init__(self, item: Any, count: int) -> None:
+        super().__init__()
+        self.item, self.count = item, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self.item] * self.count)
+
+
+class ManifoldData(pl.LightningDataModule):
+    """Pools of training and held-out samplings as data loaders."""
+
+    def __init__(self, pool: Any, held_out: Any | None = None, steps: int = 1000) -> None:
+        super().__init__()
+        self.pool, self.held_out, self.steps = pool, held_out, steps
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        return DataLoader(Repeat(self.pool, self.steps), batch_size=None)
+
+    def val_dataloader(self) -> Any:
+        if self.held_out is None:
+            return []
+        return DataLoader(Repeat(self.held_out, len(self.held_out)), batch_size=None)

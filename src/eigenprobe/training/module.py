@@ -1,0 +1,225 @@
+"""The Lightning module of every setting: network + objective + optimiser.
+
+    loss = mean over the batch of  objective(sqrt(mass) * network(points)),   AdamW, warm-up then cosine
+
+The network runs under bf16 autocast where asked; the objective always runs in float32 with float64 K x K algebra.  On
+CUDA with clouds of one size the network's forward and backward passes are replayed as CUDA graphs, since a step is
+otherwise bound by kernel launches.  A batch whose gradient is not finite is skipped without leaving a trace in the
+optimiser, counted, and reported in one warning; training stops only when `patience` such batches come in a row.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+
+from ..errors import EigenprobeWarning, InputError
+from ..objective import Objective
+from .batch import Batch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """AdamW (or Adam) and its schedule over ``steps`` optimiser steps.
+
+    ``schedule`` is ``"cosine"`` from ``rate`` to ``final_rate`` after ``warmup`` steps, ``"step"`` (times 0.1 at 30 %
+    and at 70 %, the paper's toy) or ``"constant"``.  ``clip`` bounds the gradient norm (0: no bound).
+    """
+
+    steps: int = 1000
+    rate: float = 1e-3
+    final_rate: float = 1e-5
+    warmup: int = 20
+    schedule: Literal["cosine", "step", "constant"] = "cosine"
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.99)
+    clip: float = 1.0
+
+    def factor(self, step: int) -> float:
+        """Learning rate at an optimiser step, relative to ``rate``."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
+        if self.schedule == "constant":
+            return 1.0
+        if self.schedule == "step":
+            return 0.1 ** ((done >= 0.3) + (done >= 0.7))
+        if self.schedule == "cosine":
+            floor = self.final_rate / self.rate
+            return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
+        raise InputError(f"schedule must be 'cosine', 'step' or 'constant', got {self.schedule!r}")
+
+
+class Mixed(nn.Module):
+    """The network under autocast, features back in float32: one callable to compile or to capture as a graph."""
+
+    def __init__(self, network: nn.Module, precision: Literal["32", "bf16"]) -> None:
+        super().__init__()
+        if precision not in ("32", "bf16"):
+            raise InputError(f"precision must be '32' or 'bf16', got {precision!r}")
+        self.network, self.precision = network, precision
+
+    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+        # A cached cast made outside a graph capture would be used inside it: hence no cache.
+        enabled = self.precision == "bf16"
+        with torch.autocast(points.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False):
+            features = self.network(points, mask)
+        return features.float() if enabled else features
+
+
+class SpectralModule(pl.LightningModule):
+    """Train a network by reconstruction.
+
+    Data loaders yield `Batch` objects, or objects with ``at(step) -> Batch`` (a `Pool`), which makes the sequence of
+    batches a function of the step alone: a resumed run then sees what an uninterrupted one would have seen.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        objective: Objective | None = None,
+        optimisation: Optimisation | None = None,
+        *,
+        precision: Literal["32", "bf16"] = "32",
+        accelerate: Literal["none", "graph", "compile"] = "none",
+        seed: int = 0,
+        log_every: int = 20,
+        patience: int = 50,
+    ) -> None:
+        super().__init__()
+        self.mixed = Mixed(network, precision)
+        self.objective = objective or Objective()
+        self.optimisation = optimisation or Optimisation()
+        self.accelerate, self.seed, self.log_every, self.patience = accelerate, seed, log_every, patience
+        self.batches_seen = 0
+        self.skipped: Tensor
+        self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
+        self._reported = 0
+        self._compiled: Any = None
+
+    @property
+    def network(self) -> nn.Module:
+        return self.mixed.network
+
+    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Features ``(b, n, K)`` of points ``(b, n, d)``."""
+        call = self.mixed if self._compiled is None else self._compiled
+        return call(points) if mask is None else self.mixed(points, mask)
+
+    def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
+        """Loss of every cloud ``(b,)``."""
+        features = self(batch.points, batch.mask)
+        with torch.autocast(features.device.type, enabled=False):
+            return batch.losses(self.objective, features, generator)
+
+    def _batch(self, item: Any, index: int, stream: int = 0) -> tuple[Batch, torch.Generator]:
+        rank = 0 if self._trainer is None else self.trainer.global_rank
+        world = 1 if self._trainer is None else self.trainer.world_size
+        index = index * world + rank
+        batch = item if isinstance(item, Batch) else item.at(index)
+        generator = torch.Generator(batch.points.device)
+        generator.manual_seed((self.seed * 1_000_003 + index * 2 + stream) % 2**63)
+        return batch, generator
+
+    def training_step(self, item: Any, batch_idx: int) -> Tensor:
+        batch, generator = self._batch(item, self.batches_seen)
+        self.batches_seen += 1
+        loss = self.loss(batch, generator).mean()
+        if self.global_step % self.log_every == 0:
+            shown = loss.detach().float()  # some devices have no float64 reductions in the loggers
+            self.log("train/loss", shown, prog_bar=True, batch_size=1)
+            self.log("train/rate", self.optimisation.rate * self.optimisation.factor(self.global_step), batch_size=1)
+            self._log_gap("train/gap", shown, batch)
+        return loss
+
+    def validation_step(self, item: Any, batch_idx: int) -> None:
+        batch, generator = self._batch(item, batch_idx, stream=1)
+        loss = self.loss(batch, generator).mean().float()
+        self.log("val/loss", loss, prog_bar=True, batch_size=1, sync_dist=True)
+        self._log_gap("val/gap", loss, batch, sync_dist=True)
+
+    def _log_gap(self, name: str, loss: Tensor, batch: Batch, sync_dist: bool = False) -> None:
+        if batch.optimum is not None:
+            best = batch.optimum.mean().float()
+            gap = loss - best if self.objective.prefix == "log" else loss / best - 1
+            self.log(name, gap, prog_bar=True, batch_size=1, sync_dist=sync_dist)
+
+    def configure_optimizers(self) -> Any:
+        o = self.optimisation
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        optimiser = torch.optim.AdamW(parameters, o.rate, o.betas, weight_decay=o.weight_decay, fused=True)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, o.factor)
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def configure_gradient_clipping(self, optimizer: Any, gradient_clip_val: Any = None, **_: Any) -> None:
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        if not gradients:
+            return
+        norm = nn.utils.get_total_norm(gradients, foreach=True)
+        failed = ~torch.isfinite(norm)
+        if self.optimisation.clip > 0:
+            scale = (self.optimisation.clip / (norm + 1e-12)).clamp(max=1.0)
+            torch._foreach_mul_(gradients, scale)
+        # The fused optimiser leaves parameters, moments and step counts alone where found_inf is 1: no synchronisation.
+        optimizer.found_inf = failed.float()
+        optimizer.grad_scale = None
+        bad = failed.to(self.skipped.dtype)
+        self.skipped[0] += bad
+        self.skipped[1] = (self.skipped[1] + bad) * bad
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self.global_step % self.log_every == 0:
+            self.report_skipped()
+
+    def on_train_end(self) -> None:
+        self.report_skipped()
+
+    def report_skipped(self) -> int:
+        """Warn of batches skipped since the last report; the number skipped in all."""
+        total, row = (int(x) for x in self.skipped.tolist())
+        if total > self._reported:
+            warnings.warn(
+                f"{total - self._reported} training batches had no finite gradient (rank-deficient features or NaN in "
+                f"the data) and were skipped, {total} in all",
+                EigenprobeWarning,
+                stacklevel=2,
+            )
+            self._reported = total
+        if row >= self.patience:
+            raise InputError(f"training stopped: {row} batches in a row had no finite gradient")
+        return total
+
+    def prepare(self, batch: Batch) -> None:
+        """Compile the network, or capture it as CUDA graphs, for batches of the shape of ``batch``."""
+        if self.accelerate == "compile":
+            self._compiled = torch.compile(self.mixed, dynamic=False)
+        elif self.accelerate == "graph" and batch.points.is_cuda and batch.mask is None:
+            try:
+                self.mixed.train()
+                self._compiled = torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))
+            except RuntimeError as error:
+                warnings.warn(f"CUDA graphs are not used: {error}", EigenprobeWarning, stacklevel=2)
+                self._compiled = None
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["eigenprobe"] = {
+            "batches_seen": self.batches_seen,
+            "objective": asdict(self.objective),
+            "optimisation": asdict(self.optimisation),
+            "network": self.network.describe() if hasattr(self.network, "describe") else {},
+            "random_state": torch.get_rng_state(),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        facts = checkpoint["eigenprobe"]
+        self.batches_seen = facts["batches_seen"]
+        torch.set_rng_state(facts["random_state"].cpu())

@@ -1,0 +1,133 @@
+"""One function that runs a module on data: devices, logs, checkpoints, resumption, interruption.
+
+`RunSettings` holds what a run needs beyond the module and its data; everything about devices goes to Lightning's own
+flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP and several nodes differ in nothing
+else.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning.pytorch as pl
+import torch
+
+from ..errors import InputError
+from ..progress import enabled as progress_enabled
+from .callbacks import Averaged, Capture, Checkpoints, last_checkpoint
+from .module import SpectralModule
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How to run.  ``folder`` receives checkpoints and logs; without one nothing is written.
+
+    ``resume`` is ``"auto"`` (continue from ``folder/last.ckpt`` if it is there) or ``"never"``.  ``average`` is the
+    decay of the averaged weights (0: none).  ``flags`` are further arguments of Lightning's ``Trainer``.
+    """
+
+    folder: Path | None = None
+    resume: Literal["auto", "never"] = "auto"
+    device: str = "auto"
+    accumulate: int = 1
+    average: float = 0.0
+    checkpoint_every: int = 200
+    validate_every: int = 0
+    flags: dict[str, Any] = field(default_factory=dict)
+
+
+def train(module: SpectralModule, data: Any, settings: RunSettings | None = None) -> pl.Trainer:
+    """Train ``module`` on a data module to the end of its schedule; returns Lightning's trainer.
+
+    An interrupt saves a checkpoint first and then raises ``KeyboardInterrupt``.
+    """
+    settings = settings or RunSettings()
+    if settings.resume not in ("auto", "never"):
+        raise InputError(f"resume must be 'auto' or 'never', got {settings.resume!r}")
+    if settings.accumulate > 1 and module.accelerate == "graph":
+        raise InputError("CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'")
+    average = Averaged(settings.average) if settings.average > 0 else None
+    callbacks: list[pl.Callback] = [c for c in (average,) if c is not None]
+    if module.accelerate != "none":
+        callbacks.append(Capture())
+    if settings.folder is not None:
+        callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every))
+    if progress_enabled():
+        from lightning.pytorch.callbacks import RichProgressBar
+
+        callbacks.append(RichProgressBar(refresh_rate=10))
+    flags: dict[str, Any] = {
+        **devices(settings.device),
+        "max_steps": module.optimisation.steps,
+        "accumulate_grad_batches": settings.accumulate,
+        "logger": _loggers(settings.folder),
+        "callbacks": callbacks,
+        "log_every_n_steps": module.log_every,
+        "enable_checkpointing": False,
+        "enable_progress_bar": progress_enabled(),
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+        "limit_val_batches": 1.0 if settings.validate_every else 0,
+        "check_val_every_n_epoch": None,
+        "val_check_interval": settings.validate_every * settings.accumulate or None,
+        "use_distributed_sampler": False,
+        "barebones": False,
+        **settings.flags,
+    }
+    flags["callbacks"] = callbacks + list(settings.flags.get("callbacks", []))
+    checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
+    with _quiet():
+        trainer = pl.Trainer(**flags)
+        try:
+            # The checkpoint is our own and holds the random state and the settings beside the weights.
+            trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=False)
+        except SystemExit as error:  # how Lightning ends a run on Ctrl-C
+            raise KeyboardInterrupt("training was interrupted; its checkpoint is saved") from error
+    if average is not None and average.weights:
+        average.keep(module)
+    return trainer
+
+
+def devices(device: str) -> dict[str, Any]:
+    """Lightning's flags for ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    parsed = torch.device(device)
+    if parsed.type == "cuda":
+        return {"accelerator": "gpu", "devices": 1 if parsed.index is None else [parsed.index]}
+    return {"accelerator": parsed.type, "devices": 1}
+
+
+def _loggers(folder: Path | None) -> Any:
+    if folder is None:
+        return False
+    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+
+    return [
+        CSVLogger(folder, name="", version="csv"),
+        TensorBoardLogger(folder, name="", version="tensorboard"),
+    ]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning announces devices and warns about loaders that are right here; the library stays silent."""
+    names = ("lightning.pytorch", "lightning.fabric")
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"lightning\..*")
+        warnings.filterwarnings("ignore", message=r".*(does not have many workers|GPU available but not used).*")
+        warnings.filterwarnings("ignore", message=r".*(Sparse CSR tensor support|`IterableDataset` has `__len__`).*")
+        try:
+            yield
+        finally:
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
