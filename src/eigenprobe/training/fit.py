@@ -22,6 +22,7 @@ from .. import networks
 from ..basis import Basis, canonical_signs
 from ..errors import InputError
 from ..objective import Objective, nested_basis
+from ..refine import ritz as rotate
 from ..spectrum import quotients, rayleigh
 from .data import Frame, ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
 from .extension import NetworkExtension
@@ -29,7 +30,7 @@ from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
 POOL_SIZE = 4000  # points a sampling, the paper's number
-LIMITS = {"cpu": 2000, "cuda": POOL_SIZE}  # above this many points a sampling is drawn rather than the cloud taken whole
+LIMITS = {"cpu": 2000, "cuda": POOL_SIZE}  # larger clouds are resampled rather than taken whole
 
 
 def defaults(preset: str) -> Optimisation:
@@ -205,8 +206,9 @@ def finish(
     identity = torch.eye(k, dtype=torch.float64, device=cloud.device)
     extension = NetworkExtension(network, frame, context, identity, learned)
     features = extension.features(cloud)
-    root = torch.ones(len(cloud), dtype=torch.float64, device=cloud.device) if learned else
-    smoother.mass.double().sqrt() q, factor = nested_basis(features * root[:, None]) if not bool(q.isfinite().all()):
+    root = torch.ones_like(features[:, 0]) if learned else smoother.mass.double().sqrt()
+    q, factor = nested_basis(features * root[:, None])
+    if not bool(q.isfinite().all()):
         raise InputError(f"the network's {k} features are not independent: train longer or ask for fewer vectors")
     matrix = torch.linalg.solve_triangular(factor.mT, identity, upper=True)  # R^-1
     if learned:
@@ -219,10 +221,8 @@ def finish(
     else:
         mass = root.square()
         if ritz:
-            small = q.mT @ smoother.apply(q.to(smoother.dtype)).double()
-            mu, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
-            mu, rotation = mu.flip(0), rotation.flip(-1)
-            q, matrix = q @ rotation, matrix @ rotation
+            rotated, mu = rotate(q, smoother)
+            q, matrix = rotated, matrix @ (q.mT @ rotated)
         else:
             mu = quotients(q, smoother.apply(q.to(smoother.dtype)))
         sign = canonical_signs(q / root[:, None], mass)
