@@ -1,7 +1,7 @@
 """What people do with a basis: descriptors, distances, filters and maps between shapes.
 
-Every function takes one or two `Basis` objects and gives numpy arrays for a numpy basis, tensors for a torch one. With the
-mass scaled to sum to 1, kernels are densities against that mass: a constant function of integral 1 is the constant 1.
+Every function takes one or two `Basis` objects and gives numpy arrays for a numpy basis, tensors for a torch one. With
+the mass scaled to sum to 1, kernels are densities against that mass: the constant of integral 1 is 1.
 """
 
 from .descriptors import hks, shape_dna, shape_dna_distance, wks

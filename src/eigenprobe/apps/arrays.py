@@ -35,7 +35,9 @@ def rows(sources: Any, n: int, device: torch.device) -> Tensor:
     """Point indices (s,) from an int or a sequence of ints; an error names the range."""
     index = torch.as_tensor(sources, device=device)
     if index.dtype.is_floating_point or index.dtype == torch.bool or index.ndim > 1:
-        raise InputError(f"expected point indices (an int or a list of ints), got {index.dtype} of shape {tuple(index.shape)}")
+        raise InputError(
+            f"expected point indices (an int or a list of ints), got {index.dtype} of shape {tuple(index.shape)}"
+        )
     index = index.long().reshape(-1)
     if index.numel() == 0 or int(index.min()) < 0 or int(index.max()) >= n:
         raise InputError(f"expected point indices in 0..{n - 1}, got {index.tolist()[:5]}")

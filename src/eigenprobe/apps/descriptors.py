@@ -1,9 +1,9 @@
 """Point and shape descriptors of eigenpairs (lambda_j, v_j), j = 1..K.
 
-    heat kernel signature  (Sun, Ovsjanikov and Guibas 2009):   hks_t(x) = sum_j exp(-t lambda_j) v_j(x)^2
-    wave kernel signature  (Aubry, Schlickewei and Cremers 2011): wks_e(x) = sum_j exp(-(e - log lambda_j)^2 / 2 sigma^2) v_j(x)^2
+    heat kernel signature (Sun et al. 2009):    hks_t(x) = sum_j exp(-t lambda_j) v_j(x)^2
+    wave kernel signature (Aubry et al. 2011):  wks_e(x) = sum_j exp(-(e - log lambda_j)^2 / 2 sigma^2) v_j(x)^2
     with a source y, v_j(x)^2 becomes v_j(x) v_j(y)
-    shape DNA (Reuter, Wolter and Peinecke 2006): the sequence of eigenvalues, here times the volume^(2/dim) or over lambda_2
+    shape DNA (Reuter et al. 2006): the sequence of eigenvalues, scaled so that the size of the shape drops out
 
 Signatures have shape (n, T), or (n, s T) for s sources (all T columns of the first source, then of the second, ...).
 """
@@ -44,13 +44,15 @@ def heat_times(basis: Basis, count: int) -> Array:
 
 
 def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: bool = False) -> Array:
-    """Heat kernel signature (n, T) at `times` (a count, or the times themselves); `scaled` divides by the heat trace."""
+    """Heat kernel signature (n, T) at `times` (a count or the times); `scaled` divides by the heat trace."""
     vectors, _, values = tensors(basis)
     chosen = torch.as_tensor(heat_times(basis, times) if isinstance(times, int) else times).to(values).reshape(-1)
     return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)
 
 
-def wks(basis: Basis, energies: int | Array = 64, *, sigma: float | None = None, sources: Any = None, scaled: bool = True) -> Array:
+def wks(
+    basis: Basis, energies: int | Array = 64, *, sigma: float | None = None, sources: Any = None, scaled: bool = True
+) -> Array:
     """Wave kernel signature (n, T) at log-energies (a count, or the values themselves, which need a `sigma`)."""
     vectors, _, values = tensors(basis)
     keep = positive(values)
@@ -77,7 +79,7 @@ def wks(basis: Basis, energies: int | Array = 64, *, sigma: float | None = None,
 def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first") -> Array:
     """Eigenvalues as a fingerprint (count,), the zeros left out.
 
-    "first" divides by the first positive one (no scale is left); "slope" divides by the slope of a straight line through the
+    "first" divides by the first positive one (no scale is left); "slope" divides by the slope of a line through the
     first `count` (Weyl's law for a surface: the slope is 4 pi / area); "none" keeps the units of the input.
     """
     values = tensors(basis)[2]

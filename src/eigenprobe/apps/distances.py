@@ -2,7 +2,7 @@
 
     diffusion   g = exp(-t lambda)        d(x, y) = |h_t(x, .) - h_t(y, .)|_M   (Coifman and Lafon 2006)
     commute     g = 1 / sqrt(lambda)      the square is the commute time over the volume
-    biharmonic  g = 1 / lambda            smooth at the source, aware of the whole shape (Lipman, Rustamov and Funkhouser 2010)
+    biharmonic  g = 1 / lambda            smooth at the source, aware of the whole shape (Lipman et al. 2010)
 
 For s sources the result is (n, s); nothing n x n is ever formed unless every point is asked for as a source.
 """
@@ -41,15 +41,15 @@ def _embedding(basis: Basis, kind: str, time: float | None) -> Tensor:
 
 
 def spectral_embedding(basis: Basis, kind: str = "biharmonic", *, time: float | None = None) -> Array:
-    """Coordinates (n, K') whose Euclidean distances are the spectral distances; good for nearest neighbours and clusters."""
+    """Coordinates (n, K') whose Euclidean distances are the spectral distances (for neighbours, clusters)."""
     return like(basis, _embedding(basis, kind, time))
 
 
 def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: float | None = None) -> Array:
     """Distances from every point to each source: (n,) for one index, (n, s) for a list of them.
 
-    Between components of a disconnected cloud, commute-time and biharmonic distances compare the components' own modes only
-    and do not mean anything; the diffusion distance does.
+    Between components of a disconnected cloud, commute-time and biharmonic distances compare the components' own modes
+    only and do not mean anything; the diffusion distance does.
     """
     embedding = _embedding(basis, kind, time)
     index = rows(sources, basis.n, embedding.device)

@@ -5,14 +5,13 @@
     band        1 for low <= lambda <= high, else 0     bump       exp(-(lambda - centre)^2 / 2 width^2)
     butterworth 1 / (1 + (lambda / cutoff)^(2 order)), a lowpass without ringing
 
-A basis of K vectors knows nothing above lambda_K. That part of f is dropped, unless `outside` gives it a gain of its own.
+A basis of K vectors knows nothing above lambda_K. That part of f is dropped, unless `outside` gives it a gain.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,8 +84,10 @@ def response(name: str, **parameters: float) -> Callable[[Array], Array]:
     return gain
 
 
-def apply_filter(basis: Basis, f: Array, name: str | Callable[[Array], Array], *, outside: float = 0.0, **parameters: float) -> Array:
-    """Filter a function (n,) or functions (n, m) by a named response or a callable; `outside` scales what V cannot express."""
+def apply_filter(
+    basis: Basis, f: Array, name: str | Callable[[Array], Array], *, outside: float = 0.0, **parameters: float
+) -> Array:
+    """Filter a function (n,) or functions (n, m) by a named response or a callable; `outside` scales the rest."""
     gain = response(name, **parameters) if isinstance(name, str) else name
     result = basis.filter(f, gain)
     if outside:

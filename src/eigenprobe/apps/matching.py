@@ -1,10 +1,10 @@
 """Maps between two shapes through their bases (Ovsjanikov et al. 2012; Melzi et al. 2019).
 
-Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p takes each target point to a source point, p (n_t,) with
-entries in 0..n_s-1; it carries functions from the source to the target, f -> f[p]. In the bases that is the matrix
+Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p (n_t,) takes each target point to a source point,
+an index below n_s; it carries functions from the source to the target, f -> f[p]. In the bases that is the matrix
 
     C = V_t^T M_t V_s[p]                                   (k_t, k_s),  coefficients on the source -> on the target
-    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2     A, B coefficients of matching functions
+    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2    A, B coefficients of matching functions
     back:     p(y) = argmin_x | V_s C^T (x) - V_t (y) |    nearest rows in k_t dimensions
     ZoomOut:  repeat  C -> p -> C with one more row and column, from k to K
 """
@@ -41,15 +41,24 @@ def _coefficients(basis: Basis, functions: Array, k: int) -> Tensor:
 
 
 def functional_map(
-    source: Basis, target: Basis, source_functions: Array, target_functions: Array, *, k: int | tuple[int, int] | None = None, weight: float = 1e-3
+    source: Basis,
+    target: Basis,
+    source_functions: Array,
+    target_functions: Array,
+    *,
+    k: int | tuple[int, int] | None = None,
+    weight: float = 1e-3,
 ) -> Array:
     """The map C (k_t, k_s) that takes the source's functions (n_s, m) to the target's (n_t, m).
 
-    `weight` asks C to commute with the two Laplacians. It is relative to the data term: the functions are scaled to unit mean
-    square and the eigenvalues to a largest of 1 first. Each row of C is one k_s x k_s solve.
+    `weight` asks C to commute with the two Laplacians, relative to the data: the functions are scaled to unit
+    norm and the eigenvalues to a largest of 1 first. Each row of C is one k_s x k_s solve.
     """
     k_source, k_target = _sizes(k, source, target)
-    a, b = _coefficients(source, source_functions, k_source), _coefficients(target, target_functions, k_target).to("cpu")
+    a, b = (
+        _coefficients(source, source_functions, k_source),
+        _coefficients(target, target_functions, k_target).to("cpu"),
+    )
     if a.shape[1] != b.shape[1]:
         raise InputError(f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}")
     a, b = a.double().cpu(), b.double()
@@ -114,8 +123,8 @@ def match(
 ) -> tuple[Array, Array]:
     """Point map (n_t,) and functional map C between two shapes, from wave kernel signatures, then ZoomOut.
 
-    `landmarks` (s, 2) are pairs (source index, target index) of known matches. Signatures alone cannot tell a symmetric shape
-    from its mirror image: a few landmarks do.
+    `landmarks` (s, 2) are pairs (source index, target index) of known matches. Signatures alone cannot tell a symmetric
+    shape from its mirror image: a few landmarks do.
     """
     a, b = wks(source, descriptors), wks(target, descriptors)
     a, b = torch.as_tensor(a), torch.as_tensor(b)

@@ -73,7 +73,7 @@ def lookup(table: Array, t: Array) -> Array:
 
 
 def symmetric_limit(values: Array, quantile: float = 0.995) -> float:
-    """The `c` of a symmetric range [-c, c]: a high quantile of |values|, so that one spike does not wash out the rest."""
+    """The `c` of a symmetric range [-c, c]: a high quantile of |values|, so one spike does not wash out the rest."""
     finite = np.abs(values[np.isfinite(values)])
     if finite.size == 0:
         return 1.0
@@ -108,7 +108,7 @@ def sequential(values: Array, low: float | None = None, high: float | None = Non
 
 
 def categorical(count: int) -> Array:
-    """`count` distinguishable colours (count, 3): Okabe-Ito up to eight, then golden-angle hues on three lightnesses."""
+    """`count` distinguishable colours (count, 3): Okabe-Ito up to eight, then golden-angle hues."""
     if count <= len(OKABE_ITO):
         return np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in OKABE_ITO[:count]])
     index = np.arange(count)
@@ -117,4 +117,4 @@ def categorical(count: int) -> Array:
 
 def hexadecimal(colours: Array) -> list[str]:
     """`#rrggbb` for each row."""
-    return ["#" + "".join(f"{int(round(c)):02x}" for c in row) for row in np.clip(colours, 0, 1) * 255]
+    return ["#" + "".join(f"{round(c):02x}" for c in row) for row in np.clip(colours, 0, 1) * 255]

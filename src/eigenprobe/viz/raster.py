@@ -1,9 +1,9 @@
 """A small software renderer: one visibility pass for a shape, then any number of colourings of it.
 
 A raster is a sparse matrix B (p, n) with unit row sums: covered pixel p shows the blend  sum_i B_pi f_i  of a function
-f (n,), so another colouring costs one product. On a mesh B holds the barycentric coordinates of the nearest triangle. On
-a cloud every point is a small disc tilted by its normal, and B blends the discs that lie within their own radius of the
-nearest one, weighted by a Gaussian (surface splatting, Zwicker et al. 2001); a point without a normal is an opaque ball.
+f (n,), so another colouring costs one product. On a mesh B holds the barycentric coordinates of the nearest triangle.
+On a cloud every point is a small disc tilted by its normal, and B blends the discs within their own radius of the
+nearest one with Gaussian weights (surface splatting, Zwicker et al. 2001); a point without a normal is an opaque ball.
 Light is a key and a fill lamp plus occlusion from the blurred depth buffer (Luft, Colditz and Deussen 2006).
 """
 
@@ -60,11 +60,11 @@ class Raster:
         level[self.pixel] = np.floor(values / step)
         depth = np.full(self.height * self.width, np.nan)
         depth[self.pixel] = self.depth
-        level, depth = level.reshape(self.height, self.width), depth.reshape(self.height, self.width)
-        out = np.zeros_like(level)
+        levels, depths = level.reshape(self.height, self.width), depth.reshape(self.height, self.width)
+        out = np.zeros((self.height, self.width))
         for axis in (0, 1):
-            a, b = (level[:-1], level[1:]) if axis == 0 else (level[:, :-1], level[:, 1:])
-            da, db = (depth[:-1], depth[1:]) if axis == 0 else (depth[:, :-1], depth[:, 1:])
+            a, b = (levels[:-1], levels[1:]) if axis == 0 else (levels[:, :-1], levels[:, 1:])
+            da, db = (depths[:-1], depths[1:]) if axis == 0 else (depths[:, :-1], depths[:, 1:])
             with np.errstate(invalid="ignore"):
                 crossing = (a != b) & (np.abs(da - db) < 0.04)
                 nodal = crossing & (np.maximum(a, b) == 0)
@@ -78,7 +78,9 @@ class Raster:
         return out.ravel()[self.pixel]
 
 
-def _triangle_fragments(screen: Array, depth: Array, faces: Index, height: int, width: int) -> tuple[Index, Array, Index, Array]:
+def _triangle_fragments(
+    screen: Array, depth: Array, faces: Index, height: int, width: int
+) -> tuple[Index, Array, Index, Array]:
     """All (pixel, depth, face, barycentric) covered by triangles; triangles of one bounding-box size go together."""
     corners = screen[faces]  # (f, 3, 2)
     low = np.floor(corners.min(1)).astype(np.int64)
@@ -118,7 +120,7 @@ def _disc_fragments(
     """All (pixel, depth, point, offset in the disc) covered by one disc per point; discs of one size go together."""
     base = np.floor(screen).astype(np.int64)
     reach = np.ceil(radius).astype(int)
-    flat = normal.any(1)
+    flat = np.asarray(normal.any(1))
     facing = np.where(normal[:, 2] < 0, -1.0, 1.0)
     pixels, depths, owners, offsets = [], [], [], []
     for half in np.unique(reach):
@@ -158,7 +160,13 @@ def _lambert(normal: Array) -> Array:
 
 
 def rasterise(
-    points: Array, faces: Index | None, camera: Camera, size: int = 480, *, supersample: int = 2, bounds: Array | None = None
+    points: Array,
+    faces: Index | None,
+    camera: Camera,
+    size: int = 480,
+    *,
+    supersample: int = 2,
+    bounds: Array | None = None,
 ) -> Raster:
     """Visibility of display coordinates (n, 3) with or without faces; `size` is the longer side in pixels.
 
@@ -188,7 +196,8 @@ def rasterise(
         nearest = z[top[covered]]
         rows = np.repeat(np.arange(len(covered)), 3)
         blend = csr_matrix(
-            (weights[top[covered]].ravel(), (rows, faces[owner[top[covered]]].ravel())), shape=(len(covered), len(points))
+            (weights[top[covered]].ravel(), (rows, faces[owner[top[covered]]].ravel())),
+            shape=(len(covered), len(points)),
         )
         shown = blend @ normal
     else:
@@ -200,7 +209,7 @@ def rasterise(
         row = np.full(height * width, -1)
         row[covered] = np.arange(len(covered))
         row = row[pixel]
-        ball = ~normal.any(1)
+        ball = np.asarray(~normal.any(1))
         near = np.where(ball[owner], 0.0, 1.2 * splat[owner])
         keep = (z >= nearest[row] - near) & (~ball[owner[top[covered]]][row] | (z == nearest[row]))
         weight = np.exp(-4 * (offset[keep] ** 2).sum(1))

@@ -3,7 +3,7 @@
 What is stored for n shown points and K vectors, gzipped and base64 encoded:
 
     positions (n, 3) int16 in units of the radius;  vectors (K, n) int16, each scaled by its own maximum
-    mass (n,) uint8;  faces (f, 3) uint16 or uint32;  C = V^T M X (K, 3), from which the page itself rebuilds X_k = V_k C_k
+    mass (n,) uint8;  faces (f, 3) uint16 or uint32;  C = V^T M X (K, 3), for the page to rebuild X_k = V_k C_k
 
 The shape is drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package carries. At 10,000 points
 and 50 vectors the file is about 3 MB, half of it plotly.js.
@@ -48,7 +48,7 @@ def _plotly() -> str:
     return _pack(get_plotlyjs(), 9)
 
 
-def _raw(values: Array, dtype: str) -> str:
+def _raw(values: NDArray[Any], dtype: str) -> str:
     """Little-endian bytes in base64; rounding and clipping to the integer range of `dtype`."""
     target = np.dtype(dtype)
     if target.kind in "iu":
@@ -64,7 +64,9 @@ def _ramp(table: Array) -> str:
 def _facts(facts: Mapping[str, Any] | None) -> str:
     if not facts:
         return ""
-    rows = "".join(f"<tr><td>{html.escape(str(key))}</td><td>{html.escape(_say(value))}</td></tr>" for key, value in facts.items())
+    rows = "".join(
+        f"<tr><td>{html.escape(str(key))}</td><td>{html.escape(_say(value))}</td></tr>" for key, value in facts.items()
+    )
     return f'<section class="card facts"><h2>Facts</h2><table>{rows}</table></section>'
 
 
@@ -82,7 +84,16 @@ def _say(value: Any) -> str:
     return str(value)
 
 
-def _write(path: Path, body: str, scripts: Sequence[str], title: str, subtitle: str, facts: str, note: str, payload: Mapping[str, Any]) -> None:
+def _write(
+    path: Path,
+    body: str,
+    scripts: Sequence[str],
+    title: str,
+    subtitle: str,
+    facts: str,
+    note: str,
+    payload: Mapping[str, Any],
+) -> None:
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
     parts = {
@@ -90,7 +101,9 @@ def _write(path: Path, body: str, scripts: Sequence[str], title: str, subtitle: 
         "SUBTITLE": html.escape(subtitle),
         "STYLE": _asset("style.css"),
         "SCRIPT": "\n".join(_asset(name) for name in scripts),
-        "BODY": _asset(body).replace("@@FACTS@@", facts).replace("@@NOTE@@", f'<p class="note">{html.escape(note)}</p>' if note else ""),
+        "BODY": _asset(body)
+        .replace("@@FACTS@@", facts)
+        .replace("@@NOTE@@", f'<p class="note">{html.escape(note)}</p>' if note else ""),
         "PAYLOAD": packed,
         "PLOTLY": _plotly(),
     }
@@ -113,10 +126,10 @@ def write_report(
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
 ) -> None:
-    """Write the report of a basis: the shape to turn, a slider over its eigenfunctions, spectrum, mass, reconstruction, facts.
+    """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and reconstruction, and facts.
 
-    `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. More than `limit` points
-    are thinned for display only: every number on the page comes from all of them.
+    `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. More than `limit`
+    points are thinned for display only: every number on the page comes from all of them.
     """
     points = basis.points if points is None else points
     if points is None:
@@ -163,14 +176,16 @@ def write_report(
         payload["coefficients"] = coefficients.tolist()
         payload["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
     subtitle = f"{_say(n)} points in {to_numpy(points).shape[1]} dimensions, {k} eigenfunctions"
-    note = "" if len(rows) == n else f"Shown with {_say(len(rows))} of {_say(n)} points; all numbers are from all points."
+    note = (
+        "" if len(rows) == n else f"Shown with {_say(len(rows))} of {_say(n)} points; all numbers are from all points."
+    )
     if to_numpy(points).shape[1] > 3:
         note = ("Drawn in the first three principal components. " + note).strip()
     _write(path, "report.html", ("common.js", "scene.js", "report.js"), title, subtitle, _facts(facts), note, payload)
 
 
 def _residuals(unit: Array, vectors: Array, mass: Array, coefficients: Array) -> Array:
-    """100 * |X - V_k C_k|_M for k = 1..K; by subtraction, as the shortcut |X|^2 - |C_k|^2 loses digits when it is small."""
+    """100 * |X - V_k C_k|_M for k = 1..K, by subtraction: |X|^2 - |C_k|^2 would lose digits."""
     left, errors = unit.copy(), np.empty(vectors.shape[1])
     for j in range(vectors.shape[1]):
         left -= vectors[:, j, None] * coefficients[j]
@@ -203,12 +218,20 @@ def write_scatter(
     if k == 1:
         x = np.column_stack([x, np.zeros(n)])
     keep = thin(n, limit)
-    payload: dict[str, Any] = {"n": len(keep), "k": min(x.shape[1], columns), "rows": keep.tolist() if len(keep) < n else None}
+    payload: dict[str, Any] = {
+        "n": len(keep),
+        "k": min(x.shape[1], columns),
+        "rows": keep.tolist() if len(keep) < n else None,
+    }
     payload["coordinates"] = _raw(np.nan_to_num(x[keep, :columns]), "<f4")
     payload["colours"] = [colours.OKABE_ITO[0]]
     if labels is not None:
         classes, codes = _classes(labels, names, n)
-        payload.update(classes=classes, codes=_raw(codes[keep], "<u2"), colours=colours.hexadecimal(colours.categorical(len(classes))))
+        payload.update(
+            classes=classes,
+            codes=_raw(codes[keep], "<u2"),
+            colours=colours.hexadecimal(colours.categorical(len(classes))),
+        )
     if texts is not None:
         if len(texts) != n:
             raise InputError(f"expected {n} texts, got {len(texts)}")
@@ -216,10 +239,21 @@ def write_scatter(
     if eigenvalues is not None:
         payload["eigenvalues"] = np.nan_to_num(to_numpy(eigenvalues)).tolist()
     note = "" if len(keep) == n else f"Shown with {_say(len(keep))} of {_say(n)} points."
-    _write(path, "scatter.html", ("common.js", "scatter.js"), title, f"{_say(n)} points, {k} coordinates", _facts(facts), note, payload)
+    _write(
+        path,
+        "scatter.html",
+        ("common.js", "scatter.js"),
+        title,
+        f"{_say(n)} points, {k} coordinates",
+        _facts(facts),
+        note,
+        payload,
+    )
 
 
-def _classes(labels: Any, names: Mapping[Any, str] | Sequence[str] | None, n: int) -> tuple[list[str], NDArray[np.int64]]:
+def _classes(
+    labels: Any, names: Mapping[Any, str] | Sequence[str] | None, n: int
+) -> tuple[list[str], NDArray[np.int64]]:
     values = to_numpy(labels, None)
     if values.shape != (n,):
         raise InputError(f"labels must have shape ({n},), got {values.shape}")

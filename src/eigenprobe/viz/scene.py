@@ -1,8 +1,8 @@
 """From points (n, d) to something a camera can look at.
 
-    display coordinates (n, 3):  d = 3 as given; d < 3 padded with zeros; d > 3 the first three principal components
-    camera:  y = R (x - c) / r with rows of R = (right, up, towards the eye), then the mild perspective y / (1 - y_z / D)
-    normals (n, 3):  area-weighted face normals on a mesh; least principal direction of the neighbours on a cloud
+display coordinates (n, 3):  d = 3 as given; d < 3 padded with zeros; d > 3 the first three principal components
+camera:  y = R (x - c) / r with rows of R = (right, up, towards the eye), then the mild perspective y / (1 - y_z / D)
+normals (n, 3):  area-weighted face normals on a mesh; least principal direction of the neighbours on a cloud
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def display_coordinates(points: Any) -> Array:
 
 @dataclass(frozen=True)
 class Camera:
-    """Where the eye is: `rotation` rows are right, up and towards the eye; `centre` and `radius` normalise the shape."""
+    """The eye: `rotation` rows are right, up and towards it; `centre` and `radius` normalise the shape."""
 
     rotation: Array
     centre: Array
@@ -74,8 +74,8 @@ class Camera:
 def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 12.0, up: str = "auto") -> Camera:
     """A camera around display coordinates (n, 3); angles in degrees.
 
-    Without an azimuth the shape is turned about `up` to its broadest silhouette and 25 degrees beyond, which shows both its
-    outline and its depth. A flat shape is seen face on.
+    Without an azimuth the shape is turned about `up` to its broadest silhouette and 25 degrees beyond, which shows both
+    its outline and its depth. A flat shape is seen face on.
     """
     if up not in ("x", "y", "z", "auto"):
         raise InputError(f"up must be 'x', 'y', 'z' or 'auto', got {up!r}")
@@ -101,7 +101,7 @@ def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 1
 
 
 def standing_axis(points: Array) -> str:
-    """'z' when the shape clearly stands on its lowest z (feet or a flat base there, nothing like it above), else 'y'."""
+    """'z' when the shape clearly stands on its lowest z (feet or a flat base, and no match above), else 'y'."""
     reach = 0.02 * np.ptp(points, axis=0).max()
     base = ((points - points.min(0)) < reach).mean(0)
     top = ((points.max(0) - points) < reach).mean(0)
@@ -147,9 +147,7 @@ def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
 
 
-def simplify(
-    points: Array, faces: NDArray[np.int64], limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def simplify(points: Array, faces: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """At most `limit` of a mesh's vertices, as row indices, and the faces between them, by merging within grid cells.
 
     The vertex that stands for a cell is one of the mesh's own, so any function on the mesh can still be shown exactly.

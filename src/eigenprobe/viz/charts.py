@@ -1,0 +1,119 @@
+"""Charts without a shape in them: eigenvalues against index, embeddings (n, 2) coloured by label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from . import colours
+from .layout import Path, finish, new_figure, tidy
+from .scene import thin, to_numpy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def eigenvalue_curves(curves: Mapping[str, Any], path: Path | None = None, *, title: str | None = None) -> Figure:
+    """Eigenvalues against index, one line a method; a method called oracle (or exact) is drawn dashed on top."""
+    if not curves:
+        raise InputError("eigenvalue_curves needs at least one curve")
+    figure = new_figure(4.2, 3.0)
+    axes = figure.add_axes((0.14, 0.15, 0.83, 0.76))
+    others = [name for name in curves if not _is_reference(name)]
+    palette = dict(zip(others, colours.hexadecimal(colours.categorical(max(len(others), 1))), strict=False))
+    for name, eigenvalues in curves.items():
+        values = to_numpy(eigenvalues)
+        index = np.arange(1, len(values) + 1)
+        if name in palette:
+            axes.plot(index, values, lw=1.6, color=palette[name], label=name, marker="o", ms=2.6, mew=0)
+        else:
+            axes.plot(index, values, lw=1.3, color=colours.INK, ls=(0, (4, 2)), label=name, zorder=5)
+    axes.set(xlabel="index", ylabel="eigenvalue")
+    axes.set_xlim(left=1)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color="#e8eaed", lw=0.7)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=8.5, loc="upper left")
+    if title:
+        axes.set_title(title, fontsize=10)
+    tidy(axes)
+    return finish(figure, path)
+
+
+def _is_reference(name: str) -> bool:
+    return any(word in name.lower() for word in ("oracle", "exact", "analytic"))
+
+
+def embeddings(
+    methods: Mapping[str, Any],
+    labels: Any = None,
+    path: Path | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    per_row: int = 4,
+    limit: int = 20_000,
+) -> Figure:
+    """2-D embeddings (n, 2) of several methods side by side, coloured by label."""
+    if not methods:
+        raise InputError("embeddings needs at least one method")
+    arrays = {name: to_numpy(value) for name, value in methods.items()}
+    for name, value in arrays.items():
+        if value.ndim != 2 or value.shape[1] < 2:
+            raise InputError(f"embedding {name!r} must have shape (n, 2), got {value.shape}")
+    columns = min(per_row, len(arrays))
+    rows = -(-len(arrays) // columns)
+    categories, codes = (None, None) if labels is None else np.unique(to_numpy(labels, None), return_inverse=True)
+    palette = colours.categorical(1 if categories is None else len(categories))
+    legend = categories is not None and len(categories) <= 12
+    side, foot = 2.5, 0.42 if legend else 0.05
+    total = (columns * side, rows * (side + 0.25) + foot)
+    figure = new_figure(*total)
+    for index, (name, value) in enumerate(arrays.items()):
+        row, column = divmod(index, columns)
+        bottom = total[1] - (row + 1) * (side + 0.25)
+        axes = figure.add_axes(
+            (
+                (column * side + 0.08) / total[0],
+                (bottom + 0.05) / total[1],
+                (side - 0.16) / total[0],
+                (side - 0.1) / total[1],
+            )
+        )
+        # Drawing order is shuffled so that the last class does not hide the others.
+        keep = np.random.default_rng(0).permutation(thin(len(value), limit))
+        colour = palette[0] if codes is None else palette[codes[keep]]
+        dot = float(np.clip(6000 / len(keep), 1.2, 14))
+        axes.scatter(value[keep, 0], value[keep, 1], s=dot, c=np.atleast_2d(colour), lw=0, alpha=0.75, rasterized=True)
+        axes.set(xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set_color("#dfe2e6")
+        axes.set_title(name, fontsize=9.5)
+    if legend and categories is not None:
+        from matplotlib.lines import Line2D
+
+        handles = [
+            Line2D(
+                [],
+                [],
+                ls="",
+                marker="o",
+                ms=4.5,
+                mew=0,
+                color=palette[i],
+                label=str(names[int(c)] if names is not None else c),
+            )
+            for i, c in enumerate(categories)
+        ]
+        figure.legend(
+            handles=handles,
+            loc="lower center",
+            ncols=min(len(handles), int(3 * columns) + 1),
+            frameon=False,
+            fontsize=7.5,
+            handletextpad=0.1,
+            columnspacing=0.9,
+        )
+    return finish(figure, path)
