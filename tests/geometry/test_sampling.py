@@ -1,0 +1,155 @@
+"""Farthest points against brute force; surface and volume samples against their distributions."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eigenprobe import geometry
+from eigenprobe.errors import InputError
+from eigenprobe.geometry import sampling
+from eigenprobe.geometry.sampling import draw_surface, farthest_points, sample_surface, sample_volume, winding_number
+from tests.geometry.meshes import cube, sphere, torus
+
+
+def brute_force(x: np.ndarray, n: int, start: int) -> list[int]:
+    chosen = [start]
+    while len(chosen) < n:
+        chosen.append(int(((x[:, None] - x[chosen]) ** 2).sum(2).min(1).argmax()))
+    return chosen
+
+
+@given(st.integers(5, 60), st.integers(1, 4), st.integers(0, 2**31))
+@settings(max_examples=25, deadline=None)
+def test_farthest_points_are_the_farthest(n, d, seed) -> None:
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    assert farthest_points(x, n // 2, start=1).tolist() == brute_force(x, n // 2, 1)
+
+
+def test_the_search_in_balls_is_exact(rng, monkeypatch) -> None:
+    x = rng.standard_normal((3000, 3))
+    expected = farthest_points(x, 700, start=5)
+    monkeypatch.setattr(sampling, "BALL_POINTS", 1000)
+    assert (farthest_points(x, 700, start=5) == expected).all()
+
+
+def test_tensors_and_batches_agree_with_arrays(rng) -> None:
+    x = rng.standard_normal((2, 200, 3))
+    arrays = farthest_points(x, 50, start=3)
+    tensors = farthest_points(torch.from_numpy(x), 50, start=3)
+    single = farthest_points(torch.from_numpy(x[0]), 50, start=3)
+    assert isinstance(tensors, torch.Tensor)
+    assert isinstance(arrays, np.ndarray)
+    assert (tensors.numpy() == arrays).all()
+    assert (single.numpy() == arrays[0]).all()
+    assert farthest_points(torch.from_numpy(x), 50).shape == (2, 50)
+
+
+def test_the_start_is_random_or_fixed(rng) -> None:
+    x = rng.standard_normal((100, 3))
+    assert farthest_points(x, 1, seed=1)[0] == farthest_points(x, 1, seed=1)[0]
+    assert len({int(farthest_points(x, 1, seed=s)[0]) for s in range(20)}) > 5
+    order = rng.permutation(100)
+    fixed = farthest_points(x, 20)
+    assert (order[farthest_points(x[order], 20)] == fixed).all(), "the default start does not depend on the order"
+
+
+def test_duplicates_come_last_and_all_can_be_chosen(rng) -> None:
+    x = np.repeat(rng.standard_normal((10, 3)), 2, axis=0)
+    assert len(np.unique(x[farthest_points(x, 10, start=0)], axis=0)) == 10
+    assert len(farthest_points(x, 20, start=0)) == 20
+
+
+def test_farthest_points_are_quick(rng) -> None:
+    x = rng.standard_normal((20_000, 3)).astype(np.float32)
+    best = np.inf
+    for _ in range(3):
+        started = time.perf_counter()
+        farthest_points(x, 4000, seed=0)
+        best = min(best, time.perf_counter() - started)
+    assert best < 1.0  # about 0.15 s on an idle core
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "message"),
+    [
+        (np.zeros(3), 1, r"\(n, d\)"),
+        (np.zeros((3, 3)), 4, "1 to 3 of 3"),
+        (np.zeros((3, 3)), 0, "got n=0"),
+        (np.full((3, 3), np.nan), 1, "finite"),
+        (torch.full((1, 3, 3), torch.inf), 1, "finite"),
+    ],
+)
+def test_farthest_points_refuses(x, n, message) -> None:
+    with pytest.raises(InputError, match=message):
+        farthest_points(x, n)
+    with pytest.raises(InputError, match="start"):
+        farthest_points(np.zeros((3, 3)), 1, start=3)
+
+
+def test_surface_samples_are_uniform_by_area() -> None:
+    vertices, faces = cube(1)
+    vertices = vertices * [1.0, 2.0, 3.0]  # faces of area 2, 3 and 6, twice each
+    points = sample_surface((vertices, faces), 20_000, seed=1)
+    assert points.shape == (20_000, 3)
+    for axis, side, area in ((0, 1, 6), (1, 2, 3), (2, 3, 2)):
+        share = np.isclose(points[:, axis], 0).mean() + np.isclose(points[:, axis], side).mean()
+        assert share == pytest.approx(2 * area / 22, abs=0.015)
+    top = points[np.isclose(points[:, 2], 3)]
+    assert np.abs(top.mean(0) - [0.5, 1, 3]).max() < 0.06
+    assert (sample_surface((vertices, faces), 10, seed=1) == sample_surface((vertices, faces), 10, seed=1)).all()
+
+
+def test_functions_are_read_off_at_surface_samples() -> None:
+    mesh = torus(20, 10)
+    drawn = draw_surface(mesh, 500, seed=0)
+    assert np.allclose(drawn.interpolate(mesh, mesh[0]), drawn.points)
+    assert np.allclose(drawn.interpolate(mesh, mesh[0] @ [1.0, 2, 3]), drawn.points @ [1.0, 2, 3])
+
+
+def test_density_of_surface_samples() -> None:
+    vertices, faces = sphere(8)
+    density = np.where(vertices[faces].mean(1)[:, 2] > 0, 10.0, 1.0)
+    points = sample_surface((vertices, faces), 11_000, seed=0, density=density)
+    assert (points[:, 2] > 0).mean() == pytest.approx(10 / 11, abs=0.02)
+    with pytest.raises(InputError, match="positive area"):
+        sample_surface((np.zeros((3, 3)), [[0, 1, 2]]), 5)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_volume_samples_fill_the_inside(spread) -> None:
+    vertices, faces = cube(2, side=2.0)
+    points = sample_volume((vertices + 5, faces), 3000, seed=0, spread=spread)
+    assert points.shape == (3000, 3)
+    assert points.min() > 5
+    assert points.max() < 7
+    assert np.abs(points.mean(0) - 6).max() < 0.05
+    assert np.abs(points.var(0) - 1 / 3).max() < 0.04
+
+
+def test_volume_samples_with_vertices_and_either_turning() -> None:
+    vertices, faces = torus()
+    inside_out = sample_volume((vertices, faces[:, ::-1]), 200, seed=0, surface_vertices=True)
+    assert len(inside_out) == 200 + len(vertices)
+    assert (inside_out[200:] == vertices).all()
+    ring = np.hypot(np.hypot(*inside_out[:200, :2].T) - 1, inside_out[:200, 2])
+    assert ring.max() < 0.4
+
+
+def test_winding_number_counts_turns() -> None:
+    vertices, faces = sphere(6)
+    queries = np.array([[0.0, 0, 0], [0.5, 0.2, 0.1], [2, 0, 0], [0, -3, 1]])
+    assert np.allclose(winding_number(vertices, faces, queries), [1, 1, 0, 0], atol=0.02)
+
+
+def test_an_open_mesh_has_no_inside() -> None:
+    vertices, faces = cube(2)
+    with pytest.raises(InputError, match="closed mesh, got one with 3 boundary"):
+        sample_volume((vertices, faces[1:]), 10)
+    with pytest.raises(InputError, match="point cloud"):
+        sample_volume(geometry.Shape(vertices), 10)
