@@ -4,7 +4,8 @@ Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p (n_t,) takes
 an index below n_s; it carries functions from the source to the target, f -> f[p]. In the bases that is the matrix
 
     C = V_t^T M_t V_s[p]                                   (k_t, k_s),  coefficients on the source -> on the target
-    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2    A, B coefficients of matching functions
+    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2    A, B coefficients of matching functions,
+              with C e_1 = e_1: the constant stays the constant
     back:     p(y) = argmin_x | V_s C^T (x) - V_t (y) |    nearest rows in k_t dimensions
     ZoomOut:  repeat  C -> p -> C with one more row and column, from k to K
 """
@@ -67,11 +68,16 @@ def functional_map(
     values_s, values_t = tensors(source)[2][:k_source].double().cpu(), tensors(target)[2][:k_target].double().cpu()
     top = torch.maximum(values_s.max(), values_t.max()).clamp_min(1e-30)
     penalty = ((values_t[:, None] - values_s[None]) / top) ** 2  # (k_t, k_s)
-    gram, right = a @ a.T / a.shape[1], b @ a.T / a.shape[1]
+    # Any map of points takes the constant to the constant, so the first column is known: e_1. The others are fitted.
+    c = torch.zeros(k_target, k_source, dtype=a.dtype)
+    c[0, 0] = 1.0
+    rest, b = a[1:], b - c[:, :1] * a[:1]
+    gram, right = rest @ rest.T / a.shape[1], b @ rest.T / a.shape[1]
     # A trace of ridge: fewer functions than k_s leave directions that neither term determines.
-    ridge = 1e-10 * torch.eye(k_source, dtype=gram.dtype) * gram.diagonal().mean()
-    rows_of_c = torch.linalg.solve(gram + ridge + weight * torch.diag_embed(penalty), right[:, :, None])
-    return like(source, rows_of_c[:, :, 0].to(tensors(source)[0]))
+    ridge = 1e-10 * torch.eye(k_source - 1, dtype=a.dtype) * gram.diagonal().mean()
+    systems = gram + ridge + weight * torch.diag_embed(penalty[:, 1:])
+    c[:, 1:] = torch.linalg.solve(systems, right[:, :, None])[:, :, 0]
+    return like(source, c.to(tensors(source)[0]))
 
 
 def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None) -> Array:
