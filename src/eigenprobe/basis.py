@@ -77,10 +77,8 @@ def _cholesky_qr(x: Tensor, check: bool) -> tuple[Tensor, Tensor]:
 def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
     """``+1`` or ``-1`` for every column: the third moment becomes positive, or, where it vanishes (a symmetric
     function), the entry of largest magnitude does. Depends on neither the order nor the pose of the points."""
-    weighted = vectors if weights is None else vectors * weights[..., None]
-    cube = (weighted * vectors.square()).sum(-2)
-    size = (weighted * vectors * vectors.abs()).sum(-2)
-    size = torch.where(size.abs() > 0, (weighted * vectors * vectors).abs().sum(-2), torch.ones_like(size))
+    cubes = vectors**3 if weights is None else vectors**3 * weights[..., None]
+    cube, size = cubes.sum(-2), cubes.abs().sum(-2)
     largest = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True)).squeeze(-2)
     decisive = torch.where(cube.abs() > 1e-3 * size, cube, largest)
     return torch.where(decisive < 0, -1.0, 1.0).to(vectors.dtype)
