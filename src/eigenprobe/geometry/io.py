@@ -249,5 +249,5 @@ def _cleaned(shape: Shape, path: Path) -> Shape:
         faces = (np.cumsum(used) - 1)[faces]
         vertices = vertices[used]
         told = ", ".join(f"{count} {what}" for what, count in repairs.items())
-        warnings.warn(f"{path.name}: {told}", EigenprobeWarning, stacklevel=4)
+        warnings.warn(f"{path.name}: {told}", EigenprobeWarning, stacklevel=3)
     return Shape(vertices, faces, shape.name, repairs)

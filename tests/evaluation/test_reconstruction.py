@@ -1,0 +1,61 @@
+"""Reconstruction errors and true areas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.evaluation.mass import mass_correlation, mass_error, nearest_sample_areas
+from eigenprobe.evaluation.reconstruction import oracle_errors, rebuild, reconstruction_errors, weighted_error
+from eigenprobe.geometry import face_areas, oracle
+from eigenprobe.geometry.oracle import cotangent
+from tests.geometry.meshes import blob, cube, sphere
+
+
+def test_errors_fall_with_k_and_match_the_definition() -> None:
+    vertices, faces = blob(8)
+    basis = oracle(vertices, faces, 30, cache=False)
+    areas = basis.mass * basis.info["area"]
+    ours = reconstruction_errors(basis, vertices, areas, (1, 5, 10, 30))
+    exact = oracle_errors(basis.vectors, vertices, areas, (1, 5, 10, 30))
+    assert list(ours.values()) == sorted(ours.values(), reverse=True)
+    assert ours == pytest.approx(exact), "with its own areas the oracle's projection is the weighted best"
+    mean = (areas[:, None] * vertices).sum(0) / areas.sum()
+    assert np.allclose(rebuild(basis, vertices, 1), mean)
+    assert ours[1] == pytest.approx(np.sqrt((areas * ((vertices - mean) ** 2).sum(1)).sum() / areas.sum()))
+
+
+def test_the_best_coefficients_are_best() -> None:
+    vertices, faces = blob(6)
+    basis = oracle(vertices, faces, 12, cache=False)
+    other = np.random.default_rng(0).uniform(0.5, 2, len(vertices))
+    assert (
+        oracle_errors(basis.vectors, vertices, other, [12])[12]
+        < reconstruction_errors(basis, vertices, other, [12])[12]
+    )
+    assert weighted_error(vertices, vertices, other) == 0
+
+
+def test_nearest_sample_areas_share_out_the_surface() -> None:
+    vertices, faces = cube(3)
+    corners = cube(1)[0]
+    areas = nearest_sample_areas((vertices, faces), corners)
+    assert areas.sum() == pytest.approx(6)
+    assert np.allclose(areas, 6 / 8, rtol=0.05)
+    all_vertices = nearest_sample_areas(sphere(8), sphere(8)[0])
+    assert np.corrcoef(all_vertices, cotangent(*sphere(8))[1])[0, 1] > 0.97, "Voronoi areas, found another way"
+    assert all_vertices.sum() == pytest.approx(face_areas(*sphere(8)).sum())
+    with pytest.raises(InputError, match=r"\(n, 3\)"):
+        nearest_sample_areas((vertices, faces), corners[:, :2])
+
+
+def test_mass_against_area(rng) -> None:
+    areas = rng.uniform(1, 2, 50)
+    assert mass_correlation(areas / areas.sum(), areas) == pytest.approx(1)
+    assert mass_correlation(3 - areas, areas) == pytest.approx(-1)
+    assert np.isnan(mass_correlation(np.full(50, 0.02), areas))
+    assert mass_error(areas / areas.sum(), areas) == pytest.approx(0)
+    assert mass_error(np.eye(50)[0], np.eye(50)[1]) == 1
+    with pytest.raises(InputError, match="one area a mass"):
+        mass_correlation(areas[:3], areas)
