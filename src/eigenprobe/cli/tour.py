@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +13,41 @@ from .context import Context
 def view(
     source: Path,
     *,
-    compare: Path | None = None,
+    compare: str | None = None,
     k: int = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
     context: Context,
 ) -> None:
-    """Turn a shape and its eigenfunctions in the browser, live.
+    """Turn a shape and its eigenfunctions in the browser, live, until interrupted.
 
     Examples:
       eigenprobe view bunny.obj
-      eigenprobe view out/bunny/basis.safetensors --compare out/network/basis.safetensors
+      eigenprobe view bunny.obj --compare pretrained
+      eigenprobe view bunny/basis.safetensors --compare learned/basis.safetensors
 
     Args:
         source: a saved basis, or a shape to decompose first
-        compare: a second basis, shown beside the first
+        compare: shown beside it: another basis or shape, or direct, network, pretrained, oracle for the same points
         k: how many vectors, for a shape
         host: address to listen on; only this machine can connect unless told otherwise
-        port: port to listen on
+        port: port to listen on; a taken one moves on to the next
     """
-    raise NotImplementedError
+    from ..viz.viewer import serve
+
+    viewer = serve(source, compare=compare, k=k, host=host, port=port, block=False)
+    context.say(f"viewer at {viewer.url}, Ctrl-C ends it")
+    try:
+        _wait()
+    except KeyboardInterrupt:
+        context.say("viewer ended")
+    finally:
+        viewer.stop()
+
+
+def _wait() -> None:
+    """Until a signal arrives."""
+    threading.Event().wait()
 
 
 def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
