@@ -11,23 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 _NAMES = {
     "Batch": "batch",
+    "Fit": "fit",
+    "FitSettings": "fit",
     "ManifoldData": "data",
     "Optimisation": "module",
     "Pool": "data",
+    "ProbeSettings": "data",
     "RunSettings": "runs",
     "SpectralModule": "module",
+    "fit_manifold": "fit",
     "fit_network": "fit",
     "train": "runs",
 }
 
 if TYPE_CHECKING:
     from .batch import Batch
-    from .data import ManifoldData, Pool
-    from .fit import fit_network
+    from .data import ManifoldData, Pool, ProbeSettings
+    from .fit import Fit, FitSettings, fit_manifold, fit_network
     from .module import Optimisation, SpectralModule
     from .runs import RunSettings, train
 
-__all__ = ["Batch", "ManifoldData", "Optimisation", "Pool", "RunSettings", "SpectralModule", "fit_network", "train"]
+__all__ = [
+    "Batch",
+    "Fit",
+    "FitSettings",
+    "ManifoldData",
+    "Optimisation",
+    "Pool",
+    "ProbeSettings",
+    "RunSettings",
+    "SpectralModule",
+    "fit_manifold",
+    "fit_network",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,16 @@
 """Learn the basis of one manifold with a network: the paper's overfitting setting.
 
-    points -> pool of resamplings -> train network on the expected loss -> features at all points -> Q R -> Ritz ->
-    Basis
+    points -> pool of resamplings -> network trained on the expected loss -> features at all points -> QR -> Ritz
 
 The result is a continuous function: ``basis(new_points)`` costs one forward pass.  The network alone gives the nested
-basis ``Q``; the final K x K Ritz rotation is exact algebra within its span and can be switched off.  The numbers
-before the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
+basis ``Q``; the final K x K Ritz rotation is exact algebra within its span and can be switched off.  The numbers before
+the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,41 +28,13 @@ from .extension import NetworkExtension
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
-POOL_SIZE = 4000  # points a sampling, the paper's number
-LIMITS = {"cpu": 2000, "cuda": POOL_SIZE}  # larger clouds are resampled rather than taken whole
+LIMITS = {"cpu": 2000, "cuda": 4000}  # larger clouds are resampled rather than taken whole; 4000 is the paper's number
+REFERENCES = 4  # samplings whose closed-form optimum is computed for the report
 
 
-def defaults(preset: str) -> Optimisation:
-    """The schedule that goes with a network preset."""
-    if preset == "cpu":
-        return Optimisation(steps=400, rate=3e-3, warmup=20)
-    return Optimisation(steps=800, rate=1e-3, warmup=20)
-
-
-def fit_network(
-    points: Tensor,
-    k: int = 50,
-    *,
-    smoother: str = "adaptive",
-    loss: Literal["expected", "sampled"] = "expected",
-    projection: Literal["euclidean", "hybrid"] | None = None,
-    probes: ProbeSettings | None = None,
-    preset: str | None = None,
-    sizes: dict[str, Any] | None = None,
-    optimisation: Optimisation | None = None,
-    steps: int | None = None,
-    resamplings: int | None = None,
-    size: int | None = None,
-    held_out: int = 0,
-    ritz: bool = True,
-    reference: bool = True,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    folder: Path | None = None,
-    settings: RunSettings | None = None,
-    metric: str | None = None,
-) -> Basis:
-    """Train a network on one cloud ``(n, d)`` and return its basis of ``k`` vectors, defined at new points too.
+@dataclass(frozen=True)
+class FitSettings:
+    """Everything about a single-manifold fit but the points and the number of vectors.
 
     Parameters
     ----------
@@ -71,102 +42,216 @@ def fit_network(
         ``"adaptive"``, ``"symmetric"`` or ``"row"`` (the paper's; the mass is then learned).
     loss, projection
         ``"expected"`` or ``"sampled"``; ``"hybrid"`` is the default for ``row``, ``"euclidean"`` otherwise.
+    probes
+        What is reconstructed; its ``kind`` is overridden by ``smoother``.
     preset, sizes
         A network of `networks.PRESETS` (default ``"cpu"`` on a processor, ``"overfit"`` on a GPU) and changes to it.
-    resamplings, size
-        Train on that many farthest-point subsets of ``size`` points; 1 (default for small clouds) takes the cloud
-        itself.
+    steps, rate, clip
+        Override the schedule that goes with the preset.
+    resamplings, size, held_out
+        Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.  By default a cloud
+        of up to 2000 points (4000 on a GPU) is taken whole and larger ones give 16 subsets.
     ritz
         Rotate the result within its span by the K x K Ritz problem of the smoother.
     reference
-        Compute the closed-form optimum too, to report the gap (``info["feedforward"]``).
-    folder
-        Receives checkpoints and logs; a second call with it resumes.
+        Compute the closed-form optimum too, to report the gap.
     """
+
+    smoother: str = "adaptive"
+    loss: Literal["expected", "sampled"] = "expected"
+    projection: Literal["euclidean", "hybrid"] | None = None
+    probes: ProbeSettings = field(default_factory=ProbeSettings)
+    preset: str | None = None
+    sizes: dict[str, Any] | None = None
+    optimisation: Optimisation | None = None
+    steps: int | None = None
+    rate: float | None = None
+    clip: float | None = None
+    resamplings: int | None = None
+    size: int | None = None
+    held_out: int = 0
+    ritz: bool = True
+    reference: bool = True
+    precision: Literal["auto", "32", "bf16"] = "auto"
+    accelerate: Literal["auto", "none", "graph", "compile"] = "auto"
+    seed: int = 0
+
+    def schedule(self, preset: str) -> Optimisation:
+        """The schedule of the preset with the overrides."""
+        base = self.optimisation
+        if base is None:
+            pointwise = isinstance(networks.config(preset), networks.MLPConfig)
+            base = Optimisation(steps=400, rate=3e-3) if pointwise else Optimisation(steps=800, rate=1e-3, clip=0.01)
+        return replace(
+            base,
+            steps=base.steps if self.steps is None else self.steps,
+            rate=base.rate if self.rate is None else self.rate,
+            clip=base.clip if self.clip is None else self.clip,
+        )
+
+    def objective(self) -> Objective:
+        """The training loss, relative to the probes' energy so that samplings and shapes are comparable."""
+        hybrid = "hybrid" if self.smoother == "row" else "euclidean"
+        return Objective(self.loss, self.projection or hybrid, relative=True)  # type: ignore[arg-type]
+
+
+@dataclass
+class Fit:
+    """A trained network with the samplings it was trained on."""
+
+    module: SpectralModule
+    network: networks.Network
+    frame: Frame
+    pool: list[Sampling]
+    held: list[Sampling]
+    probes: ProbeSettings
+    steps: int
+    seconds: dict[str, float]
+
+    @torch.no_grad()
+    def gaps(self) -> dict[str, float]:
+        """Mean feed-forward loss on held-out samplings (else training ones) and its distance to the closed form."""
+        samples = (self.held or self.pool)[:REFERENCES]
+        if self.module.objective.kind != "expected":
+            return {}
+        losses = torch.stack([self.module.loss(s.batch).mean() for s in samples])
+        facts = {"loss": float(losses.mean())}
+        known = [s.batch.optimum for s in samples if s.batch.optimum is not None]
+        if len(known) == len(samples):
+            best = torch.stack([x.mean() for x in known])
+            facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
+        return facts
+
+    def basis(self, cloud: Tensor, *, ritz: bool = True, info: dict[str, Any] | None = None) -> Basis:
+        """The basis at the points of ``cloud``, with the function behind it as extension."""
+        first = self.pool[0]
+        same = len(first.points) == len(cloud) and torch.equal(first.points, self.frame(cloud))
+        whole = first if same else prepare(cloud, self.frame, self.probes, Objective("sampled"))
+        extension, q, mass, values = assemble(self.network, whole, first.points, cloud, self.frame, ritz)
+        facts = {
+            "method": "network",
+            "smoother": whole.smoother.kind,
+            "dimension": float(whole.smoother.dimension),
+            "ritz": bool(ritz and whole.smoother.symmetric),
+        }
+        return Basis(q, mass, values, points=cloud, info={**facts, **(info or {})}, extension=extension)
+
+
+def fit_manifold(points: Tensor, k: int, settings: FitSettings, run: RunSettings | None = None) -> Fit:
+    """Prepare the samplings of a cloud ``(n, d)`` and train a network on them, on the device of the points."""
     if not 1 <= k < len(points):
         raise InputError(f"expected 1 <= k < n={len(points)}, got k={k}")
-    where = torch.device(points.device if device in (None, "auto") else device)
-    preset = preset or ("overfit" if where.type == "cuda" else "cpu")
-    optimisation = optimisation or defaults(preset)
-    optimisation = optimisation if steps is None else replace(optimisation, steps=steps)
-    objective = Objective(loss, projection or ("hybrid" if smoother == "row" else "euclidean"), relative=True)
-    probes = probes or ProbeSettings(smoother)
-    if metric is not None:
-        probes = replace(probes, smoother={**probes.smoother, "metric": metric})
+    device = points.device
+    gpu = device.type == "cuda"
+    preset = settings.preset or ("overfit" if gpu else "cpu")
+    schedule, objective = settings.schedule(preset), settings.objective()
+    probes = replace(settings.probes, kind=settings.smoother)
     started = time.perf_counter()
-    cloud = points.detach().to(where)
-    cloud = cloud if cloud.is_floating_point() else cloud.float()
-    frame = Frame.of(cloud)
-    pool, held = samplings(cloud, frame, probes, objective, resamplings, size, held_out, seed)
-    network = networks.build(preset, cloud.shape[1], k, torch.Generator().manual_seed(seed), **(sizes or {}))
+    frame = Frame.of(points)
+    pool, held = draw_samplings(points, frame, probes, objective, settings)
+    _wait(device)
     prepared = time.perf_counter()
-    if reference and objective.kind == "expected":
-        for sampling in (held or pool)[:4]:
-            attach_optimum(sampling, k, objective, seed)
+    if settings.reference and objective.kind == "expected":
+        for sampling in (held or pool)[:REFERENCES]:
+            attach_optimum(sampling, k, objective, settings.seed)
+        _wait(device)
+    generator = torch.Generator().manual_seed(settings.seed)
+    network = networks.build(preset, points.shape[1], k, generator, **(settings.sizes or {}))
+    automatic = settings.accelerate == "auto"
     module = SpectralModule(
         network,
         objective,
-        optimisation,
-        precision="bf16" if where.type == "cuda" else "32",
-        accelerate="graph" if where.type == "cuda" else "none",
-        seed=seed,
+        schedule,
+        precision=("bf16" if gpu else "32") if settings.precision == "auto" else settings.precision,
+        accelerate=("graph" if gpu else "none") if automatic else settings.accelerate,  # type: ignore[arg-type]
+        seed=settings.seed,
     )
-    settings = settings or RunSettings()
-    settings = replace(settings, folder=folder or settings.folder, device=str(where))
+    run = replace(run or RunSettings(), device=str(device))
+    data = ManifoldData(Pool(pool, settings.seed), Pool(held) if held else None, schedule.steps)
     began = time.perf_counter()
-    trainer = train(module, ManifoldData(Pool(pool, seed), Pool(held) if held else None, optimisation.steps), settings)
-    trained = time.perf_counter()
-    module.to(where).eval()
-    whole = pool[0] if len(pool[0].points) == len(cloud) else prepare(cloud, frame, probes, Objective("sampled"))
-    extension, q, mass, values = finish(network, whole, pool[0].points, cloud, frame, k, ritz)
-    info: dict[str, Any] = {
-        "method": "network",
-        "smoother": whole.smoother.kind,
-        "dimension": float(whole.smoother.dimension),
-        "network": preset,
-        "steps": int(trainer.global_step),
-        "samplings": len(pool),
-        "ritz": bool(ritz and whole.smoother.symmetric),
-        "seconds": {
-            "prepare": round(prepared - started, 3),
-            "train": round(trained - began, 3),
-            "total": round(time.perf_counter() - started, 3),
-        },
-        "feedforward": gaps(module, (held or pool)[:4]),
+    trainer = train(module, data, run)
+    _wait(device)
+    seconds = {"prepare": prepared - started, "reference": began - prepared, "train": time.perf_counter() - began}
+    module.to(device).eval()
+    return Fit(module, network, frame, pool, held, probes, int(trainer.global_step), seconds)
+
+
+def fit_network(
+    points: Tensor,
+    k: int = 50,
+    *,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    folder: Path | None = None,
+    run: RunSettings | None = None,
+    metric: Literal["euclidean", "cosine"] | None = None,
+    settings: FitSettings | None = None,
+    **options: Any,
+) -> Basis:
+    """Train a network on one cloud ``(n, d)`` and return its basis of ``k`` vectors, defined at new points too.
+
+    ``options`` are fields of `FitSettings`.  ``folder`` receives checkpoints and logs; a second call with it resumes.
+
+    >>> from eigenprobe.training import fit_network
+    >>> circle = torch.linspace(0, 6.2832, 200)[:-1, None]
+    >>> basis = fit_network(torch.cat([circle.cos(), circle.sin()], 1), k=5, steps=60)
+    >>> basis.eigenvalues.round().tolist()
+    [0.0, 1.0, 1.0, 4.0, 4.0]
+    """
+    settings = replace(settings or FitSettings(), seed=seed, **options)
+    if metric is not None:
+        probes = settings.probes
+        settings = replace(settings, probes=replace(probes, smoother={**probes.smoother, "metric": metric}))
+    where = torch.device(points.device if device in (None, "auto") else device)  # type: ignore[arg-type]
+    dtype = points.dtype if points.is_floating_point() else torch.float32
+    run = run or RunSettings()
+    started = time.perf_counter()
+    cloud = points.detach().to(where, dtype)
+    fit = fit_manifold(cloud, k, settings, replace(run, folder=folder or run.folder))
+    facts: dict[str, Any] = {
+        "network": settings.preset or ("overfit" if where.type == "cuda" else "cpu"),
+        "steps": fit.steps,
+        "samplings": len(fit.pool),
+        "feedforward": fit.gaps(),
     }
-    dtype, home = (points.dtype if points.is_floating_point() else torch.float32), points.device
-    arrays = (x.to(home, dtype) for x in (q, mass, values))
-    return Basis(*arrays, points=points, info=info, extension=extension)
+    basis = fit.basis(cloud, ritz=settings.ritz, info=facts)
+    seconds = {**fit.seconds, "total": time.perf_counter() - started}
+    basis.info["seconds"] = {key: round(value, 3) for key, value in seconds.items()}
+    home = points.device
+    return replace(
+        basis,
+        normalized=basis.normalized.to(home, dtype),
+        mass=basis.mass.to(home, dtype),
+        eigenvalues=basis.eigenvalues.to(home, dtype),
+        points=points,
+    )
 
 
-def samplings(
-    cloud: Tensor,
-    frame: Frame,
-    probes: ProbeSettings,
-    objective: Objective,
-    resamplings: int | None,
-    size: int | None,
-    held_out: int,
-    seed: int,
+def draw_samplings(
+    cloud: Tensor, frame: Frame, probes: ProbeSettings, objective: Objective, settings: FitSettings
 ) -> tuple[list[Sampling], list[Sampling]]:
     """Training and held-out samplings of a cloud, prepared."""
-    n = len(cloud)
-    size = min(n, LIMITS.get(cloud.device.type, POOL_SIZE)) if size is None else size
+    n, held_out = len(cloud), settings.held_out
+    size = min(n, LIMITS.get(cloud.device.type, 4000)) if settings.size is None else settings.size
     if not 1 < size <= n:
         raise InputError(f"expected a sampling size between 2 and n={n}, got {size}")
-    if resamplings is None:
-        resamplings = 1 if size == n else 16
-    clouds = resample(cloud, size, resamplings + held_out, seed)
-    generator = torch.Generator(cloud.device).manual_seed(seed)
+    count = settings.resamplings
+    if count is None:
+        count = 1 if size == n else 16
+    if size == n and held_out:
+        raise InputError(f"held-out samplings of {n} points need a sampling size below {n}")
+    clouds = resample(cloud, size, count + held_out, settings.seed)
+    generator = torch.Generator(cloud.device).manual_seed(settings.seed)
     ready = [prepare(x, frame, probes, objective, generator) for x in clouds]
-    return ready[: len(ready) - held_out] or ready, ready[len(ready) - held_out :] if len(ready) > held_out else []
+    return ready[: len(ready) - held_out], ready[len(ready) - held_out :]
 
 
+@torch.no_grad()
 def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int = 0) -> Tensor:
     """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can take there.
 
-    For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA of ``S^t
-    (S^t)^T``, a lower bound for the hybrid loss, whose projection is not the best one in the 2-norm.
+    For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA of ``S^t (S^t)^T``,
+    a lower bound for the hybrid loss, whose projection is not the best one in the 2-norm.
     """
     batch = sampling.batch
     if sampling.smoother.symmetric:
@@ -183,26 +268,13 @@ def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int =
 
 
 @torch.no_grad()
-def gaps(module: SpectralModule, samples: list[Sampling]) -> dict[str, float]:
-    """Mean feed-forward loss and, where the optimum is known, its relative distance to it."""
-    if not samples or module.objective.kind != "expected":
-        return {}
-    losses = torch.stack([module.loss(s.batch).mean() for s in samples])
-    facts = {"loss": float(losses.mean())}
-    known = [s.batch.optimum for s in samples if s.batch.optimum is not None]
-    if len(known) == len(samples):
-        best = torch.stack([x.mean() for x in known])
-        facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
-    return facts
-
-
-@torch.no_grad()
-def finish(
-    network: networks.Network, whole: Sampling, context: Tensor, cloud: Tensor, frame: Frame, k: int, ritz: bool
+def assemble(
+    network: networks.Network, whole: Sampling, context: Tensor, cloud: Tensor, frame: Frame, ritz: bool
 ) -> tuple[NetworkExtension, Tensor, Tensor, Tensor]:
     """Features at all points -> extension, Q (n, K), mass (n,), eigenvalues (K,); all float64."""
     smoother = whole.smoother.to(dtype=torch.float64)
     learned = smoother.mass is None
+    k = network.config.outputs
     identity = torch.eye(k, dtype=torch.float64, device=cloud.device)
     extension = NetworkExtension(network, frame, context, identity, learned)
     features = extension.features(cloud)
@@ -212,19 +284,18 @@ def finish(
         raise InputError(f"the network's {k} features are not independent: train longer or ask for fewer vectors")
     matrix = torch.linalg.solve_triangular(factor.mT, identity, upper=True)  # R^-1
     if learned:
-        sign = torch.where(q[:, :1].sum(0, keepdim=True) < 0, -1.0, 1.0)
+        sign = torch.where(q.sum(0) < 0, -1.0, 1.0).double()
         q, matrix = q * sign, matrix * sign
         mass = q[:, 0].square()
-        v = q / q[:, :1]
-        # S v = mu v: the quotient in the learned mass.
-        mu = quotients(v * mass[:, None], smoother.apply(v.to(smoother.dtype)))
+        # S v = mu v in the learned mass; v = q / q_1, so v^T M S v = (q q_1)^T S (q / q_1).
+        mu = quotients(q * q[:, :1], smoother.apply(q / q[:, :1]))
     else:
         mass = root.square()
         if ritz:
             rotated, mu = rotate(q, smoother)
             q, matrix = rotated, matrix @ (q.mT @ rotated)
         else:
-            mu = quotients(q, smoother.apply(q.to(smoother.dtype)))
+            mu = 1 - quotients(q, q - smoother.apply(q))
         sign = canonical_signs(q / root[:, None], mass)
         sign[0] = torch.where(q[:, 0].sum() < 0, -1.0, 1.0)
         q, matrix = q * sign, matrix * sign
@@ -232,3 +303,9 @@ def finish(
     order = torch.cat([torch.zeros(1, dtype=torch.long, device=values.device), 1 + values[1:].argsort()])
     extension.matrix = matrix[:, order].contiguous()
     return extension, q[:, order], mass, values[order]
+
+
+def _wait(device: torch.device) -> None:
+    """Clocks read on the host count a GPU's work only once it is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -160,7 +160,9 @@ class SpectralModule(pl.LightningModule):
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, o.factor)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def configure_gradient_clipping(self, optimizer: Any, gradient_clip_val: Any = None, **_: Any) -> None:
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
+    ) -> None:
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         if not gradients:
             return
@@ -215,7 +217,7 @@ class SpectralModule(pl.LightningModule):
             "batches_seen": self.batches_seen,
             "objective": asdict(self.objective),
             "optimisation": asdict(self.optimisation),
-            "network": self.network.describe() if hasattr(self.network, "describe") else {},
+            "network": getattr(self.network, "describe", dict)(),
             "random_state": torch.get_rng_state(),
         }
 

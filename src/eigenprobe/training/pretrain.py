@@ -94,7 +94,10 @@ class PretrainModule(SpectralModule):
         self._tick: float | None = None
         self._began = time.monotonic()
         self._held: Held | None = None
-        self._core: Any = torch.compile(network.transformer, dynamic=True) if settings.compile else network.transformer
+        self._core: Any = network.raw
+        if settings.compile:
+            for layer in network.transformer.layers:
+                layer.compile(dynamic=True)
 
     @property
     def progress(self) -> float:
@@ -114,8 +117,8 @@ class PretrainModule(SpectralModule):
         network = self.network
         assert isinstance(network, SpectralNetwork)
         with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            z = self._core(seen.features)
-        return network.finish(z, seen, operator)
+            raw, mixing = self._core(seen)
+        return network.finish(raw, mixing, seen, operator)
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         stream: ShapeStream = item
