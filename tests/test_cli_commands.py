@@ -1,0 +1,258 @@
+"""Every command on small data: what it writes where, and what it says of a bad file, a bad folder, an interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eigenprobe as ep
+from eigenprobe.cli import main
+from tests.playground import stock
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def supplies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("supplies")
+    stock(folder)
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], supplies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """``main`` in a folder with the playground's files: (exit code, standard output, standard error)."""
+    shutil.copytree(supplies / "work", tmp_path / "work", symlinks=True)
+    monkeypatch.chdir(tmp_path / "work")
+    Path("blocked").write_text("a file where a folder is wanted")
+    Path("broken.obj").write_text("v 1 2\nnonsense")
+    Path("empty.npz").write_bytes(b"")
+    Path("broken.npz").write_bytes(b"PK\x03\x04 not really")
+    Path("nan.xyz").write_text("0 0 0\n1 nan 0\n0 1 0\n0 0 1\n")
+    (Path.cwd() / "nothing").mkdir()
+
+    def call(words: str) -> tuple[int, str, str]:
+        code = main(words.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Files of an interrupted or failed write."""
+    return [path for path in folder.rglob(".*") if path.is_file() and ".parts" not in str(path)]
+
+
+def done(result: tuple[int, str, str], *files: str) -> str:
+    code, out, err = result
+    assert code == 0, err
+    for file in files:
+        assert Path(file).is_file() and Path(file).stat().st_size > 0, file
+        assert file in out or Path(file).parent.name in out, f"{file} is not in the summary:\n{out}"
+    assert not leftovers(Path.cwd())
+    return out
+
+
+def test_decompose(run: Run) -> None:
+    out = done(run("decompose bunny.obj -k 12 --out b"), "b/basis.safetensors", "b/summary.json", "b/report.html")
+    assert re.search(r"decomposed bunny.obj: 780 points, 12 vectors, direct, in \d+\.\d s", out)
+    basis = ep.Basis.load("b/basis.safetensors")
+    assert basis.vectors.shape == (780, 12)
+    facts = json.loads(Path("b/summary.json").read_text())
+    assert np.allclose(facts["eigenvalues"], basis.eigenvalues)
+    assert facts["points"] == 780 and facts["method"] == "direct"
+    assert "<script" in Path("b/report.html").read_text()
+
+
+def test_decompose_samples_volumes_and_quiet(run: Run) -> None:
+    assert run("decompose cloud.xyz -k 5 --samples 200 --no-report --quiet --out s")[:2] == (0, "")
+    assert ep.Basis.load("s/basis.safetensors").n == 200
+    assert not Path("s/report.html").exists()
+    done(run("decompose solid.off --volume --samples 300 -k 6 --no-report --out v"), "v/basis.safetensors")
+    assert ep.Basis.load("v/basis.safetensors").info["dimension"] == pytest.approx(3, abs=0.3)
+    done(run("decompose bunny.obj --samples 1000 -k 5 --no-report --out more"), "more/basis.safetensors")
+    assert ep.Basis.load("more/basis.safetensors").n == 1000
+
+
+def test_the_seed_settles_everything(run: Run) -> None:
+    for out in ("one", "two"):
+        done(run(f"decompose bunny.obj -k 6 --samples 300 --seed 3 --no-report --out {out}"))
+    assert Path("one/basis.safetensors").read_bytes()[-1000:] == Path("two/basis.safetensors").read_bytes()[-1000:]
+
+
+def test_pretrained(run: Run) -> None:
+    done(run("decompose bunny.obj -m pretrained -k 10 --no-report --out p"), "p/basis.safetensors")
+    done(run("encode meshes cloud.xyz -k 10 --out e"), "e/a.safetensors", "e/b.safetensors", "e/cloud.safetensors")
+    shutil.copy("broken.obj", "meshes/c.obj")
+    out = done(run("encode meshes -k 10 --out e"), "e/a.safetensors")
+    assert "encoded 2 of 3 shapes" in out and "skipped meshes/c.obj" in out
+
+
+def test_embed(run: Run) -> None:
+    out = done(
+        run("embed features.npz --labels labels -k 3 --out e"), "e/embedding.npz", "e/summary.json", "e/report.html"
+    )
+    assert "240 rows, 3 coordinates, direct" in out
+    with np.load("e/embedding.npz") as arrays:
+        assert arrays["embedding"].shape == (240, 3)
+        assert arrays["eigenvalues"].shape == (3,) and np.isclose(arrays["mass"].sum(), 1)
+        assert arrays["labels"].shape == (240,)
+    done(run("embed cells.csv --labels celltype -k 2 --metric euclidean --neighbors 12 --no-report --out c"))
+    done(run("embed train.npy --new test.npy -k 4 --no-report --out n"), "n/embedding.npz")
+    with np.load("n/embedding.npz") as arrays:
+        assert arrays["new"].shape == (80, 4)
+
+
+def test_evaluate(run: Run) -> None:
+    out = done(run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"), "m/surfaces.csv", "m/surfaces.json")
+    assert "| a " in out and "robust" in out
+    done(run("evaluate volumes solid.off --n 300 -k 6 --no-figures --out v"), "v/volumes.json")
+
+
+def test_cache(run: Run) -> None:
+    assert "2 prepared" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))
+    assert "2 already there" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))
+
+
+def test_view(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("viser", reason="the viewer needs viser: pip install 'eigenprobe[viewer]'")
+    from urllib.request import urlopen
+
+    seen: list[int] = []
+
+    def look() -> None:
+        text = sys.stdout.getvalue() if hasattr(sys.stdout, "getvalue") else ""
+        address = re.search(r"http://\S+?(?=[,\s])", text or "http://127.0.0.1:18080 ")
+        assert address is not None and "127.0.0.1" in address[0]
+        seen.append(urlopen(address[0], timeout=10).status)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eigenprobe.cli.tour._wait", look)
+    out = done(run("view bunny.obj -k 6 --port 18080"))
+    assert "viewer at http://127.0.0.1:" in out and "viewer ended" in out
+    assert seen == [200]
+
+
+def test_demo(run: Run) -> None:
+    files = ("d/creature.obj", "d/basis.safetensors", "d/eigenfunctions.png", "d/pretrained.png", "d/report.html")
+    out = done(run("demo --out d -k 12 --resolution 20"), *files)
+    assert Path(out.splitlines()[-1]) == Path("d/report.html").resolve()
+
+
+UNUSABLE = [
+    ("decompose missing.obj", "missing.obj"),
+    ("decompose nothing", "nothing"),
+    ("decompose broken.obj", "broken.obj"),
+    ("decompose broken.npz", "broken.npz"),
+    ("decompose nan.xyz", r"nan.xyz: point 1 is .*expected finite"),
+    ("decompose cells.parquet", "expected one of"),
+    ("decompose bunny.obj -k 5000", "5000"),
+    ("decompose bunny.obj -k 0", "0"),
+    ("decompose cloud.xyz --volume", "needs a closed mesh"),
+    ("decompose bunny.obj --samples 0", "--samples"),
+    ("decompose bunny.obj --device cuda:77", "--device cuda:77 cannot be used here"),
+    ("decompose bunny.obj --device toaster", "--device toaster cannot be used here"),
+    ("decompose bunny.obj -m pretrained --model nowhere", "nowhere"),
+    ("embed missing.npz", "missing.npz"),
+    ("embed empty.npz", "empty.npz"),
+    ("embed broken.npz", "broken.npz"),
+    ("embed cells.csv --labels nope", "nope"),
+    ("embed features.npz -k 900", "900"),
+    ("train missing.yaml", "missing.yaml"),
+    ("encode missing/", "missing"),
+    ("encode nothing", "nothing"),
+    ("encode broken.obj", "broken.obj"),
+    ("evaluate surfaces missing", "missing"),
+    ("evaluate surfaces nothing", "nothing"),
+    ("evaluate surfaces cloud.xyz", "none of the shapes could be measured"),
+    ("reproduce overfit missing", "missing"),
+    ("reproduce generalisation missing", "missing"),
+    ("reproduce images missing.npz", "missing.npz"),
+    ("cache missing", "missing"),
+    ("cache nothing", "no meshes"),
+    ("features missing", "missing"),
+    ("features nothing", "nothing"),
+    ("view missing.safetensors", "missing.safetensors"),
+    ("view broken.obj", "broken.obj"),
+]
+
+
+@pytest.mark.parametrize("words, pattern", UNUSABLE, ids=[words for words, _ in UNUSABLE])
+def test_bad_input_is_one_line_and_writes_nothing(words: str, pattern: str, run: Run) -> None:
+    code, _, err = run(words)
+    assert code == 2, err
+    lines = [line for line in err.splitlines() if "warning:" not in line]
+    assert len(lines) == 1 and re.search(pattern, lines[0]), err
+    assert not leftovers(Path.cwd())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "decompose bunny.obj",
+        "embed features.npz",
+        "encode meshes",
+        "evaluate surfaces meshes",
+        "reproduce toy1d",
+        "cache meshes --jobs 1",
+        "demo",
+    ],
+)
+def test_a_folder_that_cannot_be_written_fails_before_the_work(words: str, run: Run) -> None:
+    code, _, err = run(f"{words} --out blocked/inside")
+    assert code == 2
+    assert re.search(r"cannot write to .*blocked", err) and len(err.splitlines()) == 1, err
+
+
+def test_interrupted_while_writing_leaves_no_half_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import safetensors.torch
+
+    def half(tensors: object, path: str, **_: object) -> None:
+        Path(path).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(safetensors.torch, "save_file", half)
+    code, _, err = run("decompose bunny.obj -k 5 --out i")
+    assert (code, err) == (130, "eigenprobe: interrupted\n")
+    assert not list(Path("i").iterdir())
+
+
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
+def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
+    """A real process, stopped in the middle of its work."""
+    program = (
+        "import sys, time, eigenprobe.files\n"
+        "from pathlib import Path\n"
+        "from eigenprobe.cli import main, experiments\n"
+        "def toy1d(*, context):\n"
+        "    'Slow.'\n"
+        "    with eigenprobe.files.atomic_path(Path('w/big.json')) as path:\n"
+        "        path.write_text('half'); print('ready', flush=True); time.sleep(60)\n"
+        "experiments.toy1d = toy1d\n"
+        "sys.argv = ['eigenprobe', 'reproduce', 'toy1d']\n"
+        "sys.exit(main())\n"
+    )
+    source = str(Path(ep.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": source}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "Traceback" not in err
+    assert not list(Path("w").iterdir())
