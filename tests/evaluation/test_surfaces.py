@@ -1,0 +1,121 @@
+"""The single-shape table end to end on small meshes: rows, files, figures, failures."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.evaluation import surfaces
+from eigenprobe.evaluation.paper import NINE, SINGLE_SHAPES, published
+from eigenprobe.geometry import Shape, save
+from tests.geometry.meshes import blob, cube, torus
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shapes")
+    save(Shape(*torus(30, 14)), path / "kitten.off")  # a name the paper knows
+    save(Shape(*blob(9)), path / "blob.obj")
+    return path
+
+
+@pytest.fixture(scope="module")
+def result(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    return surfaces.run([folder], methods=["direct", "robust", "oracle"], n=400, k=12, out=out, figures=True), out
+
+
+def test_rows_hold_every_measure(result) -> None:
+    rows = result[0].rows
+    assert [(row["shape"], row["method"]) for row in rows] == [
+        (shape, method) for shape in ("blob", "kitten") for method in ("direct", "robust", "oracle")
+    ]
+    for row in rows:
+        assert all(0 <= row[f"{name}_{k}"] <= 1 + 1e-9 for name in ("cosine", "matched", "subspace") for k in (10, 12))
+        assert row["matched_12"] >= row["cosine_12"] - 1e-9
+        assert row["n"] == 400
+    direct = rows[0]
+    assert direct["cosine_10"] > 0.9
+    assert direct["discrepancy"] < 0.1
+    assert 0.9 < direct["rebuild_ratio_10"] < 1.2
+    assert direct["mass_correlation"] > 0.5
+    oracle = rows[2]
+    assert oracle["cosine_12"] == pytest.approx(1)
+    assert oracle["discrepancy"] == 0
+    assert rows[3]["paper_cosine_10"] == SINGLE_SHAPES["kitten"].cosine_10
+
+
+def test_the_report_has_the_paper_beside(result) -> None:
+    text = result[0].markdown()
+    assert "k≤10 paper" in text
+    assert "0.993" in text
+    assert "mean, the nine (1)" in text
+    assert "k≤10 robust" in text
+
+
+def test_files_are_written_and_agree(result) -> None:
+    evaluation, out = result
+    with (out / "surfaces.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    content = json.loads((out / "surfaces.json").read_text())
+    assert len(table) == len(content["rows"]) == len(evaluation.rows)
+    assert float(table[0]["cosine_10"]) == content["rows"][0]["cosine_10"] == evaluation.rows[0]["cosine_10"]
+    assert content["facts"]["n"] == 400
+    assert (out / "surfaces.md").read_text() == evaluation.markdown()
+    names = {path.name for path in evaluation.written}
+    assert {
+        "blob-eigenvalues.png",
+        "blob-direct-vectors.png",
+        "blob-direct-mass.png",
+        "blob-direct-rebuilt.png",
+    } <= names
+    assert all(path.stat().st_size > 1000 for path in evaluation.written if path.suffix == ".png")
+
+
+def test_bad_files_are_reported_and_skipped(folder, tmp_path) -> None:
+    (tmp_path / "bad.obj").write_text("v 0 0 nan\n")
+    np.save(tmp_path / "cloud.npy", np.zeros((5, 3)))
+    save(Shape(*cube(1)), tmp_path / "tiny.off")
+    found = surfaces.run([folder / "blob.obj", tmp_path], methods=["robust"], n=300, k=10, figures=False)
+    assert found.shapes == ["blob"]
+    assert set(found.failed) == {"bad.obj", "cloud.npy", "tiny.off"}
+    assert "point cloud" in found.failed["cloud.npy"]
+    assert "Skipped tiny.off: tiny has 8 points, too few for k=10" in found.markdown()
+    with pytest.raises(InputError, match="none of the shapes could be measured"):
+        surfaces.run([tmp_path], methods=["robust"], n=300, k=10)
+
+
+def test_bad_requests(folder) -> None:
+    with pytest.raises(InputError, match="methods must be among direct"):
+        surfaces.run([folder], methods=["magic"])
+    with pytest.raises(InputError, match="k >= 2"):
+        surfaces.run([folder], k=1)
+    with pytest.raises(InputError, match="no such file"):
+        surfaces.run(["absent"])
+
+
+def test_several_jobs_give_the_same_rows(folder) -> None:
+    one = surfaces.run([folder], methods=["robust"], n=300, k=8, figures=False)
+    two = surfaces.run([folder], methods=["robust"], n=300, k=8, figures=False, jobs=2)
+    without = [{key: value for key, value in row.items() if key != "seconds"} for row in one.rows]
+    again = [{key: value for key, value in row.items() if key != "seconds"} for row in two.rows]
+    assert [row["shape"] for row in without] == [row["shape"] for row in again]
+    assert all(a == pytest.approx(b) for a, b in zip(without, again, strict=True))
+
+
+def test_levels() -> None:
+    assert surfaces.levels(50) == (10, 20, 50)
+    assert surfaces.levels(12) == (10, 12)
+    assert surfaces.levels(5) == (5,)
+
+
+def test_the_papers_numbers() -> None:
+    nine = [SINGLE_SHAPES[name] for name in NINE]
+    means = np.mean(nine, axis=0)[:4]
+    assert np.allclose(means, [0.954, 0.919, 0.774, 0.120], atol=6e-4)
+    assert published("david_head") == SINGLE_SHAPES["david"]
+    assert published("unheard of") is None
