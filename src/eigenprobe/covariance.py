@@ -199,6 +199,39 @@ class DenseCovariance:
         return cls(torch.stack([c.matrix for c in covariances]), torch.stack([c._trace for c in covariances]))
 
 
+@torch.no_grad()
+def visible_scales(
+    smoother: Smoother,
+    k: int,
+    *,
+    spread: Sequence[int] = (1, 4, 16),
+    generator: torch.Generator | None = None,
+    count: int = 16,
+    most: int = 1 << 14,
+) -> tuple[int, ...]:
+    """Powers of A at which ``k`` vectors matter: multiples ``spread`` of the ``s`` with ``tr A^s`` about ``k``.
+
+    The trace of ``A^s`` is the number of modes that ``s`` steps have not yet damped, whatever the time of one step.  It
+    is estimated as ``|A^{s/2} x|^2`` over random signs, doubling ``s``, so that powers are powers of two.
+    """
+    device = smoother.device if generator is None else generator.device
+    draw = torch.rand((smoother.n, count), generator=generator, device=device)
+    x = torch.where(draw < 0.5, -1.0, 1.0).to(device=smoother.device, dtype=smoother.dtype)
+    step = smoother.apply if smoother.symmetric else smoother.apply_transpose
+    power, done, before = 2, 0, float("inf")
+    while True:
+        for _ in range(power // 2 - done):
+            x = step(x)
+        done = power // 2
+        visible = float(x.double().square().sum()) / count
+        if visible <= k or power >= most:
+            break
+        power, before = 2 * power, visible
+    if before / k < k / max(visible, 1e-300) and power > 2:  # the one before was nearer to k
+        power //= 2
+    return tuple(power * factor for factor in spread)
+
+
 def _coefficients(
     steps: int | None, resolvent: int | None, scales: Sequence[int] | None, symmetric: bool
 ) -> dict[int, float]:

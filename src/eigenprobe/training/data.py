@@ -17,27 +17,27 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from ..covariance import DENSE_LIMIT, Covariance
+from ..covariance import DENSE_LIMIT, Covariance, visible_scales
 from ..errors import InputError
 from ..objective import Objective
 from ..probes import Probes, smooth_noise
 from .batch import Batch
 
 if TYPE_CHECKING:
-    from ..smoothing import Smoother
+    from ..smoothing import Kind, Smoother
 
 
 @dataclass(frozen=True)
 class ProbeSettings:
     """What the network must reconstruct.
 
-    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of `Covariance` (default:
-    scales 4, 16, 64; ``row``: ``steps=20``).  Sampled losses draw ``count`` probes at every training step: of
-    ``paper`` where given (the paper's ranges of sigma, k and steps, on the directed graph), else by ``steps`` of the
-    smoother.
+    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of `Covariance`; with none of
+    them, the scales at which the K wanted vectors matter (`visible_scales`).  Sampled losses draw ``count`` probes at
+    every training step: of ``paper`` where given (the paper's ranges of sigma, k and steps, on the directed graph),
+    else by ``steps`` (default 20) of the smoother.
     """
 
-    kind: str = "adaptive"
+    kind: Kind = "adaptive"
     steps: int | None = None
     resolvent: int | None = None
     scales: tuple[int, ...] | None = None
@@ -45,12 +45,12 @@ class ProbeSettings:
     paper: Probes | None = None
     smoother: dict[str, Any] = field(default_factory=dict)  # further arguments of build_smoother
 
-    def covariance(self, smoother: Smoother, generator: torch.Generator | None = None) -> Covariance:
-        """The covariance of these probes on a smoother."""
-        steps = self.steps
-        if steps is None and self.resolvent is None and self.scales is None and not smoother.symmetric:
-            steps = 20
-        return Covariance(smoother, steps=steps, resolvent=self.resolvent, scales=self.scales, generator=generator)
+    def covariance(self, smoother: Smoother, k: int, generator: torch.Generator | None = None) -> Covariance:
+        """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
+        scales = self.scales
+        if self.steps is None and self.resolvent is None and scales is None:
+            scales = visible_scales(smoother, k, generator=generator)
+        return Covariance(smoother, steps=self.steps, resolvent=self.resolvent, scales=scales, generator=generator)
 
 
 @dataclass
@@ -83,9 +83,14 @@ class Frame:
 
 
 def prepare(
-    points: Tensor, frame: Frame, probes: ProbeSettings, objective: Objective, generator: torch.Generator | None = None
+    points: Tensor,
+    frame: Frame,
+    probes: ProbeSettings,
+    objective: Objective,
+    k: int,
+    generator: torch.Generator | None = None,
 ) -> Sampling:
-    """Graph, smoother and covariance of one sampling ``(n, d)``."""
+    """Graph, smoother and covariance of one sampling ``(n, d)`` for a basis of ``k`` vectors."""
     from ..smoothing import build_smoother
 
     smoother = build_smoother(points.double(), probes.kind, **probes.smoother)
@@ -96,7 +101,7 @@ def prepare(
     if objective.kind == "sampled":
         batch.probes = _sampler(points, single, probes)
     else:
-        covariance = probes.covariance(single, generator)
+        covariance = probes.covariance(single, k, generator)
         n = smoother.n
         batch.covariance = covariance.dense() if n <= DENSE_LIMIT else covariance
         batch.trace = batch.covariance.trace(generator)

@@ -22,6 +22,7 @@ from ..basis import Basis, canonical_signs
 from ..errors import InputError
 from ..objective import Objective, nested_basis
 from ..refine import ritz as rotate
+from ..smoothing import Kind
 from ..spectrum import quotients, rayleigh
 from .data import Frame, ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
 from .extension import NetworkExtension
@@ -57,7 +58,7 @@ class FitSettings:
         Compute the closed-form optimum too, to report the gap.
     """
 
-    smoother: str = "adaptive"
+    smoother: Kind = "adaptive"
     loss: Literal["expected", "sampled"] = "expected"
     projection: Literal["euclidean", "hybrid"] | None = None
     probes: ProbeSettings = field(default_factory=ProbeSettings)
@@ -126,7 +127,7 @@ class Fit:
         """The basis at the points of ``cloud``, with the function behind it as extension."""
         first = self.pool[0]
         same = len(first.points) == len(cloud) and torch.equal(first.points, self.frame(cloud))
-        whole = first if same else prepare(cloud, self.frame, self.probes, Objective("sampled"))
+        whole = first if same else prepare(cloud, self.frame, self.probes, Objective("sampled"), 1)
         extension, q, mass, values = assemble(self.network, whole, first.points, cloud, self.frame, ritz)
         facts = {
             "method": "network",
@@ -148,7 +149,7 @@ def fit_manifold(points: Tensor, k: int, settings: FitSettings, run: RunSettings
     probes = replace(settings.probes, kind=settings.smoother)
     started = time.perf_counter()
     frame = Frame.of(points)
-    pool, held = draw_samplings(points, frame, probes, objective, settings)
+    pool, held = draw_samplings(points, k, frame, probes, objective, settings)
     _wait(device)
     prepared = time.perf_counter()
     if settings.reference and objective.kind == "expected":
@@ -228,7 +229,7 @@ def fit_network(
 
 
 def draw_samplings(
-    cloud: Tensor, frame: Frame, probes: ProbeSettings, objective: Objective, settings: FitSettings
+    cloud: Tensor, k: int, frame: Frame, probes: ProbeSettings, objective: Objective, settings: FitSettings
 ) -> tuple[list[Sampling], list[Sampling]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
@@ -242,7 +243,7 @@ def draw_samplings(
         raise InputError(f"held-out samplings of {n} points need a sampling size below {n}")
     clouds = resample(cloud, size, count + held_out, settings.seed)
     generator = torch.Generator(cloud.device).manual_seed(settings.seed)
-    ready = [prepare(x, frame, probes, objective, generator) for x in clouds]
+    ready = [prepare(x, frame, probes, objective, k, generator) for x in clouds]
     return ready[: len(ready) - held_out], ready[len(ready) - held_out :]
 
 
@@ -273,17 +274,17 @@ def assemble(
 ) -> tuple[NetworkExtension, Tensor, Tensor, Tensor]:
     """Features at all points -> extension, Q (n, K), mass (n,), eigenvalues (K,); all float64."""
     smoother = whole.smoother.to(dtype=torch.float64)
-    learned = smoother.mass is None
+    learned_mass = smoother.mass is None
     k = network.config.outputs
     identity = torch.eye(k, dtype=torch.float64, device=cloud.device)
-    extension = NetworkExtension(network, frame, context, identity, learned)
+    extension = NetworkExtension(network, frame, context, identity, learned_mass)
     features = extension.features(cloud)
-    root = torch.ones_like(features[:, 0]) if learned else smoother.mass.double().sqrt()
+    root = torch.ones_like(features[:, 0]) if smoother.mass is None else smoother.mass.sqrt()
     q, factor = nested_basis(features * root[:, None])
     if not bool(q.isfinite().all()):
         raise InputError(f"the network's {k} features are not independent: train longer or ask for fewer vectors")
     matrix = torch.linalg.solve_triangular(factor.mT, identity, upper=True)  # R^-1
-    if learned:
+    if learned_mass:
         sign = torch.where(q.sum(0) < 0, -1.0, 1.0).double()
         q, matrix = q * sign, matrix * sign
         mass = q[:, 0].square()
