@@ -4,7 +4,7 @@ Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p (n_t,) takes
 an index below n_s; it carries functions from the source to the target, f -> f[p]. In the bases that is the matrix
 
     C = V_t^T M_t V_s[p]                                   (k_t, k_s),  coefficients on the source -> on the target
-    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2    A, B coefficients of matching functions,
+    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2    A, B coefficients of given functions,
               with C e_1 = e_1: the constant stays the constant
     back:     p(y) = argmin_x | V_s C^T (x) - V_t (y) |    nearest rows in k_t dimensions
     ZoomOut:  repeat  C -> p -> C with one more row and column, from k to K

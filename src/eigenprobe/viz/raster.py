@@ -151,7 +151,7 @@ def _front(pixel: Index, depth: Array, count: int) -> Index:
     return top
 
 
-def _lambert(normal: Array) -> Array:
+def lambert(normal: Array) -> Array:
     """Two-sided key and fill light for unit normals (p, 3) in camera coordinates (x right, y up, z to the eye)."""
     facing = normal * np.where(normal[:, 2:] < 0, -1.0, 1.0)
     key = np.clip(facing @ (np.array([-0.45, 0.65, 0.72]) / 1.069), 0, 1)
@@ -220,7 +220,7 @@ def rasterise(
         round_normal = np.column_stack([lens, np.sqrt(np.maximum(0, 1 - (lens**2).sum(1)))])
         shown = np.where(shown.any(1, keepdims=True), shown, round_normal)
     shown = shown / np.maximum(np.linalg.norm(shown, axis=1, keepdims=True), 1e-30)
-    shade = _lambert(shown) * _occlusion(covered, nearest, height, width)
+    shade = lambert(shown) * _occlusion(covered, nearest, height, width)
     return Raster(height, width, supersample, covered, blend, nearest, shade, faces is not None)
 
 
