@@ -7,7 +7,7 @@ asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j)
 
     w_ij = |l_ij|^(dim-2) (1 + |l_ij|^2 / (2 c h_i h_j))^-2        h: local spacing
 
-are then changed as little as possible, min sum (w' - w)^2 / w, so that at every interior point
+(on a curve simply 1/|l_ij| to the nearest on either side) are then changed as little as possible, min sum (w' - w)^2 / w, so that at every interior point
 
     sum_j w_ij l_ij = 0                                            "balance"
 
@@ -53,7 +53,7 @@ def balanced_edges(points: Tensor, indices: Tensor, distances: Tensor, dimension
     offsets = points[indices] - points[:, None]  # (n, k, d)
     spacing = _spacing(indices, distances)
     frames = tangent_frames(offsets[:, :UNBALANCED], distances[:, :UNBALANCED], dimension)
-    keep = _surrounding(offsets, distances, frames)
+    keep = _surrounding(offsets, distances, frames) if dimension > 1 else _adjacent(offsets, frames)
     head, tail = _undirected(indices, keep, n)
 
     chord = points[tail] - points[head]
@@ -68,10 +68,12 @@ def balanced_edges(points: Tensor, indices: Tensor, distances: Tensor, dimension
         forward, backward, length2 = chord, -chord, chord2
         frames = torch.eye(dimension, dtype=points.dtype, device=points.device).expand(n, dimension, dimension)
 
-    floor = (0.1 * spread).to(length2.dtype)  # pairs much closer than the spacing must not dominate in one dimension
-    weight = torch.maximum(length2, floor) ** ((dimension - 2) / 2) * (1 + length2 / (2 * BANDWIDTH * spread)) ** -2
-    crossing = _boundary_direction(offsets, distances, frames)
-    weight = _balance(weight, forward, backward, length2, head, tail, crossing)
+    if dimension == 1:
+        weight = length2.rsqrt()
+    else:
+        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * BANDWIDTH * spread)) ** -2
+        crossing = _boundary_direction(offsets, distances, frames)
+        weight = _balance(weight, forward, backward, length2, head, tail, crossing)
     moment = weight * length2
     mass = _sum_at(moment, head, n) + _sum_at(moment, tail, n)
     return Edges(head, tail, weight, length2, mass / (2 * dimension))
@@ -98,9 +100,8 @@ def _spacing(indices: Tensor, distances: Tensor) -> Tensor:
 
 def _surrounding(offsets: Tensor, distances: Tensor, frames: Tensor) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
-    most = min(MOST if frames.shape[2] > 1 else offsets.shape[1], offsets.shape[1])
-    few = min(FEWEST, most)
-    otherwise = min(UNBALANCED, most) if frames.shape[2] > 1 else most  # on a curve a wide gap hides the other side
+    most = min(MOST, offsets.shape[1])
+    few, otherwise = min(FEWEST, most), min(UNBALANCED, most)
     directions = (offsets[:, :most] @ frames) / distances[:, :most, None].clamp_min(torch.finfo(offsets.dtype).tiny)
     count = torch.arange(1, most + 1, device=offsets.device)
     surrounded = directions.cumsum(1).norm(dim=2) <= SURROUNDED * count
@@ -109,6 +110,13 @@ def _surrounding(offsets: Tensor, distances: Tensor, frames: Tensor) -> Tensor:
     keep = torch.zeros(offsets.shape[:2], dtype=torch.bool, device=offsets.device)
     keep[:, :most] = count <= first[:, None]
     return keep
+
+
+def _adjacent(offsets: Tensor, frames: Tensor) -> Tensor:
+    """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they stand."""
+    side = (offsets @ frames)[..., 0]  # (n, k)
+    ahead, behind = side > 0, side < 0
+    return (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
 
 
 def _undirected(indices: Tensor, keep: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -170,37 +178,65 @@ def _boundary_direction(offsets: Tensor, distances: Tensor, frames: Tensor) -> T
 def _balance(
     weight: Tensor, forward: Tensor, backward: Tensor, length2: Tensor, head: Tensor, tail: Tensor, crossing: Tensor
 ) -> Tensor:
+    """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds point i's edges."""
     n, dimension = crossing.shape
     moment = weight * length2
     scale = ((_sum_at(moment, head, n) + _sum_at(moment, tail, n)) / dimension).rsqrt()
-    forward, backward = forward * scale[head, None], backward * scale[tail, None]
-
-    def free(t: Tensor) -> Tensor:
-        return t - crossing * (crossing * t).sum(1, keepdim=True)
-
-    def imbalance(w: Tensor) -> Tensor:  # B w
-        return free(_sum_at(w[:, None] * forward, head, n) + _sum_at(w[:, None] * backward, tail, n))
-
-    def spread(t: Tensor) -> Tensor:  # B^T t
-        t = free(t)
-        return (t[head] * forward).sum(1) + (t[tail] * backward).sum(1)
-
+    forward = _free(forward * scale[head, None], crossing[head])
+    backward = _free(backward * scale[tail, None], crossing[tail])
+    system = _BlockMatrix(head, tail, n, dimension, weight)
     for _ in range(ROUNDS):
-        residual = -imbalance(weight)
-        dual, direction = torch.zeros_like(residual), residual.clone()
-        size = residual.square().sum()
-        target = TOLERANCE**2 * size
-        for _ in range(STEPS):
-            if not bool(size > target):
-                break
-            image = imbalance(weight * spread(direction)) + RIDGE * direction
-            step = size / (direction * image).sum()
-            dual += step * direction
-            residual -= step * image
-            size, before = residual.square().sum(), size
-            direction = residual + size / before * direction
-        weight = weight * (1 + spread(dual)).clamp_min(LEAST_FACTOR)
+        ahead, behind = weight[:, None] * forward, weight[:, None] * backward
+        imbalance = _sum_at(ahead, head, n) + _sum_at(behind, tail, n)
+        blocks = ahead[:, :, None] * forward[:, None, :], behind[:, :, None] * backward[:, None, :]
+        diagonal = _sum_at(blocks[0], head, n) + _sum_at(blocks[1], tail, n)
+        diagonal.diagonal(dim1=1, dim2=2).add_(RIDGE)
+        matrix = system.fill(diagonal, ahead[:, :, None] * backward[:, None, :])
+        dual = _conjugate_gradients(matrix, -imbalance.reshape(-1)).reshape(n, dimension)
+        change = torch.einsum("ec,ec->e", dual[head], forward) + torch.einsum("ec,ec->e", dual[tail], backward)
+        weight = weight * (1 + change).clamp_min(LEAST_FACTOR)
     return weight
+
+
+def _free(t: Tensor, crossing: Tensor) -> Tensor:
+    return t - crossing * (crossing * t).sum(1, keepdim=True)
+
+
+class _BlockMatrix:
+    """A symmetric sparse matrix of (dim, dim) blocks, one a point and one an edge; the pattern is sorted once."""
+
+    def __init__(self, head: Tensor, tail: Tensor, n: int, dimension: int, like: Tensor) -> None:
+        loop = torch.arange(n, device=head.device)
+        rows, columns = torch.cat([loop, head, tail]), torch.cat([loop, tail, head])
+        within = torch.arange(dimension, device=head.device)
+        row = (rows[:, None, None] * dimension + within[:, None]).expand(-1, dimension, dimension).reshape(-1)
+        column = (columns[:, None, None] * dimension + within).expand(-1, dimension, dimension).reshape(-1)
+        self.size = n * dimension
+        self.order = torch.argsort(row * self.size + column)
+        counts = torch.bincount(row, minlength=self.size).cumsum(0)
+        self.pointers = torch.cat([counts.new_zeros(1), counts]).int()
+        self.columns = column[self.order].int()
+
+    def fill(self, diagonal: Tensor, block: Tensor) -> Tensor:
+        values = torch.cat([diagonal.reshape(-1), block.reshape(-1), block.mT.reshape(-1)])[self.order]
+        shape = (self.size, self.size)
+        return torch.sparse_csr_tensor(self.pointers, self.columns, values, shape, check_invariants=False)
+
+
+def _conjugate_gradients(matrix: Tensor, right: Tensor) -> Tensor:
+    solution, residual, direction = torch.zeros_like(right), right, right
+    size = right @ right
+    target = TOLERANCE**2 * size
+    for _ in range(STEPS):
+        if not bool(size > target):
+            break
+        image = matrix @ direction
+        step = size / (direction @ image)
+        solution = solution + step * direction
+        residual = residual - step * image
+        size, before = residual @ residual, size
+        direction = residual + size / before * direction
+    return solution
 
 
 def _sum_at(values: Tensor, index: Tensor, n: int) -> Tensor:
