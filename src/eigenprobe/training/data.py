@@ -139,8 +139,9 @@ class Pool:
 
     def to(self, device: torch.device | str) -> Pool:
         """The pool, its batches moved to a device."""
-        for sampling in self.samplings:
-            sampling.batch = sampling.batch.to(device)
+        if self.samplings[-1].batch.points.device != torch.device(device):  # asked at every step
+            for sampling in self.samplings:
+                sampling.batch = sampling.batch.to(device)
         return self
 
 

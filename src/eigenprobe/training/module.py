@@ -104,7 +104,9 @@ class SpectralModule(pl.LightningModule):
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
         self._reported = 0
-        self._compiled: Any = None
+        self._compiled: list[
+            Any
+        ] = []  # in a list: as an attribute it would be a second copy of the network's parameters
 
     @property
     def network(self) -> nn.Module:
@@ -112,8 +114,9 @@ class SpectralModule(pl.LightningModule):
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
         """Features ``(b, n, K)`` of points ``(b, n, d)``."""
-        call = self.mixed if self._compiled is None else self._compiled
-        return call(points) if mask is None else self.mixed(points, mask)
+        if mask is None:
+            return (self._compiled or [self.mixed])[0](points)
+        return self.mixed(points, mask)
 
     def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
         """Loss of every cloud ``(b,)``."""
@@ -121,11 +124,13 @@ class SpectralModule(pl.LightningModule):
         with torch.autocast(features.device.type, enabled=False):
             return batch.losses(self.objective, features, generator)
 
-    def _batch(self, item: Any, index: int, stream: int = 0) -> tuple[Batch, torch.Generator]:
+    def _batch(self, item: Any, index: int, stream: int = 0) -> tuple[Batch, torch.Generator | None]:
         rank = 0 if self._trainer is None else self.trainer.global_rank
         world = 1 if self._trainer is None else self.trainer.world_size
         index = index * world + rank
         batch = item if isinstance(item, Batch) else item.at(index)
+        if self.objective.kind == "expected":
+            return batch, None
         generator = torch.Generator(batch.points.device)
         generator.manual_seed((self.seed * 1_000_003 + index * 2 + stream) % 2**63)
         return batch, generator
@@ -203,14 +208,13 @@ class SpectralModule(pl.LightningModule):
     def prepare(self, batch: Batch) -> None:
         """Compile the network, or capture it as CUDA graphs, for batches of the shape of ``batch``."""
         if self.accelerate == "compile":
-            self._compiled = torch.compile(self.mixed, dynamic=False)
+            self._compiled = [torch.compile(self.mixed, dynamic=False)]
         elif self.accelerate == "graph" and batch.points.is_cuda and batch.mask is None:
             try:
                 self.mixed.train()
-                self._compiled = torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))
+                torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))  # replaces its forward
             except RuntimeError as error:
                 warnings.warn(f"CUDA graphs are not used: {error}", EigenprobeWarning, stacklevel=2)
-                self._compiled = None
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["eigenprobe"] = {

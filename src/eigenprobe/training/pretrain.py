@@ -26,7 +26,7 @@ from ..objective import Objective
 from .data import ManifoldData
 from .module import Optimisation, SpectralModule
 from .muon import Muon
-from .reconstruction import expected_prefix_errors, operator_of
+from .reconstruction import energies, misalignment, operator_of, prefix_errors
 from .shapes import ShapeSettings, ShapeStream
 from .validation import Held, measure
 
@@ -71,6 +71,7 @@ class PretrainSettings:
     levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
     prefix: Literal["mean", "log"] = "mean"
     decay: float = 0.0
+    alignment: float = 0.1
     average: float = 0.998
     precision: Literal["32", "bf16"] = "bf16"
     compile: bool = False
@@ -110,8 +111,10 @@ class PretrainModule(SpectralModule):
             operator = operator_of(clouds)
             seen = inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
         z = self.columns(seen, operator)
-        errors = expected_prefix_errors(z, operator, seen.moments, self.settings.levels)
-        return self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
+        energy = energies(z, operator, seen.moments, self.settings.levels)
+        errors = prefix_errors(energy)
+        loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
+        return loss + self.settings.alignment * misalignment(energy) if self.settings.alignment else loss
 
     def columns(self, seen: Inputs, operator: HeatOperator) -> Tensor:
         network = self.network

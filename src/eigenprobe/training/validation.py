@@ -18,7 +18,7 @@ from torch import Tensor
 from ..geometry.procedural import ProceduralShapes
 from ..networks.heat import HeatOperator, heat_coefficients
 from ..objective import nested_basis
-from .reconstruction import covariance_coefficients, expected_prefix_errors, operator_of
+from .reconstruction import covariance_coefficients, energies, operator_of, prefix_errors
 
 LEVELS = (5, 10, 20, 50)
 _GUARD = 30
@@ -75,7 +75,7 @@ def measure(
     root = operator.mass.sqrt()[..., None]
     basis, _ = nested_basis(torch.cat([root, root * z], -1))
     rotated, _ = ritz(basis, operator)
-    errors = expected_prefix_errors(z, operator, moments, levels)
+    errors = prefix_errors(energies(z, operator, moments, levels))
     k = min(basis.shape[-1], vectors.shape[-1])
     smoothed = operator.filter(vectors, covariance_coefficients(operator, moments, levels))
     best = 1 - (vectors * smoothed).double().sum(1).cumsum(-1)
