@@ -1,0 +1,259 @@
+"""Optimal-Approximation Eigenmaps: the basis that best reconstructs smooth probe functions, as an embedding.
+
+    X (n, d) -> graph -> neighbourhood smoother A -> V (n, K), mu (K,)   A q = mu q,  V = M^-1/2 Q,  constant left out
+             -> embedding (n, K), by default  u / sqrt(1 + |u|^2),  u = V mu^t
+
+The last step is the central projection of the diffusion coordinates on the sphere: rows of one cluster lie in one
+direction from the origin, at a distance that says little, and the projection keeps the direction.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..errors import EigenprobeWarning, InputError
+from ..features.sources import Rows, open_rows
+from .frame import COORDINATES, Coordinates, Frame, coordinates
+from .solvers import Fitted, fit_by_network, fit_direct
+
+Array = NDArray[Any]
+BLOCK = 1 << 16  # rows of a stream in memory at once
+SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
+
+
+class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Spectral embedding with eigenvalues, mass and an out-of-sample function.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Coordinates of the embedding; the constant vector is not one of them.
+    solver : {"direct", "network"}, default="direct"
+        Closed form, or a network trained to reconstruct the probes.
+    metric : {"auto", "cosine", "euclidean"}, default="auto"
+        ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements).
+    n_neighbors : int, default=10
+        Size of the neighbourhoods; at most ``n_samples - 1`` are used.
+    coordinates : {"sphere", "diffusion", "vectors", "normalized"}, default="sphere"
+        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``.
+    diffusion_steps : float, default=10
+        The power ``t``.
+    max_samples : int, default=20000
+        Larger data are embedded through a random subset of this size: the subset is fitted, the rest is placed by
+        ``transform``, in blocks. The network trains on subsets of 5000 rows whatever the size.
+    hidden_layer_sizes, max_iter, learning_rate
+        The network and its training (``solver="network"``).
+    random_state : int, RandomState or None, default=None
+    device : str, default="auto"
+        ``auto`` is the GPU where there is one.
+    trainer : dict or None, default=None
+        Flags of Lightning's Trainer for ``solver="network"``: ``{"devices": 4, "num_nodes": 2, "strategy": "ddp"}``.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    eigenvalues_ : ndarray of shape (n_components,)
+        Ascending, in inverse squared units of the distance; the zero of the constant is left out.
+    mass_ : ndarray of shape (n_samples,)
+        Sums to 1.
+    vectors_ : ndarray of shape (n_samples, n_components)
+        The unnormalised basis V without its constant.
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    ``X`` may also be a path (npy, npz, csv, parquet, HDF5), a memory map, an h5py data set or a map-style torch data
+    set; these are read in blocks and never held whole.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = OptimalApproximationEigenmaps(n_components=10, random_state=0).fit(X)
+    >>> model.embedding_.shape
+    (1797, 10)
+    >>> bool(np.allclose(model.transform(X[:5]), model.embedding_[:5]))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        solver: Literal["direct", "network"] = "direct",
+        metric: Literal["auto", "cosine", "euclidean"] = "auto",
+        n_neighbors: int = 10,
+        coordinates: Coordinates = "sphere",
+        diffusion_steps: float = 10.0,
+        max_samples: int = 20_000,
+        hidden_layer_sizes: tuple[int, ...] = (256, 256),
+        max_iter: int = 300,
+        learning_rate: float = 3e-3,
+        random_state: Any = None,
+        device: str = "auto",
+        trainer: dict[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.coordinates = coordinates
+        self.diffusion_steps = diffusion_steps
+        self.max_samples = max_samples
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.device = device
+        self.trainer = trainer
+
+    def fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
+        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored."""
+        self._check_parameters()
+        rows = self._open(X, reset=True)
+        n = rows.shape[0]
+        if self.n_components >= n:
+            raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(2**31 - 1))
+        chosen = np.arange(n) if n <= self.max_samples else np.sort(rng.permutation(n)[: self.max_samples])
+        sample = np.asarray(rows.take(chosen) if len(chosen) < n else np.concatenate(list(rows.blocks(BLOCK))))
+        self._frame = Frame.of(sample, self.metric)
+        points = self._points(sample)
+        self._fitted = self._solve(points, rows, rng, seed)
+        self._place(rows, None if len(chosen) == n and len(self._fitted.mass) == n else BLOCK)
+        scale = 2 if self._frame.metric == "cosine" else self._frame.scale**2  # cosine distance: half a squared length
+        values = (1 - self._fitted.factors[1:]) / self._fitted.smoother.step_time / scale
+        self.eigenvalues_ = np.maximum.accumulate(np.maximum(values.cpu().numpy(), 0))
+        self.embedding_ = self.coordinates_of(self.n_components)
+        self._n_features_out = self.n_components
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """``fit(X).embedding_``."""
+        return self.fit(X).embedding_
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
+        check_is_fitted(self)
+        rows = self._open(X, reset=False)
+        vectors, mass = self._stream(rows)
+        return self._coordinates(vectors, mass, self.n_components, self._kind(X))
+
+    def coordinates_of(self, k: int) -> Array:
+        """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
+        if not 1 <= k <= self.n_components:
+            raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
+        return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
+
+    def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
+        factors = self._fitted.factors[1 : k + 1].cpu().numpy()
+        return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
+
+    def _solve(self, points: torch.Tensor, rows: Rows, rng: np.random.RandomState, seed: int) -> Fitted:
+        count = self.n_components + 1
+        if self.solver == "direct":
+            fitted = fit_direct(points, count, self.n_neighbors, seed)
+        else:
+            clouds, n = [points], rows.shape[0]
+            if n > SUBSET:
+                picks = [np.sort(rng.permutation(n)[:SUBSET]) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
+                clouds = [self._points(rows.take(pick)) for pick in picks]
+            fitted = fit_by_network(
+                clouds,
+                count,
+                self.n_neighbors,
+                seed,
+                hidden=self.hidden_layer_sizes,
+                steps=self.max_iter,
+                rate=self.learning_rate,
+                flags=self.trainer,
+            )
+        pieces = int((fitted.factors > 1 - 1e-9).sum())
+        if pieces > 1 and fitted.smoother.graph is not None:
+            warnings.warn(
+                f"the neighbourhood graph has {fitted.smoother.graph.components()[0]} separate parts: the first "
+                "coordinates tell them apart (raise n_neighbors to join them)",
+                EigenprobeWarning,
+                stacklevel=3,
+            )
+        return fitted
+
+    def _place(self, rows: Rows, block: int | None) -> None:
+        """Vectors and mass of every fitted row; rows outside the fitted sample come through the function."""
+        if block is None:
+            vectors, mass = self._fitted.vectors[:, 1:].cpu().numpy(), self._fitted.mass.cpu().numpy()
+        else:
+            vectors, mass = self._stream(rows)
+        self.vectors_ = vectors.astype(self._dtype)
+        self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
+
+    def _stream(self, rows: Rows) -> tuple[Array, Array]:
+        vectors = np.empty((rows.shape[0], self.n_components), np.float32 if rows.shape[0] > BLOCK else np.float64)
+        mass = np.empty(rows.shape[0])
+        done = 0
+        for block in rows.blocks(BLOCK):
+            values, weight = self._fitted.function.with_mass(self._points(block, done))
+            vectors[done : done + len(block)] = values[:, 1:].cpu().numpy()
+            mass[done : done + len(block)] = weight.cpu().numpy()
+            done += len(block)
+        return vectors, mass
+
+    def _points(self, rows: Array, first: int = 0) -> torch.Tensor:
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        return self._frame(rows, first).to(device)
+
+    def _open(self, X: Any, reset: bool) -> Rows:
+        """Arrays by scikit-learn's rules; paths, large memory maps and data sets by rows."""
+        streamed = isinstance(X, (str, os.PathLike, torch.utils.data.Dataset, Rows)) or type(X).__module__.startswith(
+            "h5py"
+        )
+        if not streamed and not (isinstance(X, np.memmap) and len(X) > self.max_samples):
+            if isinstance(X, torch.Tensor):
+                X = X.detach().cpu().numpy()
+            X = validate_data(
+                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2 if reset else 1
+            )
+            if reset:
+                self._dtype = X.dtype
+            return open_rows(X)
+        rows = open_rows(X)
+        if reset:
+            self._dtype = np.dtype(np.float32)
+            self.n_features_in_ = rows.shape[1]
+            if rows.shape[0] < 2:
+                raise InputError(f"at least 2 rows are needed, got {rows.shape[0]}")
+        elif rows.shape[1] != self.n_features_in_:
+            raise InputError(f"expected {self.n_features_in_} columns, as in fit, got {rows.shape[1]}")
+        return rows
+
+    def _kind(self, X: Any) -> Any:
+        return np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
+
+    def _check_parameters(self) -> None:
+        if self.solver not in ("direct", "network"):
+            raise InputError(f"solver must be 'direct' or 'network', got {self.solver!r}")
+        if self.coordinates not in COORDINATES:
+            raise InputError(f"coordinates must be one of {', '.join(COORDINATES)}, got {self.coordinates!r}")
+        for name in ("n_components", "n_neighbors", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise InputError(f"{name} must be a positive integer, got {value!r}")
+        if self.max_samples <= max(self.n_components, self.n_neighbors):
+            raise InputError(f"max_samples must exceed n_components and n_neighbors, got {self.max_samples}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
