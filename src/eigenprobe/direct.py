@@ -19,21 +19,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator, draw, growth, locality, spectral_bounds
+from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator, draw, growth, spectral_bounds
 from .errors import EigenprobeWarning, InputError
+from .locality import locality
 
 if TYPE_CHECKING:
     from .smoothing import Smoother
 
 DENSE = 640  # points up to which LAPACK on the dense matrix is at least as fast
 SPREAD = {torch.float32: 1e4, torch.float64: 1e8}  # how far one filter may pull wanted columns apart
-FLOOR = {torch.float32: 4e-7, torch.float64: 0.0}  # residuals that sweeps in this precision cannot go below
+FLOOR = {torch.float32: 6e-7, torch.float64: 1e-14}  # residuals that sweeps in this precision may not go below
 
 
 @torch.no_grad()
@@ -130,7 +131,7 @@ def _iterate(
     gaps = worst = None
     for dtype in (torch.float32, torch.float64):
         block, basis = block.to(dtype), known.to(dtype)
-        target = max(tol / 2, FLOOR[dtype])
+        target, before = max(0.9 * tol, FLOOR[dtype]), math.inf
         fresh = random and dtype == torch.float32
         while True:
             if not fresh:
@@ -138,8 +139,11 @@ def _iterate(
                 worst = residuals[:wanted]
                 active = torch.ones(block.shape[1], dtype=torch.bool)
                 active[:wanted] = worst > target
-                if not bool(active[:wanted].any()) or sweeps >= max_sweeps:
+                now = float(worst.max())
+                stalled = now < 16 * FLOOR[dtype] and now > before / 2
+                if now <= target or stalled or sweeps >= max_sweeps:
                     break
+                before = now
                 hi = min(float(1 - gaps[-1]), top - 1e-12)
                 degree = _degree(1 - gaps, residuals, active, wanted, target, lo, hi, dtype)
             fresh = False
@@ -196,7 +200,7 @@ def _rayleigh_ritz(work: Operator, block: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 
 def _gram(x: Tensor, y: Tensor) -> Tensor:
-    """``x^T y`` in float64. A GPU may be set to multiply float32 in reduced precision, so there the factors are widened."""
+    """``x^T y`` in float64. A GPU may multiply float32 in reduced precision, so there the factors are widened."""
     return x.double().mT @ y.double() if x.is_cuda else (x.mT @ y).double()
 
 
@@ -268,7 +272,7 @@ def _dense(matrix: Tensor, mass: Tensor | None, k: int) -> tuple[Tensor, Tensor]
     return q.to(matrix.dtype), mu.cpu()
 
 
-def _unpack(operator: object, points: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _unpack(operator: Any, points: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Matrix, mass and points of whatever was given."""
     if isinstance(operator, Tensor):
         matrix, mass = operator, None

@@ -3,13 +3,16 @@
     indices[i, j], distances[i, j]   the j-th nearest neighbour of point i, ascending;  (n, k)
 
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean distance of the
-normalised points, so that one search serves both. Backends are isolated in `neighbours`: a KD-tree for few
-dimensions on the CPU, blocks of a matrix product otherwise (any device).
+normalised points, so that one search serves both. Backends are isolated behind `neighbours`: a KD-tree for few
+dimensions, blocks of a matrix product for many (any device), and two approximate ones, both optional: an inverted file
+(faiss, chosen for more than 50 000 points of many dimensions on the CPU) and neighbour descent (pynndescent).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal
 
 import numpy as np
@@ -17,11 +20,15 @@ import torch
 from torch import Tensor
 
 from .errors import InputError
+from .locality import REORDER, morton_order
 
 Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "faiss", "pynndescent"]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
 BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
+BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
+EXACT_POINTS = 50_000  # points of many dimensions up to which the CPU compares all pairs
+SPARE = 3
 
 
 @dataclass(frozen=True)
@@ -102,13 +109,21 @@ def query(graph: Graph, new_points: Tensor, k: int, backend: Backend = "auto") -
 def neighbours(data: Tensor, queries: Tensor, k: int, backend: Backend = "auto") -> tuple[Tensor, Tensor]:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
     if backend == "auto":
-        low = data.shape[1] <= KDTREE_DIMENSIONS
-        backend = "kdtree" if low and data.device.type == "cpu" else "torch"
-    if backend == "kdtree":
-        return _kdtree(data, queries, k)
-    if backend == "torch":
-        return _blocks(data, queries, k)
-    raise InputError(f"backend must be 'auto', 'kdtree' or 'torch', got {backend!r}")
+        backend = _choose(data)
+    if backend not in SEARCHES:
+        raise InputError(f"backend must be 'auto' or one of {', '.join(map(repr, SEARCHES))}, got {backend!r}")
+    indices, distances = SEARCHES[backend](data, queries, k)
+    return indices.to(data.device), distances.to(data.device)
+
+
+def _choose(data: Tensor) -> Backend:
+    """Few dimensions: a tree on the host, which beats n^2 distances even on a GPU unless the cloud is small."""
+    n, d = data.shape
+    small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
+    if d <= KDTREE_DIMENSIONS and not small_on_device:
+        return "kdtree"
+    approximate = data.device.type == "cpu" and n > EXACT_POINTS
+    return "faiss" if approximate and find_spec("faiss") is not None else "torch"
 
 
 def _search_space(points: Tensor, metric: Metric) -> Tensor:
@@ -140,20 +155,79 @@ def _self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
 def _kdtree(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(data.detach().cpu().numpy(), balanced_tree=False, compact_nodes=False)
-    distances, indices = tree.query(queries.detach().cpu().numpy(), k=np.arange(1, k + 1), workers=-1)
-    return torch.from_numpy(indices).to(data.device), torch.from_numpy(distances).to(data.device)
+    order = None
+    if data is queries and data.shape[1] <= 3 and data.shape[0] > REORDER:
+        # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.
+        order = morton_order(data).cpu()
+    points = data.detach().cpu()
+    points = points if order is None else points[order]
+    tree = cKDTree(points.numpy(), balanced_tree=False)
+    sought = points if data is queries else queries.detach().cpu()
+    found, lengths = tree.query(sought.numpy(), k=np.arange(1, k + 1), workers=-1)[::-1]
+    indices, distances = torch.from_numpy(found), torch.from_numpy(lengths)
+    if order is None:
+        return indices, distances
+    indices = torch.empty_like(indices).index_copy_(0, order, order[indices])
+    return indices, torch.empty_like(distances).index_copy_(0, order, distances)
 
 
 def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Exact search by blocks of ``|x|^2 - 2<x, y>``; distances of the winners are computed again without cancellation."""
+    """Exact search by blocks of ``|x|^2 - 2<x, y>``; winners' distances are computed again without cancellation."""
     centre = data.mean(0)
-    data, queries = data - centre, queries - centre
+    same = data is queries
+    data = data - centre
+    queries = data if same else queries - centre
     norms = data.square().sum(1)
     step = max(1, BLOCK_ENTRIES // data.shape[0])
-    indices = torch.cat([torch.topk(norms - 2 * q @ data.T, k, largest=False).indices for q in queries.split(step)])
-    distances = torch.cat(
-        [(data[j] - q[:, None]).norm(dim=2) for q, j in zip(queries.split(step), indices.split(step), strict=True)]
-    )
-    distances, order = distances.sort(1)
-    return indices.gather(1, order), distances
+    spare = min(k + SPARE, data.shape[0])  # cancellation may swap near ties, so a few more than k compete
+    indices, distances = [], []
+    for part in queries.split(step):
+        scores = torch.addmm(norms, part, data.T, alpha=-2)
+        near = torch.topk(scores, spare, largest=False, sorted=False).indices
+        length = (data[near] - part[:, None]).norm(dim=2)
+        length, place = length.topk(k, largest=False)
+        indices.append(near.gather(1, place))
+        distances.append(length)
+    return torch.cat(indices), torch.cat(distances)
+
+
+def _faiss(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Approximate: an inverted file of about 4 sqrt(n) cells, of which one in sixteen is searched."""
+    import faiss
+
+    points = np.ascontiguousarray(data.detach().cpu().numpy(), np.float32)
+    sought = points if data is queries else np.ascontiguousarray(queries.detach().cpu().numpy(), np.float32)
+    n, d = points.shape
+    cells = max(1, min(int(4 * n**0.5), n // 40))
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
+    index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 8, 0, 64
+    index.train(points)
+    index.add(points)
+    index.nprobe = max(8, cells // 16)
+    squared, found = index.search(sought, k)
+    if (found < 0).any():  # cells that held fewer than k points: those queries are searched exactly
+        rows = np.nonzero((found < 0).any(1))[0]
+        fixed, lengths = _blocks(data.cpu(), torch.from_numpy(sought[rows]).to(data.dtype), k)
+        found[rows], squared[rows] = fixed.numpy(), lengths.square().numpy()
+    return torch.from_numpy(found), torch.from_numpy(squared).clamp_min(0).sqrt()
+
+
+def _pynndescent(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Approximate: neighbour descent."""
+    from pynndescent import NNDescent
+
+    points = data.detach().cpu().numpy().astype(np.float32)
+    index = NNDescent(points, n_neighbors=max(k, 15), random_state=0)
+    if data is queries:
+        found, lengths = (part[:, :k] for part in index.neighbor_graph)
+    else:
+        found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
+    return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(np.ascontiguousarray(lengths))
+
+
+SEARCHES: dict[str, Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]] = {
+    "kdtree": _kdtree,
+    "torch": _blocks,
+    "faiss": _faiss,
+    "pynndescent": _pynndescent,
+}
