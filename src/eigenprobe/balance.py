@@ -28,7 +28,7 @@ from torch import Tensor
 
 FEWEST, MOST, UNBALANCED = 7, 16, 10  # neighbours a point keeps: least, most, and where it is never surrounded
 SURROUNDED = 0.35  # |mean tangential direction| up to which the neighbours surround a point
-BOUNDARY = 0.5  # |mean offset| / mean distance of the wide neighbourhood: 0.64 on a straight boundary, 0 inside
+BOUNDARY = 0.42  # |mean offset| / mean distance of the wide neighbourhood: 0.64 on a straight boundary, 0 inside
 BANDWIDTH = 1.0  # c above
 STEEPEST = 0.8  # sine of the angle beyond which an edge says nothing about an arc
 RIDGE = 1e-2  # how softly balance is imposed, relative to the second moment of the point
