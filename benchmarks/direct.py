@@ -1,0 +1,284 @@
+"""Time and peak memory of `direct` beside its peers, and of the loss beside the textbook form. One run, one table each.
+
+    python benchmarks/direct.py                                   4k, 20k and 100k points in R^3, 20k in R^384, the loss
+    python benchmarks/direct.py --device cuda --sizes 100000 1000000
+    python benchmarks/direct.py --sizes 4000 --mesh shape.obj     on independent random samples of a mesh
+
+Every cell is a process of its own (so that peak memory is its own), warmed up on a small cloud, then the least of
+`--repeats` runs; methods take turns, so that what else the machine does hits all of them. Peers that are not installed
+are left out. The result goes to $OUT or benchmarks/results as JSON, with the command, the date and the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import eigenprobe as ep
+
+K = 50
+METHODS = {"direct": "eigenprobe", "robust_laplacian": "robust_laplacian", "spectral_embedding": "sklearn"}
+
+
+def surface(n: int, seed: int, mesh: str | None = None) -> np.ndarray:
+    """Independent area-uniform random points on a mesh, by default a bumpy sphere."""
+    rng = np.random.default_rng(seed)
+    if mesh is not None:
+        shape = ep.geometry.load(mesh)
+        return np.asarray(ep.geometry.sample_surface(shape, n, seed=seed))
+    u, v = np.meshgrid(np.linspace(0, np.pi, 301), np.linspace(0, 2 * np.pi, 601), indexing="ij")
+    radius = 1 + 0.25 * np.sin(5 * u) * np.cos(4 * v) * np.sin(u) ** 2 + 0.3 * np.cos(2 * u)
+    grid = np.stack([np.sin(u) * np.cos(v), np.sin(u) * np.sin(v), np.cos(u)], -1) * radius[..., None]
+    a, b, c, d = grid[:-1, :-1], grid[1:, :-1], grid[:-1, 1:], grid[1:, 1:]
+    triangles = np.concatenate([np.stack(t, 2).reshape(-1, 3, 3) for t in ((a, b, c), (d, c, b))])
+    sides = triangles[:, 1:] - triangles[:, :1]
+    area = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
+    chosen = rng.choice(len(area), n, p=area / area.sum())
+    s, t = np.sqrt(rng.random((n, 1))), rng.random((n, 1))
+    p, q, r = triangles[chosen].transpose(1, 0, 2)
+    return (1 - s) * p + s * (1 - t) * q + s * t * r
+
+
+def embeddings(n: int, d: int, seed: int) -> np.ndarray:
+    """Twenty clusters, each a noisy five-dimensional sheet in R^d."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 20, n)
+    sheets = rng.normal(size=(20, 5, d)) / np.sqrt(d)
+    centres = 2.0 * rng.normal(size=(20, d)) / np.sqrt(d)
+    flat = np.einsum("nj,njd->nd", rng.normal(size=(n, 5)), sheets[label])
+    return (centres[label] + flat + 0.3 * rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
+
+
+def direct(points: torch.Tensor, stages: dict[str, float]) -> None:
+    """The whole of ``decompose(points, k=50, method="direct")``."""
+    start = clock(points)
+    basis = ep.decompose(points, k=K, method="direct")
+    stages["total"] = clock(points) - start
+    assert basis.eigenvalues.shape == (K,)
+
+
+def staged(points: torch.Tensor, stages: dict[str, float]) -> None:
+    """The same in three steps, for the profile."""
+    from eigenprobe import direct as solver
+    from eigenprobe import graph, smoothing
+
+    t0 = clock(points)
+    built = graph.build_graph(points, smoothing.NEIGHBOURS["adaptive"])
+    t1 = clock(points)
+    smoother = smoothing.build_smoother(built)
+    t2 = clock(points)
+    solver.solve(smoother, K)
+    t3 = clock(points)
+    stages.update(graph=t1 - t0, smoother=t2 - t1, solve=t3 - t2)
+
+
+def robust_laplacian(points: torch.Tensor, stages: dict[str, float]) -> None:
+    """The tufted Laplacian of the cloud and shift-invert Lanczos, as its documentation does."""
+    import robust_laplacian as peer
+    from scipy.sparse.linalg import eigsh
+
+    start = time.perf_counter()
+    laplacian, mass = peer.point_cloud_laplacian(points.numpy())
+    eigsh(laplacian, K, mass, sigma=-1e-8)
+    stages["total"] = time.perf_counter() - start
+
+
+def spectral_embedding(points: torch.Tensor, stages: dict[str, float]) -> None:
+    """scikit-learn with its defaults for a nearest-neighbour graph."""
+    from sklearn.manifold import SpectralEmbedding
+
+    start = time.perf_counter()
+    SpectralEmbedding(K, affinity="nearest_neighbors", n_neighbors=15, n_jobs=-1).fit(points.numpy())
+    stages["total"] = time.perf_counter() - start
+
+
+def clock(x: torch.Tensor) -> float:
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def resident() -> float:
+    """Peak resident memory of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def work(job: dict[str, Any]) -> dict[str, Any]:
+    """One cell of a table, in a process of its own."""
+    warnings.simplefilter("ignore")
+
+    def cloud(n: int) -> torch.Tensor:
+        made = surface(n, job["seed"], job["mesh"]) if job["d"] == 3 else embeddings(n, job["d"], job["seed"])
+        return torch.from_numpy(made).to(job["device"])
+
+    method: Callable[[torch.Tensor, dict[str, float]], None] = globals()[job["method"]]
+    points = cloud(job["n"])
+    for _ in range(2):
+        method(cloud(1000), {})
+    if job["device"] != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+    before, runs, profile = resident(), [], {}
+    for _ in range(job["repeats"]):
+        stages: dict[str, float] = {}
+        method(points, stages)
+        runs.append(stages["total"])
+    host = resident() - before
+    if job["method"] == "direct":
+        staged(points, profile)
+    memory = torch.cuda.max_memory_allocated() / 2**20 if job["device"] != "cpu" else host
+    return {"seconds": min(runs), "all": runs, "MiB": memory, **({"stages": profile} if profile else {})}
+
+
+def textbook_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
+    """K separate solves and the (K, n, m) tensor of all reconstructions: the reference for the loss."""
+    gram, right = q.T @ (mass[:, None] * q), q.T @ (mass[:, None] * f)
+    k = q.shape[1]
+    padded = [
+        torch.nn.functional.pad(torch.linalg.solve(gram[:j, :j], right[:j]), (0, 0, 0, k - j)) for j in range(1, k + 1)
+    ]
+    reconstructed = torch.einsum("nk,jkm->jnm", q, torch.stack(padded))
+    return (f - reconstructed).square().sum(1)
+
+
+def one_cholesky_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
+    from eigenprobe.objective import prefix_errors
+
+    return prefix_errors(q, f, mass)
+
+
+def loss(job: dict[str, Any]) -> dict[str, Any]:
+    """Forward, and forward with gradient, of the hybrid loss at n=4000, K=50, m=1500."""
+    n, m, device = 4000, 1500, job["device"]
+    generator = torch.Generator().manual_seed(job["seed"])
+    errors = globals()[job["method"]]
+    f = torch.randn((n, m), generator=generator).to(device)
+    raw = torch.linalg.qr(torch.randn((n, K), generator=generator))[0].to(device)
+    mass = torch.full((n,), 1 / n, device=device) * torch.linspace(0.5, 1.5, n, device=device)
+    out: dict[str, Any] = {}
+    for name, gradient in (("forward", False), ("gradient", True)):
+        q = raw.clone().requires_grad_(gradient)
+        if device != "cpu":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        base, runs = (torch.cuda.memory_allocated() / 2**20 if device != "cpu" else resident()), []
+        for _ in range(10 if device != "cpu" else 3):
+            start = clock(q)
+            value = errors(q, f, mass).mean()
+            if gradient:
+                torch.autograd.grad(value, q)
+            runs.append(clock(q) - start)
+        peak = torch.cuda.max_memory_allocated() / 2**20 if device != "cpu" else resident()
+        out[name] = {"seconds": min(runs), "MiB": peak - base, "value": float(value.detach())}
+    return out
+
+
+def spawn(kind: str, job: dict[str, Any], limit: float) -> dict[str, Any]:
+    """Run one cell; what went wrong is part of the table."""
+    command = [sys.executable, __file__, "--job", json.dumps({"kind": kind, **job})]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"over {limit:.0f} s"}
+    if done.returncode:
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(n: int, d: int, options: argparse.Namespace) -> dict[str, Any]:
+    present = [name for name, module in METHODS.items() if find_spec(module) is not None]
+    if options.device != "cpu" or d != 3:
+        present = [name for name in present if name != "robust_laplacian"]
+    skipped = [name for name in options.skip if name in present]
+    rows: dict[str, Any] = {}
+    for turn in range(options.turns):
+        for name in present:
+            if name in skipped or "failed" in rows.get(name, {}):
+                continue
+            device = options.device if name == "direct" else "cpu"
+            job = {"method": name, "n": n, "d": d, "device": device, "seed": options.seed, "mesh": options.mesh}
+            row = spawn("work", {**job, "repeats": options.repeats}, options.limit)
+            if turn and "failed" not in row:
+                best = min(rows[name], row, key=lambda r: r["seconds"])
+                row = {**best, "all": rows[name]["all"] + row["all"], "MiB": max(rows[name]["MiB"], row["MiB"])}
+            rows[name] = row
+    ours, peer = rows.get("direct", {}), rows.get("robust_laplacian", {})
+    print(f"\nn = {n}, R^{d}, K = {K}, {options.device}")
+    for name, row in rows.items():
+        text = row.get("failed") or f"{row['seconds']:9.3f} s {row['MiB']:9.0f} MiB"
+        stages = "  ".join(f"{stage} {seconds:.3f}" for stage, seconds in row.get("stages", {}).items())
+        print(f"  {name:20} {text}   {stages}", flush=True)
+    result: dict[str, Any] = {"n": n, "d": d, "rows": rows}
+    if "seconds" in ours and "seconds" in peer:
+        result["ratio"] = {key: ours[key] / peer[key] for key in ("seconds", "MiB")}
+        print(
+            f"  direct / robust_laplacian: time {result['ratio']['seconds']:.2f}, memory {result['ratio']['MiB']:.2f}"
+        )
+    return result
+
+
+def loss_table(options: argparse.Namespace) -> dict[str, Any]:
+    rows = {}
+    for name in ("textbook_errors", "one_cholesky_errors"):
+        rows[name] = spawn("loss", {"method": name, "device": options.device, "seed": options.seed}, options.limit)
+    print(f"\nloss at n = 4000, K = {K}, m = 1500, {options.device}")
+    for name, row in rows.items():
+        for part in ("forward", "gradient"):
+            cell = row.get(part)
+            text = row.get("failed") if cell is None else f"{cell['seconds'] * 1e3:9.2f} ms {cell['MiB']:9.0f} MiB"
+            print(f"  {name:20} {part:9} {text}", flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[4000, 20_000, 100_000], help="clouds in R^3")
+    parser.add_argument("--embeddings", type=int, nargs="*", default=[20_000], help="clouds in R^384")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--mesh", help="a mesh to sample instead of the built-in surface")
+    parser.add_argument("--skip", nargs="*", default=[], help="methods to leave out")
+    parser.add_argument("--repeats", type=int, default=2, help="runs in a process")
+    parser.add_argument("--turns", type=int, default=2, help="processes a method")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds a process may take")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job:
+        job = json.loads(options.job)
+        print(json.dumps({"work": work, "loss": loss}[job.pop("kind")](job)))
+        return
+    device = (
+        torch.cuda.get_device_name() if options.device != "cpu" else f"{platform.machine()}, {os.cpu_count()} cores"
+    )
+    result = {
+        "command": "python " + " ".join(["benchmarks/direct.py", *sys.argv[1:]]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": device,
+        "torch": torch.__version__,
+        "tables": [table(n, 3, options) for n in options.sizes] + [table(n, 384, options) for n in options.embeddings],
+        "loss": loss_table(options),
+    }
+    folder = Path(os.environ.get("OUT", Path(__file__).parent / "results"))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"direct_{options.device}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"\nwritten to {path}")
+
+
+if __name__ == "__main__":
+    main()
