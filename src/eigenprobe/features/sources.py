@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +186,7 @@ def _archive(path: Path) -> Any:
         return h5py.File(path, "r")
     except ImportError as error:
         raise InputError("HDF5 needs h5py: pip install 'eigenprobe[vision]'") from error
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
         raise InputError(f"{path.name} is not a readable archive: {_line(error)}") from error
 
 
