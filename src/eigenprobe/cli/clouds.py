@@ -51,13 +51,8 @@ def decompose(
 
     points, faces = read_points(shape, samples, volume, context.seed)
     folder = context.folder(shape.stem)
-    device = context.device()
-    if method == "pretrained":
-        from ..model import SpectralModel
-
-        basis = SpectralModel.from_pretrained(model).to(device).encode(_on(points, device), k=k, refine=refine).numpy()
-    else:
-        basis = solve(_on(points, device), k=k, method=method, smoother=smoother, seed=context.seed).numpy()
+    options: dict[str, Any] = {"model": model, "refine": refine} if method == "pretrained" else {"smoother": smoother}
+    basis = solve(points, k, method, seed=context.seed, device=context.device(), **options)
     write_basis(folder, shape.name, basis, points, faces, report, context)
     context.finish(f"decomposed {shape.name}: {basis.n} points, {basis.k} vectors, {method},")
 
@@ -90,6 +85,8 @@ def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tu
     """The points of a file and, where they are exactly the vertices of a mesh, its faces."""
     from .. import geometry
 
+    if samples is not None and samples < 1:
+        raise InputError(f"--samples takes at least 1, got {samples}")
     read = geometry.load(shape)
     if volume:
         if read.faces is None:

@@ -37,8 +37,8 @@ def embed(
         solver: direct is the closed form, network learns a function for new rows
         labels: the column (csv, parquet) or array (npz) that holds labels; used for colours only
         new: a second table, placed in the coordinates fitted on the first
-        metric: distance between rows; auto takes the estimator's default
-        neighbors: size of the neighbourhood graph; chosen from the data unless given
+        metric: distance between rows; auto is cosine for rows on a sphere, Euclidean otherwise
+        neighbors: size of the neighbourhood graph
         report: write report.html
     """
     from ..estimators import OptimalApproximationEigenmaps
