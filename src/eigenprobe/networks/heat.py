@@ -34,7 +34,7 @@ class HeatOperator:
     @property
     def degree(self) -> int:
         """Enough for the longest time in use on `n` points: a time of `s` steps needs about `sqrt(s)` products."""
-        return math.ceil(1.2 * math.sqrt(self.mass.shape[1])) + 4
+        return math.ceil(1.5 * math.sqrt(self.mass.shape[1])) + 4
 
     def apply(self, x: Tensor) -> Tensor:
         """`B x` for `x (b, n, c)`."""

@@ -1,18 +1,20 @@
 r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer, a basis.
 
-    pose      x <- (x - mean) Axes Signs / rms             principal axes, signs by skewness, mass-weighted
-    inputs    F = [x, waves(x), heat_8(P_3), heat_40(P_4), heat(x) - x, sampling, scale]    P_d: monomials to degree d
-    output    Z = transformer(F) + diffused polynomials;  Q = orthonormalise(M^{1/2} [1, Z])
+    pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness, mass-weighted
+    P         orthonormal diffused monomials of x, degree <= 4 (34 columns), lowest first: a crude basis
+    G_t       P^T M exp(-t L) P at two times (34 x 34): how diffusion acts on P, the only global input
+    output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x, sampling; G)
+    basis     Q = orthonormalise(M^{1/2} [1, Z])
 
-The diffused polynomials are `M`-orthonormal, lowest degree first: a crude basis, which the network corrects. Every
-second layer attends between channels instead of points: `V (K^T Q)`, Gram matrices, of which eigenvectors are made.
+Nothing here solves an eigenproblem: `W` is a perceptron. With `channel_every`, some layers attend between channels
+instead of points, `V (K^T Q)`.
 
 Shapes: `points (b, n, 3)` -> `Z (b, n, K - 1)`, the constant being known.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import torch
@@ -21,15 +23,18 @@ from torch import Tensor, nn
 from .heat import HeatOperator, heat_coefficients
 from .transformer import Layer, Transformer, TransformerConfig
 
-_LEVELS = (40.0, 8.0)
-_POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]  # 34 monomials
+_LEVELS = (40.0, 4.0, 30.0, 8.0)  # of the quartics, of the rest, and of the two Gram matrices
+_POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
+POLYNOMIALS = len(_POWERS)  # 34
 _CUBIC = 19  # of them up to degree 3
-INPUTS = 3 + 12 + 34 + 19 + 6 + 1 + 5
+INPUTS = 3 + 12 + 2 * POLYNOMIALS + 6 + 1 + 5
+GLOBALS = POLYNOMIALS * (POLYNOMIALS + 1)  # two upper triangles
 
 
 @dataclass(frozen=True)
 class SpectralConfig:
-    """Sizes of a `SpectralNetwork`; `channel_every` = 2 makes every second layer attend between channels (0: none);
+    """Sizes of a `SpectralNetwork`; `shape` is the width of the
+    perceptron of `G`, `channel_every` = 2 makes every second layer attend between channels (0: none);
     `polish` smooths the output by the heat kernel with that trace (0: not at all)."""
 
     outputs: int = 50
@@ -38,6 +43,7 @@ class SpectralConfig:
     heads: int = 6
     feedforward: int = 768
     point: tuple[int, ...] = (384,)
+    shape: int = 512
     channel_every: int = 2
     polish: float = 0.0
 
@@ -105,18 +111,22 @@ class SpectralTransformer(Transformer):
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
 
-    def finish(self, x: Tensor) -> Tensor:
-        """Norm and head in float32: rounding to bfloat16 would add white noise, which no eigenvector has."""
-        with torch.autocast(x.device.type, enabled=False):
-            return self.head(self.body(self.norm(x.float())))
-
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, points: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """Features `(b, n, INPUTS)` and a bias `(b, 1, width)` of the whole shape to `(b, n, K - 1)`."""
         x = self.tokens(points)
+        x = x if bias is None else x + bias
         attend = None if mask is None else mask[:, None, None, :]
         for layer in self.layers:
             x = layer(x, mask=attend)
         features = self.finish(x)
         return features if mask is None else features * mask.unsqueeze(-1)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """Norm and head in float32: rounding to bfloat16 would add white noise, which no eigenvector has."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self.head(self.body(self.norm(x.float())))
 
 
 @dataclass
@@ -125,7 +135,7 @@ class Inputs:
 
     features: Tensor  # (b, n, INPUTS)
     polynomials: Tensor  # (b, n, 34) diffused, M-orthonormal
-    times: Tensor  # (b, levels) of the diffusion, in units of 1 / bound
+    gram: Tensor  # (b, GLOBALS)
     moments: Tensor  # (b, 2 D + 1)
     pose: Tensor  # (b, 4, 3): x -> [x, 1] pose
 
@@ -137,17 +147,34 @@ class SpectralNetwork(nn.Module):
         super().__init__()
         self.config = config or SpectralConfig()
         self.transformer = SpectralTransformer(self.config)
+        width = self.config.shape
+        self.shape = nn.Sequential(
+            nn.Linear(GLOBALS, width),
+            nn.LayerNorm(width),
+            nn.GELU(),
+            nn.Linear(width, width),
+            nn.LayerNorm(width),
+            nn.GELU(),
+        )
+        self.mixing = nn.Linear(width, POLYNOMIALS * (self.config.outputs - 1))
+        self.bias = nn.Linear(width, self.config.width)
+        for last in (self.mixing, self.bias):
+            nn.init.normal_(last.weight, std=1e-3)
+            nn.init.zeros_(last.bias)
 
     def forward(self, points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -> Tensor:
-        return self.columns(inputs(points, operator, pose), operator)
+        seen = inputs(points, operator, pose)
+        return self.finish(*self.raw(seen), seen, operator)
 
-    def columns(self, seen: Inputs, operator: HeatOperator) -> Tensor:
-        """`Z (b, n, K - 1)` in float32."""
-        return self.finish(self.transformer(seen.features), seen, operator)
+    def raw(self, seen: Inputs) -> tuple[Tensor, Tensor]:
+        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 34, K - 1)`."""
+        shape = self.shape(seen.gram)
+        mixing = self.mixing(shape).float().unflatten(-1, (POLYNOMIALS, -1))
+        return self.transformer(seen.features, bias=self.bias(shape)[:, None]), mixing
 
-    def finish(self, raw: Tensor, seen: Inputs, operator: HeatOperator) -> Tensor:
-        """The transformer's output to `Z`: the polynomials added, the whole polished."""
-        z = add_polynomials(raw.float(), seen.polynomials)
+    def finish(self, raw: Tensor, mixing: Tensor, seen: Inputs, operator: HeatOperator) -> Tensor:
+        """`Z (b, n, K - 1)` in float32: the mixed polynomials added, the whole polished."""
+        z = raw.float() + seen.polynomials @ (mixing + torch.eye(*mixing.shape[1:], device=mixing.device))
         return self.polish(z, operator, seen.moments) if self.config.polish else z
 
     def polish(self, z: Tensor, operator: HeatOperator, moments: Tensor) -> Tensor:
@@ -170,12 +197,6 @@ class _Filter(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[no-untyped-def, override]
         return ctx.operator.filter(gradient, ctx.coefficients), None, None
-
-
-def add_polynomials(z: Tensor, polynomials: Tensor) -> Tensor:
-    """`Z + polynomials`, column by column, on as many columns as both have."""
-    common = min(z.shape[-1], polynomials.shape[-1])
-    return torch.cat([z[..., :common] + polynomials[..., :common], z[..., common:]], -1)
 
 
 def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
@@ -202,29 +223,24 @@ def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -
     pose = canonical_pose(points, operator.mass) if pose is None else pose
     x = place(points, pose)
     root = operator.mass.sqrt()[..., None]
-    monomials = torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
+    monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
     moments = operator.moments()
-    times = operator.times(_LEVELS, moments)
-    fine, coarse = operator.filter(root * monomials, heat_coefficients(times, operator.degree)).unbind(1)
-    polynomials = orthonormal(fine, operator.mass)
-    cubic = orthonormal(coarse[..., :_CUBIC], operator.mass)
-    drift = torch.cat([smooth[..., :3] / root - x for smooth in (fine, coarse)], -1)
-    # Relative to the median 10th-neighbour distance all times have units 1 / bound; n makes them comparable.
-    scale = torch.cat([(times * operator.mass.shape[1] ** -1).log(), torch.zeros_like(times[:, :1])], -1)
+    quartic, cubic, *grams = operator.times(_LEVELS, moments).unbind(-1)
+    # The basis, and the basis after each of the two longer times, all from one pass of Chebyshev products.
+    times = torch.stack([t + extra for extra in (0 * cubic, *grams) for t in (cubic, quartic)], -1)  # (b, 6)
+    diffused = operator.filter(monomials, heat_coefficients(times, operator.degree))  # (b, 6, n, 34)
+    blocks = torch.cat([diffused[:, 0::2, :, :_CUBIC], diffused[:, 1::2, :, _CUBIC:]], -1)  # (b, 3, n, 34)
+    basis, after, late = orthonormal(blocks, operator.mass).unbind(1)
+    weighted = operator.mass[..., None] * basis
+    row, column = torch.triu_indices(POLYNOMIALS, POLYNOMIALS, device=x.device)
+    gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
+    drift = torch.cat([diffused[:, i, :, :3] / root - x for i in (1, 0)], -1)
     variance = (operator.mass[..., None] * (x - (operator.mass[..., None] * x).sum(1, keepdim=True)) ** 2).sum(1)
-    context = torch.cat([scale[:, :2], variance], -1)[:, None].expand(-1, x.shape[1], -1)
-    features = torch.cat(
-        [
-            *coordinates(x),
-            polynomials.clamp(-6, 6),
-            cubic.clamp(-6, 6),
-            4 * drift,
-            operator.spread[..., None].clamp(-3, 3),
-            context,
-        ],
-        -1,
-    )
-    return Inputs(features, polynomials, times, moments, pose)
+    scale = torch.stack([quartic, cubic], -1).div(x.shape[1]).log()
+    whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
+    spread = operator.spread[..., None].clamp(-3, 3)
+    parts = [*coordinates(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, spread, whole]
+    return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 
 
 def coordinates(x: Tensor) -> list[Tensor]:
@@ -232,19 +248,18 @@ def coordinates(x: Tensor) -> list[Tensor]:
     return [x, (3 * x).sin(), (3 * x).cos(), (6 * x).sin(), (6 * x).cos()]
 
 
-def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
-    """Columns of `M^{-1/2} x`, orthonormal to each other, to the constant and in this order (Cholesky, float64).
-
-    A ridge keeps columns that diffusion has merged small instead of turning them into noise.
-    """
-    root = mass.sqrt()[..., None]
-    full = torch.cat([root, x], -1).double()
-    full = full / full.norm(dim=1, keepdim=True).clamp_min(1e-30)
-    gram = full.mT @ full
+def orthonormal(blocks: Tensor, mass: Tensor) -> Tensor:
+    """`M^{-1/2} blocks[:, 0]` made orthonormal, to the constant too and in this order (Cholesky, float64); the other
+    blocks `(b, s, n, c)` are mapped alike. A ridge keeps columns that diffusion has merged small instead of noisy."""
+    root = mass.sqrt()[:, None, :, None]
+    constant = torch.cat([root, torch.zeros_like(root).expand(-1, blocks.shape[1] - 1, -1, -1)], 1)
+    full = torch.cat([constant, blocks], -1).double()
+    # The constant belongs to the kernel: taken out of every block before anything else, exactly.
+    full[..., 1:] -= root * (root * full[..., 1:]).sum(2, keepdim=True)
+    scale = full[:, :1].norm(dim=2, keepdim=True).clamp_min(1e-30)
+    full = full / scale
+    gram = full[:, 0].mT @ full[:, 0]
     gram.diagonal(dim1=-2, dim2=-1).add_(1e-9)
     factor, _ = torch.linalg.cholesky_ex(gram)
-    return (torch.linalg.solve_triangular(factor, full.mT, upper=False).mT[..., 1:] / root).float()
-
-
-def resized(config: SpectralConfig, **changes: object) -> SpectralConfig:
-    return replace(config, **changes)  # type: ignore[arg-type]
+    mapped = torch.linalg.solve_triangular(factor[:, None], full.mT, upper=False).mT
+    return (mapped[..., 1:] / root).float()

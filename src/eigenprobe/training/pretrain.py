@@ -111,10 +111,10 @@ class PretrainModule(SpectralModule):
             operator = operator_of(clouds)
             seen = inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
         z = self.columns(seen, operator)
-        energy = energies(z, operator, seen.moments, self.settings.levels)
+        energy, basis = energies(z, operator, seen.moments, self.settings.levels)
         errors = prefix_errors(energy)
         loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
-        return loss + self.settings.alignment * misalignment(energy) if self.settings.alignment else loss
+        return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
 
     def columns(self, seen: Inputs, operator: HeatOperator) -> Tensor:
         network = self.network

@@ -24,8 +24,8 @@ def operator_of(clouds: Tensor) -> HeatOperator:
         return heat_operator(*nearest(clouds, NEIGHBOURS), dense=True)
 
 
-def energies(z: Tensor, operator: HeatOperator, moments: Tensor, levels: tuple[float, ...]) -> Tensor:
-    """`H = Q^T C Q (b, K, K)`, float64, for the basis `Q` of `M^{1/2} [1, Z]`; differentiable in `z`."""
+def energies(z: Tensor, operator: HeatOperator, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    """`H = Q^T C Q (b, K, K)` and the basis `Q` of `M^{1/2} [1, Z]`, float64 and differentiable in `z`."""
     with torch.autocast(z.device.type, enabled=False):
         root = operator.mass.sqrt()[..., None]
         basis, _ = nested_basis(torch.cat([root, root * z.float()], -1))  # float64
@@ -35,7 +35,7 @@ def energies(z: Tensor, operator: HeatOperator, moments: Tensor, levels: tuple[f
             value = fixed.double().mT @ smoothed
         # C is symmetric and C Q is at hand: d(Q^T C Q) = dQ^T (C Q) + its transpose, nothing goes through C.
         half = basis.mT @ smoothed
-        return half + half.mT - value
+        return half + half.mT - value, basis
 
 
 def prefix_errors(energy: Tensor) -> Tensor:
@@ -43,18 +43,19 @@ def prefix_errors(energy: Tensor) -> Tensor:
     return 1 - energy.diagonal(dim1=-2, dim2=-1).cumsum(-1)
 
 
-def misalignment(energy: Tensor) -> Tensor:
-    r"""`(b,)`: mean over `i` of `sum_{j != i} sin^2 theta_ij`, the squared angles by which pairs of columns must turn.
+def misalignment(energy: Tensor, basis: Tensor) -> Tensor:
+    r"""`(b,)`: mean over `i` of `1 - |q_i^T u_i|`, where `u_i` are the Ritz vectors of the span as it is.
 
-    The nested loss is least where `H` is diagonal and descending, but hardly rises when neighbours with close eigenvalues
-    mix. The Jacobi angle of a pair, `cos 2 theta = (h_ii - h_jj) / sqrt((h_ii - h_jj)^2 + 4 h_ij^2)`, has the same
-    minimum and does not depend on the gap.
+    The nested loss is least where `H` is diagonal and descending, but hardly rises when neighbours with close
+    eigenvalues mix. This term has its minimum in the same place whatever the gap: the network learns to foresee its own
+    Ritz rotation. The targets lie in the span and are not differentiated, so the span is left to the prefix errors.
     """
-    diagonal = energy.diagonal(dim1=-2, dim2=-1)
-    gap = diagonal[:, :, None] - diagonal[:, None]
-    cosine = gap / (gap.square() + 4 * energy.square() + 1e-14).sqrt()
-    k = energy.shape[-1]
-    return (1 - cosine).triu(1).sum((1, 2)) / k
+    with torch.no_grad():
+        finite = torch.isfinite(energy).all(-1).all(-1)[:, None, None]
+        safe = torch.where(finite, energy, torch.eye(energy.shape[-1], dtype=energy.dtype, device=energy.device))
+        rotation = torch.linalg.eigh(safe)[1].flip(-1)  # descending energy is ascending eigenvalue
+    turn = basis.detach().mT @ basis  # the identity, with the gradient of a rotation
+    return 1 - (rotation * turn).sum(1).abs().mean(-1)
 
 
 def covariance_coefficients(operator: HeatOperator, moments: Tensor, levels: tuple[float, ...]) -> Tensor:

@@ -75,7 +75,7 @@ def measure(
     root = operator.mass.sqrt()[..., None]
     basis, _ = nested_basis(torch.cat([root, root * z], -1))
     rotated, _ = ritz(basis, operator)
-    errors = prefix_errors(energies(z, operator, moments, levels))
+    errors = prefix_errors(energies(z, operator, moments, levels)[0])
     k = min(basis.shape[-1], vectors.shape[-1])
     smoothed = operator.filter(vectors, covariance_coefficients(operator, moments, levels))
     best = 1 - (vectors * smoothed).double().sum(1).cumsum(-1)
