@@ -212,8 +212,9 @@ class SpectralModule(pl.LightningModule):
         elif self.accelerate == "graph" and batch.points.is_cuda and batch.mask is None:
             try:
                 self.mixed.train()
-                torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))  # replaces its forward
-            except RuntimeError as error:
+                with torch.enable_grad():
+                    torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))  # replaces its forward
+            except (RuntimeError, AssertionError, ValueError) as error:
                 warnings.warn(f"CUDA graphs are not used: {error}", EigenprobeWarning, stacklevel=2)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

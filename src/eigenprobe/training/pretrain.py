@@ -26,7 +26,7 @@ from ..objective import Objective
 from .data import ManifoldData
 from .module import Optimisation, SpectralModule
 from .muon import Muon
-from .reconstruction import energies, misalignment, operator_of, prefix_errors
+from .reconstruction import dense_is_faster, energies, misalignment, operator_of, prefix_errors
 from .shapes import ShapeSettings, ShapeStream
 from .validation import Held, measure
 
@@ -95,6 +95,7 @@ class PretrainModule(SpectralModule):
         self._tick: float | None = None
         self._began = time.monotonic()
         self._held: Held | None = None
+        self._dense: bool | None = None
         self._core: Any = network.raw
         if settings.compile:
             for layer in network.transformer.layers:
@@ -108,7 +109,9 @@ class PretrainModule(SpectralModule):
     def clouds_loss(self, clouds: Tensor, generator: torch.Generator) -> Tensor:
         """Loss of every cloud `(b,)`."""
         with torch.no_grad():
-            operator = operator_of(clouds)
+            if self._dense is None:
+                self._dense = dense_is_faster(clouds)
+            operator = operator_of(clouds, self._dense)
             seen = inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
         z = self.columns(seen, operator)
         energy, basis = energies(z, operator, seen.moments, self.settings.levels)
@@ -177,7 +180,7 @@ class PretrainModule(SpectralModule):
             self._held = Held.draw(self.settings.held_out, stream.typical, self.device, stream.families)
         out: list[dict[str, float]] = []
         for clouds, vectors in self._held.batches(16):
-            operator = operator_of(clouds)
+            operator = operator_of(clouds, dense=False)
             seen = inputs(clouds, operator)
             z = self.columns(seen, operator)
             out.append(measure(z, operator, vectors, seen.moments, self.settings.levels))
@@ -232,8 +235,6 @@ def pretrain(
     if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
         raise InputError(f"expected a positive budget, got {settings.schedule}")
     torch.manual_seed(settings.seed)
-    if torch.cuda.is_available():
-        torch.set_float32_matmul_precision("high")
     module = PretrainModule(settings)
     stream = ShapeStream(settings.shapes)
     data = ManifoldData(stream, [0] if settings.validate_every else None, settings.schedule.steps)

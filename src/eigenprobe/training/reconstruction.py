@@ -8,6 +8,8 @@ One Chebyshev filter of the `K` columns applies the whole sum. Shapes: `Z (b, n,
 
 from __future__ import annotations
 
+import time
+
 import torch
 from torch import Tensor
 
@@ -18,10 +20,32 @@ from ..objective import nested_basis
 NEIGHBOURS = 12
 
 
-def operator_of(clouds: Tensor) -> HeatOperator:
-    """The dense operator of a batch of clouds `(b, n, 3)`: at training sizes a batched product beats a sparse one."""
+def operator_of(clouds: Tensor, dense: bool = True) -> HeatOperator:
+    """The operator of a batch of clouds `(b, n, 3)`."""
     with torch.autocast(clouds.device.type, enabled=False):
-        return heat_operator(*nearest(clouds, NEIGHBOURS), dense=True)
+        return heat_operator(*nearest(clouds, NEIGHBOURS), dense=dense)
+
+
+def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> bool:
+    """Which layout multiplies faster on this device, by trying: it depends on the hardware and on `n`."""
+    seconds = []
+    for dense in (True, False):
+        operator = operator_of(clouds, dense)
+        x = torch.randn(*clouds.shape[:2], columns, device=clouds.device)
+        for _ in range(3):
+            operator.apply(x)
+        _wait(clouds.device)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            operator.apply(x)
+        _wait(clouds.device)
+        seconds.append(time.perf_counter() - start)
+    return seconds[0] < seconds[1]
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def energies(z: Tensor, operator: HeatOperator, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:

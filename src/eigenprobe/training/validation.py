@@ -60,7 +60,7 @@ class Held:
     def draw(cls, count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50) -> Held:
         clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
         k = min(k, n // 4)
-        vectors = [closed_form(operator_of(part), k)[0].float() for part in clouds.split(16)]
+        vectors = [closed_form(operator_of(part, dense=False), k)[0].float() for part in clouds.split(16)]
         return cls(clouds, torch.cat(vectors))
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
