@@ -26,10 +26,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-FEWEST, MOST, UNBALANCED = 7, 16, 10  # neighbours a point keeps: least, most, and where it is never surrounded
+STENCIL = {2: (7, 16, 10), 3: (16, 28, 18)}  # neighbours a point keeps: least, most, and where never surrounded
 SURROUNDED = 0.35  # |mean tangential direction| up to which the neighbours surround a point
-BOUNDARY = 0.42  # |mean offset| / mean distance of the wide neighbourhood: 0.64 on a straight boundary, 0 inside
-BANDWIDTH = 1.0  # c above
+OUTSIDE, FEW_OUTSIDE = -0.35, 0.03  # cosine with the inward direction, and the share of neighbours beyond it that
+#   tells a boundary: about a third inside, none at the boundary, whatever the density does
+BANDWIDTH = 2.0  # c above
 STEEPEST = 0.8  # sine of the angle beyond which an edge says nothing about an arc
 RIDGE = 1e-2  # how softly balance is imposed, relative to the second moment of the point
 ROUNDS, STEPS, TOLERANCE = 3, 30, 1e-2  # Newton rounds, conjugate-gradient steps in each, relative residual
@@ -52,7 +53,7 @@ def balanced_edges(points: Tensor, indices: Tensor, distances: Tensor, dimension
     n = points.shape[0]
     offsets = points[indices] - points[:, None]  # (n, k, d)
     spacing = _spacing(indices, distances)
-    frames = tangent_frames(offsets[:, :UNBALANCED], distances[:, :UNBALANCED], dimension)
+    frames = tangent_frames(offsets[:, :10], distances[:, :10], dimension)
     keep = _surrounding(offsets, distances, frames) if dimension > 1 else _adjacent(offsets, frames)
     head, tail = _undirected(indices, keep, n)
 
@@ -72,7 +73,7 @@ def balanced_edges(points: Tensor, indices: Tensor, distances: Tensor, dimension
         weight = length2.rsqrt()
     else:
         weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * BANDWIDTH * spread)) ** -2
-        crossing = _boundary_direction(offsets, distances, frames)
+        crossing = _boundary_direction(offsets, frames)
         weight = _balance(weight, forward, backward, length2, head, tail, crossing)
     moment = weight * length2
     mass = _sum_at(moment, head, n) + _sum_at(moment, tail, n)
@@ -100,8 +101,7 @@ def _spacing(indices: Tensor, distances: Tensor) -> Tensor:
 
 def _surrounding(offsets: Tensor, distances: Tensor, frames: Tensor) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
-    most = min(MOST, offsets.shape[1])
-    few, otherwise = min(FEWEST, most), min(UNBALANCED, most)
+    few, most, otherwise = (min(count, offsets.shape[1]) for count in STENCIL[frames.shape[2]])
     directions = (offsets[:, :most] @ frames) / distances[:, :most, None].clamp_min(torch.finfo(offsets.dtype).tiny)
     count = torch.arange(1, most + 1, device=offsets.device)
     surrounded = directions.cumsum(1).norm(dim=2) <= SURROUNDED * count
@@ -167,12 +167,15 @@ def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor) -> tuple[Tensor, T
     return flat * (length2 / flat2.clamp_min(1e-12 * chord2)).sqrt()[:, None], length2
 
 
-def _boundary_direction(offsets: Tensor, distances: Tensor, frames: Tensor) -> Tensor:
-    """Unit inward direction (n, dim) at points near a boundary, zero elsewhere."""
-    mean = (offsets @ frames).mean(1)
-    size = mean.norm(dim=1)
-    near = size > BOUNDARY * distances.mean(1)
-    return torch.where(near[:, None], mean / size.clamp_min(torch.finfo(mean.dtype).tiny)[:, None], 0.0)
+def _boundary_direction(offsets: Tensor, frames: Tensor) -> Tensor:
+    """Unit inward direction (n, dim) at points that have next to no neighbours on its other side, zero elsewhere."""
+    tiny = torch.finfo(offsets.dtype).tiny
+    flat = offsets @ frames
+    inward = flat.mean(1)
+    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
+    cosine = (flat @ inward[:, :, None])[..., 0] / flat.norm(dim=2).clamp_min(tiny)
+    outside = (cosine < OUTSIDE).to(offsets.dtype).mean(1)
+    return torch.where((outside < FEW_OUTSIDE)[:, None], inward, 0.0)
 
 
 def _balance(

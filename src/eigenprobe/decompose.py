@@ -189,7 +189,7 @@ def spectrum_of(
                 f = smoother.apply_transpose(f)
             return smoother.power(f, ROW_STEPS)
 
-        q, _ = solve(covariance, k, n=smoother.n, tol=tol, generator=generator)
+        q = solve(covariance, k, n=smoother.n, tol=tol, generator=generator)[0].to(smoother.dtype)
         q[:, 0] = q[:, 0].abs().clamp_min(torch.finfo(q.dtype).eps)
         mass = q[:, 0].square() / q[:, 0].square().sum()
         v = q / mass.sqrt()[:, None]
