@@ -24,7 +24,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((RO
 FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
 
 # command prefix -> arguments appended to make it quick
-SHORTER: dict[str, str] = {}
+SHORTER = {
+    "eigenprobe decompose bunny.obj --method network": "--steps 20 --no-report",
+    "eigenprobe evaluate surfaces": "--n 250 --no-figures",
+    "eigenprobe evaluate volumes": "--n 250 --no-figures",
+    "eigenprobe demo": "--resolution 20",
+}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ def decompose(
     smoother: Kind = "adaptive",
     samples: int | None = None,
     volume: bool = False,
+    steps: int | None = None,
     model: str = "surface",
     refine: int = 0,
     report: bool = True,
@@ -43,6 +44,7 @@ def decompose(
         smoother: how probes are smoothed; adaptive suits uneven sampling best
         samples: use this many farthest points instead of all
         volume: fill a closed mesh and decompose its inside
+        steps: training steps for --method network; chosen by its preset unless given
         model: weights for --method pretrained: a name in the package, a folder or a hub id
         refine: refinement sweeps after --method pretrained
         report: write report.html
@@ -52,6 +54,8 @@ def decompose(
     points, faces = read_points(shape, samples, volume, context.seed)
     folder = context.folder(shape.stem)
     options: dict[str, Any] = {"model": model, "refine": refine} if method == "pretrained" else {"smoother": smoother}
+    if method == "network" and steps is not None:
+        options["steps"] = steps
     basis = solve(points, k, method, seed=context.seed, device=context.device(), **options)
     write_basis(folder, shape.name, basis, points, faces, report, context)
     context.finish(f"decomposed {shape.name}: {basis.n} points, {basis.k} vectors, {method},")
