@@ -158,7 +158,8 @@ def mass(
         axes.plot([low, high], [low, high], color="#9aa1a9", lw=0.8, zorder=1)
         axes.scatter(truth[keep], m[keep], s=3, alpha=0.35, lw=0, color=colours.OKABE_ITO[0], rasterized=True)
         axes.set(xlabel="reference", ylabel="mass", xlim=(low, high), ylim=(low, high))
-        axes.set_title(f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}", fontsize=9)
+        varied = min(np.ptp(truth), np.ptp(m)) > 1e-9
+        axes.set_title(f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}" if varied else "constant", fontsize=9)
         tidy(axes)
     return finish(figure, path)
 

@@ -28,6 +28,7 @@ from .scene import (
     display_coordinates,
     look_at,
     simplify,
+    splat_sizes,
     thin,
     to_numpy,
     vertex_normals,
@@ -81,7 +82,7 @@ class Panel:
             normals, spacing = cloud_normals(self.xyz[self.rows])
             self.spacing = float(np.median(spacing))
             if normals.any():
-                self.discs, self.faces = _discs(normals, 2.0 * np.minimum(spacing, 2 * self.spacing))
+                self.discs, self.faces = _discs(normals, splat_sizes(normals, spacing))
 
     def align(self, other: Panel) -> None:
         """Give shared eigenfunctions the signs they have in `other`, where both know the same points."""
@@ -113,7 +114,7 @@ class Panel:
             return int(self.rows[np.argmin(cost)]) if np.isfinite(cost).any() else None
         corners = shown if self.discs is None else (shown[:, None] + self.discs).reshape(-1, 3)
         a, b, c = (corners[self.faces[:, i]] for i in range(3))
-        # Moeller and Trumbore: origin + t direction = a + u (b - a) + v (c - a), by Cramer's rule for all faces at once.
+        # Moeller and Trumbore: origin + t direction = a + u (b - a) + v (c - a), by Cramer's rule.
         ab, ac, start = b - a, c - a, origin - a
         cross = np.cross(direction, ac)
         determinant = (ab * cross).sum(1)

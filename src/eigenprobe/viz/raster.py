@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, vertex_normals
+from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, splat_sizes, vertex_normals
 
 Index = NDArray[np.int64]
 CHUNK = 2_000_000  # fragments tested at once
@@ -180,12 +180,10 @@ def rasterise(
         normal = vertex_normals(points, faces)
     else:
         normal, spacing = cloud_normals(points)
-        # The discs of neighbours must overlap to close the surface; balls must not, or a volume becomes a blob.
-        middle = np.median(spacing)
-        splat = np.where(normal.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)
-        splat = np.clip(splat / camera.radius, 0.006, 0.06)
+        splat = np.clip(splat_sizes(normal, spacing) / camera.radius, 0.006, 0.2)
+    margin = 0.8 if normal.any() else 2.2  # a disc at the outline is seen edge on, a ball is not
     normal = normal @ camera.rotation.T
-    extent = np.maximum(bounds[1] - bounds[0], 0.02) + 2.5 * np.median(splat)
+    extent = np.maximum(bounds[1] - bounds[0], 0.02) + margin * np.median(splat)
     scale = size * supersample / extent.max()
     width, height = (int(np.ceil(e * scale / supersample)) * supersample for e in extent)
     pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]

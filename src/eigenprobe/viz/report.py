@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..files import atomic_path
 from . import colours
-from .scene import Array, as_faces, cloud_normals, display_coordinates, look_at, simplify, thin, to_numpy
+from .scene import Array, as_faces, cloud_normals, display_coordinates, look_at, simplify, splat_sizes, thin, to_numpy
 
 Path = str | os.PathLike[str]
 DISPLAY_LIMIT = 20_000
@@ -167,10 +167,8 @@ def write_report(
     }
     if triangles is None:
         normals, spacing = cloud_normals(unit[rows])
-        middle = float(np.median(spacing))
-        sizes = np.where(normals.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)
         payload["normals"] = _raw(normals * 127, "i1")
-        payload["sizes"] = _raw(np.clip(sizes, 0.006, 0.06) * 65535, "<u2")
+        payload["sizes"] = _raw(np.clip(splat_sizes(normals, spacing), 0.006, 0.2) * 65535, "<u2")
     if reconstruction:
         coefficients = vectors.T @ (mass[:, None] * unit)  # (K, 3), of coordinates in units of the radius
         payload["coefficients"] = coefficients.tolist()

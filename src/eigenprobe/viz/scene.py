@@ -89,8 +89,8 @@ def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 1
     # Rows (right, up, towards the eye) of the view at azimuth 0, a right-handed frame for every choice of `up`.
     frame = np.roll(np.eye(3), axis - 1, axis=1)
     if azimuth is None:
-        horizontal = (points - centre) @ frame[[0, 2]].T
-        spread, axes = np.linalg.eigh(np.cov(horizontal.T))
+        horizontal = (points - points.mean(0)) @ frame[[0, 2]].T
+        spread, axes = np.linalg.eigh(horizontal.T @ horizontal)
         broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
         round_plan = spread[0] > 0.7 * spread[1]
         azimuth = (0.0 if round_plan else -float(np.degrees(np.arctan2(broad[1], broad[0])))) + 25.0
@@ -138,6 +138,15 @@ def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
         flat[:] = False
     sixth = distance[:, min(6, k)]
     return np.where(flat[:, None], axes[:, :, 0], 0.0), 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
+
+
+def splat_sizes(normals: Array, spacing: Array) -> Array:
+    """Radius (n,) of the disc that draws each point, in the units of `spacing`.
+
+    The discs of neighbours must overlap to close the surface; balls must not, or a volume becomes a blob.
+    """
+    middle = np.median(spacing)
+    return np.where(normals.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)
 
 
 def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:

@@ -58,11 +58,16 @@ class Viewer:
 
     def _stage(self) -> None:
         server, count = self.server, len(self.panels)
-        server.gui.configure_theme(
-            control_layout="fixed", control_width="medium", show_logo=False, show_share_button=False
-        )
+        server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
+        if hasattr(server.gui, "main_panel"):  # viser 1.1; before that the controls float
+            server.gui.main_panel.dock_right()
         server.scene.set_up_direction("+y")
-        server.scene.configure_default_lights(cast_shadow=False)
+        # Two plain lamps instead of viser's environment map: colours stay those of the map, and software rendering is quick.
+        server.scene.configure_environment_map(hdri=None)
+        server.scene.configure_default_lights(enabled=False)
+        server.scene.add_light_ambient("/ambient", intensity=1.6)
+        server.scene.add_light_directional("/key", intensity=2.2, position=(-0.6, 0.9, 1.0))
+        server.scene.add_light_directional("/back", intensity=1.2, position=(0.6, 0.3, -1.0))
         server.initial_camera.position = (0.0, 0.0, viewing_distance(count, FIELD_OF_VIEW))
         server.initial_camera.look_at = (0.0, 0.0, 0.0)
         server.initial_camera.up = (0.0, 1.0, 0.0)

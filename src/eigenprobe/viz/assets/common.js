@@ -36,6 +36,7 @@ function chartLayout(extra = {}) {
   const axis = { gridcolor: paint("--line"), zeroline: false, linecolor: paint("--line"), automargin: true, fixedrange: true };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
+    hoverlabel: { bgcolor: paint("--card"), bordercolor: paint("--line"), font: { color: paint("--ink"), size: 12.5 } },
     font: { color: paint("--faint"), size: 11.5, family: "system-ui, sans-serif" }, margin: { l: 44, r: 16, t: 10, b: 34 },
     ...extra, xaxis: { ...axis, showgrid: false, ...extra.xaxis }, yaxis: { ...axis, ...extra.yaxis },
   };

@@ -1,0 +1,111 @@
+"""A sphere with its exact harmonics, as a cloud and as a mesh, and a browser to look at pages with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull
+
+from eigenprobe.basis import Basis
+
+
+@dataclass(frozen=True)
+class Sphere:
+    basis: Basis
+    points: np.ndarray
+    faces: np.ndarray
+
+
+def make_sphere(n: int = 700, k: int = 16) -> Sphere:
+    """Evenly spread points; all polynomials of degree < sqrt(k), orthonormalised, are the harmonics l(l + 1)."""
+    i = np.arange(n) + 0.5
+    z, angle = 1 - 2 * i / n, np.pi * (1 + 5**0.5) * i
+    r = np.sqrt(1 - z**2)
+    x = np.stack([r * np.cos(angle), r * np.sin(angle), z], 1)
+    degree = round(k**0.5) - 1
+    powers = [
+        (a, b, c)
+        for t in range(degree + 1)
+        for a in range(t, -1, -1)
+        for b in range(t - a, -1, -1)
+        for c in [t - a - b]
+    ]
+    columns = np.stack([x[:, 0] ** a * x[:, 1] ** b * x[:, 2] ** c for a, b, c in powers if c < 2], 1)
+    q, r_factor = np.linalg.qr(columns)
+    q = q * np.sign(np.diag(r_factor))
+    degrees = np.array([sum(p) for p in powers if p[2] < 2])
+    faces = ConvexHull(x).simplices.astype(np.int64)
+    mass = np.full(n, 1 / n)
+    return Sphere(Basis(q, mass, (degrees * (degrees + 1)).astype(float), x, {"method": "exact"}), x, faces)
+
+
+@pytest.fixture(scope="session")
+def sphere() -> Sphere:
+    return make_sphere()
+
+
+def chromium() -> str:
+    """Path of an installed browser; the test skips where there is none."""
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("EIGENPROBE_BROWSER") or next((p for p in map(shutil.which, names) if p), None)
+    if not found:
+        pytest.skip("no browser installed (Debian: apt-get install chromium; or set EIGENPROBE_BROWSER)")
+    return found
+
+
+class Watcher:
+    """A page and everything that went wrong on it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.problems, self.requests = page, [], []
+        page.on("console", lambda m: self.problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: self.problems.append(str(e)))
+        page.on("request", lambda r: self.requests.append(r.url))
+
+    def pixels(self, selector: str | None = None) -> np.ndarray:
+        """What is on the screen, (h, w, 3) in [0, 1]."""
+        import io
+
+        from matplotlib.image import imread
+
+        shot = self.page.locator(selector).screenshot() if selector else self.page.screenshot()
+        return imread(io.BytesIO(shot))[..., :3]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    path = chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        # Software rendering: no GPU is needed, and the pictures are the same everywhere.
+        arguments = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        running = driver.chromium.launch(executable_path=path, args=arguments)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def watch(browser: Any) -> Iterator[Any]:
+    """watch(url, width, height, scheme) opens a page; all of them are closed afterwards."""
+    pages = []
+
+    def open_page(url: str, width: int = 1200, height: int = 800, scheme: str = "light", script: str = "") -> Watcher:
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        pages.append(page)
+        if script:
+            page.add_init_script(script)
+        watcher = Watcher(page)
+        page.goto(url)
+        return watcher
+
+    yield open_page
+    for page in pages:
+        page.close()
