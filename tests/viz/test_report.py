@@ -178,8 +178,9 @@ def test_the_scatter_in_a_browser(sphere: Sphere, tmp_path: Path, watch: Any) ->
     assert first.std() > 0.05
     assert seen.page.locator("#scatter .legendtext").all_text_contents() == ["south", "north", "east"]
     x, y = seen.page.evaluate("""() => {
-        const chart = document.getElementById("scatter"), { xaxis, yaxis } = chart._fullLayout, box = chart.getBoundingClientRect();
-        return [box.left + xaxis._offset + xaxis.l2p(chart.data[1].x[3]), box.top + yaxis._offset + yaxis.l2p(chart.data[1].y[3])];
+        const chart = document.getElementById("scatter"), box = chart.getBoundingClientRect();
+        const { xaxis: x, yaxis: y } = chart._fullLayout, trace = chart.data[1];
+        return [box.left + x._offset + x.l2p(trace.x[3]), box.top + y._offset + y.l2p(trace.y[3])];
     }""")
     seen.page.mouse.move(x, y)
     assert "north" in seen.page.locator("#scatter .hovertext").text_content(timeout=5000)

@@ -62,7 +62,7 @@ class Viewer:
         if hasattr(server.gui, "main_panel"):  # viser 1.1; before that the controls float
             server.gui.main_panel.dock_right()
         server.scene.set_up_direction("+y")
-        # Two plain lamps instead of viser's environment map: colours stay those of the map, and software rendering is quick.
+        # Plain lamps instead of viser's environment map: colours stay true, and software rendering is quick.
         server.scene.configure_environment_map(hdri=None)
         server.scene.configure_default_lights(enabled=False)
         server.scene.add_light_ambient("/ambient", intensity=1.6)
@@ -217,7 +217,7 @@ def _open(source: Source, faces: Any, k: int, beside: Panel | None = None) -> Pa
     return Panel(decompose(shape.vertices, k=min(k, len(shape.vertices) - 1)), faces=shape.faces, name=path.stem)
 
 
-def _another(method: str, beside: Panel, faces: Any) -> Panel:
+def _another(method: Any, beside: Panel, faces: Any) -> Panel:
     basis = beside.basis
     if basis.points is None:
         raise InputError("a method can only be compared on a basis that carries its points")
