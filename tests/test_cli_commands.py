@@ -121,6 +121,12 @@ def test_evaluate(run: Run) -> None:
     done(run("evaluate volumes solid.off --n 300 -k 6 --no-figures --out v"), "v/volumes.json")
 
 
+def test_reproduce_toy1d(run: Run) -> None:
+    out = done(run("reproduce toy1d --steps 20 --probes 2000 --out t"), "t/toy1d.png", "t/toy1d.json")
+    assert "expected loss" in out
+    assert len(json.loads(Path("t/toy1d.json").read_text())["cosines"]["paper"]) == 5
+
+
 def test_cache(run: Run) -> None:
     assert "2 prepared" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))
     assert "2 already there" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))

@@ -29,6 +29,7 @@ SHORTER = {
     "eigenprobe evaluate surfaces": "--n 250 --no-figures",
     "eigenprobe evaluate volumes": "--n 250 --no-figures",
     "eigenprobe demo": "--resolution 20",
+    "eigenprobe reproduce toy1d": "--steps 20 --probes 2000",
 }
 
 

@@ -97,15 +97,25 @@ def _evaluate(
     context.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
 
 
-def toy1d(*, context: Context) -> None:
-    """The interval: five learned vectors against the cosines.
+def toy1d(*, steps: int = 1500, probes: int = 500_000, context: Context) -> None:
+    """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
 
     Examples:
       eigenprobe reproduce toy1d --out toy
 
     Args:
+        steps: training steps for each loss
+        probes: probe functions in a batch of the paper's loss
     """
-    raise NotImplementedError
+    from ..experiments import toy1d as experiment
+
+    folder = context.folder("toy1d")
+    toy = experiment.toy1d(seed=context.seed, steps=steps, probes=probes)
+    context.say(toy.markdown())
+    context.wrote(experiment.figure(toy, folder / "toy1d.png"), "learned vectors over the cosines")
+    facts = {"cosines": toy.cosines, "seconds": toy.seconds, "steps": steps, "probes": probes, "seed": context.seed}
+    context.write_json(folder / "toy1d.json", facts, "for a program")
+    context.finish("learned the interval")
 
 
 def overfit(folder: Path, *, context: Context) -> None:
