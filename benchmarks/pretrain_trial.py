@@ -79,6 +79,36 @@ def trial(
 
 
 @torch.no_grad()
+def timings(clouds: torch.Tensor, device: str) -> None:
+    """Milliseconds of the parts of a step that are not the network."""
+
+    def clock(what: str, call: Any, repeats: int = 5) -> None:
+        call()
+        _wait(device)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        _wait(device)
+        print(f"  {what}: {1000 * (time.perf_counter() - start) / repeats:.2f} ms", flush=True)
+
+    print(f"parts of a step, clouds {tuple(clouds.shape)}")
+    for dense in (True, False):
+        name = "dense" if dense else "sparse"
+        operator = operator_of(clouds, dense)
+        clock(f"{name} graph and operator", lambda d=dense: operator_of(clouds, d))
+        x = torch.randn(*clouds.shape[:2], 50, device=device)
+        clock(f"{name} product with 50 columns", lambda o=operator, x=x: o.apply(x), 20)
+        clock(f"{name} inputs", lambda o=operator: inputs(clouds, o))
+    small = torch.randn(len(clouds), 50, 50, device=device, dtype=torch.float64)
+    clock("eigh of the energies", lambda: torch.linalg.eigh(small + small.mT))
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+@torch.no_grad()
 def on_shapes(network: SpectralNetwork, path: Path, device: str) -> dict[str, Any]:
     """Cosines with the mesh oracle, feed-forward and after Ritz on the network's own operator."""
     data = np.load(path)
@@ -92,7 +122,7 @@ def on_shapes(network: SpectralNetwork, path: Path, device: str) -> dict[str, An
     for i in range(0, len(names), 8):
         clouds = torch.from_numpy(data["points"][i : i + 8]).to(device)
         truth = torch.from_numpy(data["vectors"][i : i + 8].astype(np.float64)).to(device)
-        operator = operator_of(clouds)
+        operator = operator_of(clouds, dense=False)
         seen = inputs(clouds, operator)
         with torch.autocast(clouds.device.type, torch.bfloat16, enabled=clouds.is_cuda):
             raw, mixing = network.raw(seen)
@@ -139,7 +169,6 @@ def main() -> None:
         network = read(options.model)[0].to(options.device).eval()
         print(json.dumps(on_shapes(network, options.evaluate, options.device), indent=1))
         return
-    torch.set_float32_matmul_precision("high")
     shapes, small = (
         ShapeSettings(),
         SpectralConfig(outputs=20, width=64, layers=2, heads=2, feedforward=64, point=(32,)),
@@ -162,6 +191,7 @@ def main() -> None:
     began = time.monotonic()
     held = Held.draw(16 if options.tiny else 64, shapes.typical, torch.device(options.device))
     print(f"held-out clouds and closed forms: {time.monotonic() - began:.1f} s", flush=True)
+    timings(stream.at(0), options.device)
     rows = []
     for name in options.variants:
         settings = replace(VARIANTS[name], shapes=shapes)

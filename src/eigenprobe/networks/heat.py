@@ -34,7 +34,7 @@ class HeatOperator:
     @property
     def degree(self) -> int:
         """Enough for the longest time in use on `n` points: a time of `s` steps needs about `sqrt(s)` products."""
-        return math.ceil(1.5 * math.sqrt(self.mass.shape[1])) + 4
+        return math.ceil(1.3 * math.sqrt(self.mass.shape[1])) + 4
 
     def apply(self, x: Tensor) -> Tensor:
         """`B x` for `x (b, n, c)`."""
@@ -55,26 +55,26 @@ class HeatOperator:
         return out if several else out[:, 0]
 
     def moments(self, probes: int = 24) -> Tensor:
-        """Estimates `(b, 2 D + 1)` of `tr T_j(B)`, the upper half by `T_i T_j = (T_{i+j} + T_{i-j})/2`."""
+        """Estimates `(b, D + 1)` of `tr T_j(B)`, with half the products by `T_i T_j = (T_{i+j} + T_{i-j})/2`."""
         b, n = self.mass.shape
         sign = _signs(n, probes).to(self.mass)
         before = sign.expand(b, n, probes)
         now = self.apply(before)
         first = (before * now).sum((1, 2)) / probes
         out = [torch.full_like(first, float(n)), first]
-        for _ in range(1, self.degree + 1):
+        for _ in range(self.degree // 2):
             even = 2 * (now * now).sum((1, 2)) / probes - n
             following = torch.sub(2 * self.apply(now), before)
             odd = 2 * (now * following).sum((1, 2)) / probes - first
             out += [even, odd]
             before, now = now, following
-        return torch.stack(out[: 2 * self.degree + 1], -1)
+        return torch.stack(out[: self.degree + 1], -1)
 
     def times(self, levels: tuple[float, ...], moments: Tensor) -> Tensor:
         """Times `(b, len(levels))` at which the heat trace falls to each level, in units of `1 / bound`."""
         longest = self.degree**2 / 5
         grid = torch.logspace(-0.5, math.log10(longest), _GRID, device=moments.device)
-        kernel = heat_coefficients(grid, moments.shape[-1] - 1)  # (G, 2 D + 1)
+        kernel = heat_coefficients(grid, moments.shape[-1] - 1)  # (G, D + 1)
         trace = (moments @ kernel.mT).clamp_min(0.5).cummin(-1).values.log()  # (b, G)
         target = torch.tensor(levels, device=moments.device).log()
         above = (trace[:, None] > target[:, None]).sum(-1).clamp(1, _GRID - 1)  # (b, levels)

@@ -1,8 +1,8 @@
 r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer, a basis.
 
     pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness, mass-weighted
-    P         orthonormal diffused monomials of x, degree <= 4 (34 columns), lowest first: a crude basis
-    G_t       P^T M exp(-t L) P at two times (34 x 34): how diffusion acts on P, the only global input
+    P         49 diffused seeds, made orthonormal in order: monomials of x up to degree 4, then 15 far-apart landmarks
+    G_t       P^T M exp(-t L) P at two times (49 x 49): how diffusion acts on P, the only global input
     output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x, sampling; G)
     basis     Q = orthonormalise(M^{1/2} [1, Z])
 
@@ -20,15 +20,17 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor, nn
 
+from ..geometry.procedural.sampling import farthest
 from .heat import HeatOperator, heat_coefficients
 from .transformer import Layer, Transformer, TransformerConfig
 
-_LEVELS = (40.0, 4.0, 30.0, 8.0)  # of the quartics, of the rest, and of the two Gram matrices
+_LEVELS = (40.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
-POLYNOMIALS = len(_POWERS)  # 34
-_CUBIC = 19  # of them up to degree 3
-INPUTS = 3 + 12 + 2 * POLYNOMIALS + 6 + 1 + 5
-GLOBALS = POLYNOMIALS * (POLYNOMIALS + 1)  # two upper triangles
+_LANDMARKS = 15
+_CUBIC = 19  # monomials up to degree 3
+SEEDS = len(_POWERS) + _LANDMARKS  # 49
+INPUTS = 3 + 12 + 2 * SEEDS + 6 + 1 + 5
+GLOBALS = SEEDS * (SEEDS + 1)  # two upper triangles
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,9 @@ class Inputs:
     """What the network sees of a batch, and how it got there."""
 
     features: Tensor  # (b, n, INPUTS)
-    polynomials: Tensor  # (b, n, 34) diffused, M-orthonormal
+    crude: Tensor  # P (b, n, 49)
     gram: Tensor  # (b, GLOBALS)
-    moments: Tensor  # (b, 2 D + 1)
+    moments: Tensor  # (b, D + 1)
     pose: Tensor  # (b, 4, 3): x -> [x, 1] pose
 
 
@@ -156,7 +158,7 @@ class SpectralNetwork(nn.Module):
             nn.LayerNorm(width),
             nn.GELU(),
         )
-        self.mixing = nn.Linear(width, POLYNOMIALS * (self.config.outputs - 1))
+        self.mixing = nn.Linear(width, SEEDS * (self.config.outputs - 1))
         self.bias = nn.Linear(width, self.config.width)
         for last in (self.mixing, self.bias):
             nn.init.normal_(last.weight, std=1e-3)
@@ -167,14 +169,14 @@ class SpectralNetwork(nn.Module):
         return self.finish(*self.raw(seen), seen, operator)
 
     def raw(self, seen: Inputs) -> tuple[Tensor, Tensor]:
-        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 34, K - 1)`."""
+        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 49, K - 1)`."""
         shape = self.shape(seen.gram)
-        mixing = self.mixing(shape).float().unflatten(-1, (POLYNOMIALS, -1))
+        mixing = self.mixing(shape).float().unflatten(-1, (SEEDS, -1))
         return self.transformer(seen.features, bias=self.bias(shape)[:, None]), mixing
 
     def finish(self, raw: Tensor, mixing: Tensor, seen: Inputs, operator: HeatOperator) -> Tensor:
-        """`Z (b, n, K - 1)` in float32: the mixed polynomials added, the whole polished."""
-        z = raw.float() + seen.polynomials @ (mixing + torch.eye(*mixing.shape[1:], device=mixing.device))
+        """`Z (b, n, K - 1)` in float32: the mixed seeds added, the whole polished."""
+        z = raw.float() + seen.crude @ (mixing + torch.eye(*mixing.shape[1:], device=mixing.device))
         return self.polish(z, operator, seen.moments) if self.config.polish else z
 
     def polish(self, z: Tensor, operator: HeatOperator, moments: Tensor) -> Tensor:
@@ -224,23 +226,30 @@ def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -
     x = place(points, pose)
     root = operator.mass.sqrt()[..., None]
     monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
+    seeds = torch.cat([monomials, landmarks(x, _LANDMARKS)], -1)
     moments = operator.moments()
-    quartic, cubic, *grams = operator.times(_LEVELS, moments).unbind(-1)
+    fine, cubic, *grams = operator.times(_LEVELS, moments).unbind(-1)
     # The basis, and the basis after each of the two longer times, all from one pass of Chebyshev products.
-    times = torch.stack([t + extra for extra in (0 * cubic, *grams) for t in (cubic, quartic)], -1)  # (b, 6)
-    diffused = operator.filter(monomials, heat_coefficients(times, operator.degree))  # (b, 6, n, 34)
-    blocks = torch.cat([diffused[:, 0::2, :, :_CUBIC], diffused[:, 1::2, :, _CUBIC:]], -1)  # (b, 3, n, 34)
+    times = torch.stack([t + extra for extra in (0 * cubic, *grams) for t in (cubic, fine)], -1)  # (b, 6)
+    diffused = operator.filter(seeds, heat_coefficients(times, operator.degree))  # (b, 6, n, 49)
+    blocks = torch.cat([diffused[:, 0::2, :, :_CUBIC], diffused[:, 1::2, :, _CUBIC:]], -1)  # (b, 3, n, 49)
     basis, after, late = orthonormal(blocks, operator.mass).unbind(1)
     weighted = operator.mass[..., None] * basis
-    row, column = torch.triu_indices(POLYNOMIALS, POLYNOMIALS, device=x.device)
+    row, column = torch.triu_indices(SEEDS, SEEDS, device=x.device)
     gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
     drift = torch.cat([diffused[:, i, :, :3] / root - x for i in (1, 0)], -1)
     variance = (operator.mass[..., None] * (x - (operator.mass[..., None] * x).sum(1, keepdim=True)) ** 2).sum(1)
-    scale = torch.stack([quartic, cubic], -1).div(x.shape[1]).log()
+    scale = torch.stack([fine, cubic], -1).div(x.shape[1]).log()
     whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
     spread = operator.spread[..., None].clamp(-3, 3)
     parts = [*coordinates(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, spread, whole]
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
+
+
+def landmarks(x: Tensor, count: int) -> Tensor:
+    """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips of limbs, mostly."""
+    order = farthest(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1)[:, 1:] - 1
+    return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
 
 
 def coordinates(x: Tensor) -> list[Tensor]:
