@@ -2,8 +2,8 @@
 
     python benchmarks/pretrain_run.py --folder /tmp/ckpt --piece 9 --minutes 14 --out out/pretrain
 
-Goes on from the checkpoint in `--folder` if there is one. Leaves the averaged weights so far (float16 safetensors), the history
-and, with `--evaluate`, cosines on unseen shapes under `--out`. `eigenprobe train recipes/pretrain.yaml` does the same.
+Goes on from the checkpoint in `--folder` if there is one. Leaves the averaged weights so far (float16 safetensors), the
+history and, with `--evaluate`, cosines on unseen shapes under `--out`. `eigenprobe train recipes/pretrain.yaml` does the same.
 """
 
 from __future__ import annotations

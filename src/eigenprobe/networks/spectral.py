@@ -1,7 +1,8 @@
 r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer, a basis.
 
     pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness, mass-weighted
-    P         49 diffused seeds, made orthonormal in order: monomials of x up to degree 4, then 15 far-apart landmarks
+    P         49 diffused seeds, made orthonormal: monomials of x up to degree 4, then 15 far-apart landmarks;
+              sorted by how well they survive diffusion
     G_t       P^T M exp(-t L) P at two times (49 x 49): how diffusion acts on P, the only global input
     output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x, sampling; G)
     basis     Q = orthonormalise(M^{1/2} [1, Z])
@@ -24,7 +25,7 @@ from ..geometry.procedural.sampling import farthest
 from .heat import HeatOperator, heat_coefficients
 from .transformer import Layer, Transformer, TransformerConfig
 
-_LEVELS = (40.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
+_LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
 _LANDMARKS = 15
 _CUBIC = 19  # monomials up to degree 3
@@ -233,7 +234,11 @@ def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -
     times = torch.stack([t + extra for extra in (0 * cubic, *grams) for t in (cubic, fine)], -1)  # (b, 6)
     diffused = operator.filter(seeds, heat_coefficients(times, operator.degree))  # (b, 6, n, 49)
     blocks = torch.cat([diffused[:, 0::2, :, :_CUBIC], diffused[:, 1::2, :, _CUBIC:]], -1)  # (b, 3, n, 49)
-    basis, after, late = orthonormal(blocks, operator.mass).unbind(1)
+    blocks = orthonormal(blocks, operator.mass)
+    # Degree is a poor order: on a long body the second harmonic of its axis comes before its width does.
+    energy = (operator.mass[..., None] * blocks[:, 0] * (blocks[:, 1] + blocks[:, 2])).sum(1)
+    order = energy.argsort(-1, descending=True)[:, None, None].expand_as(blocks)
+    basis, after, late = blocks.gather(-1, order).unbind(1)
     weighted = operator.mass[..., None] * basis
     row, column = torch.triu_indices(SEEDS, SEEDS, device=x.device)
     gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
