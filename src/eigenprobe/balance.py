@@ -86,10 +86,16 @@ def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor
     weighted = offsets * torch.exp(-(distances / scale).square() / 2)[..., None] / scale[..., None]
     k, d = offsets.shape[1:]
     if d <= k:
-        return torch.linalg.eigh(weighted.mT @ weighted).eigenvectors[..., -dimension:]
-    left = torch.linalg.eigh(weighted @ weighted.mT).eigenvectors[..., -dimension:]  # d > k: the small Gram matrix
+        return principal(weighted.mT @ weighted, dimension)
+    left = principal(weighted @ weighted.mT, dimension)  # d > k: the small Gram matrix
     frames = weighted.mT @ left
     return frames / frames.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
+
+
+def principal(matrices: Tensor, count: int) -> Tensor:
+    """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
+    parts = matrices.split(16384)  # cuSOLVER fails on much longer batches
+    return torch.cat([torch.linalg.eigh(part).eigenvectors[..., -count:] for part in parts])
 
 
 def _spacing(indices: Tensor, distances: Tensor) -> Tensor:
@@ -155,7 +161,7 @@ def _edge_frames(
     total = _sum_at(weight, head, n) + _sum_at(weight, tail, n)
     second = second - first[:, :, None] * first[:, None, :] / total[:, None, None]
     size = second.diagonal(dim1=1, dim2=2).sum(1).clamp_min(torch.finfo(second.dtype).tiny)
-    return torch.linalg.eigh(second / size[:, None, None]).eigenvectors[..., -dimension:]
+    return principal(second / size[:, None, None], dimension)
 
 
 def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:

@@ -247,6 +247,7 @@ def pretrain(
         flags={"max_epochs": -1, **(flags or {})},
     )
     trainer = train(module, data, run)
+    module.to(trainer.strategy.root_device)  # Lightning hands the module back on the processor
     final = {"step": trainer.global_step, "seconds": round(module.seconds, 1), **module.evaluate()}
     facts = {
         "recipe": json.loads(json.dumps(asdict(settings), default=str)),
