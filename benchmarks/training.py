@@ -95,7 +95,7 @@ def loss(data: dict[str, Any], o: argparse.Namespace, device: torch.device) -> l
             apply = dense.apply if kind == "expected, dense" else covariance.apply
             value = expected_errors(q, apply, dense.trace(), mass).mean()
         value.backward()
-        return float(value)
+        return float(value.detach())
 
     rows = []
     for kind in ("textbook", "one-Cholesky", "expected, sparse", "expected, dense"):

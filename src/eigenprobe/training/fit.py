@@ -19,10 +19,10 @@ from torch import Tensor
 
 from .. import networks
 from ..basis import Basis, canonical_signs
+from ..covariance import visible_scales
 from ..errors import InputError
 from ..objective import Objective, nested_basis
-from ..refine import ritz as rotate
-from ..smoothing import Kind
+from ..smoothing import Kind, Smoother
 from ..spectrum import quotients, rayleigh
 from .data import Frame, ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
 from .extension import NetworkExtension
@@ -30,6 +30,7 @@ from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
 LIMITS = {"cpu": 2000, "cuda": 4000}  # larger clouds are resampled rather than taken whole; 4000 is the paper's number
+RITZ_POWER = 1 << 12  # most smoothing steps of the final rotation
 REFERENCES = 4  # samplings whose closed-form optimum is computed for the report
 
 
@@ -293,8 +294,8 @@ def assemble(
     else:
         mass = root.square()
         if ritz:
-            rotated, mu = rotate(q, smoother)
-            q, matrix = rotated, matrix @ (q.mT @ rotated)
+            mu, rotation = ritz_rotation(q, smoother)
+            q, matrix = q @ rotation, matrix @ rotation
         else:
             mu = 1 - quotients(q, q - smoother.apply(q))
         sign = canonical_signs(q / root[:, None], mass)
@@ -304,6 +305,21 @@ def assemble(
     order = torch.cat([torch.zeros(1, dtype=torch.long, device=values.device), 1 + values[1:].argsort()])
     extension.matrix = matrix[:, order].contiguous()
     return extension, q[:, order], mass, values[order]
+
+
+def ritz_rotation(q: Tensor, smoother: Smoother) -> tuple[Tensor, Tensor]:
+    """The optimum within the span of orthonormal ``q (n, K)``: ``mu (K,)`` descending and the rotation ``(K, K)``.
+
+    The Ritz matrix is that of the covariance ``A^s`` with s about four times the decay of the last vector, not of A: a
+    network's functions carry a little noise at high frequency, to which ``q^T A q`` gives the weight of its large
+    eigenvalue and ``q^T A^s q`` none.
+    """
+    k = q.shape[1]
+    power = min(visible_scales(smoother, k, generator=torch.Generator(q.device).manual_seed(0))[1], RITZ_POWER)
+    small = q.mT @ smoother.power(q, power)
+    values, rotation = torch.linalg.eigh((small + small.mT) / 2)
+    tiny = torch.finfo(values.dtype).eps
+    return values.flip(0).clamp_min(tiny) ** (1 / power), rotation.flip(-1)
 
 
 def _wait(device: torch.device) -> None:

@@ -104,6 +104,8 @@ class SpectralModule(pl.LightningModule):
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
         self._reported = 0
+        self._random_state: dict[str, Tensor] | None = None
+        self._seeded = False
         self._compiled: list[
             Any
         ] = []  # in a list: as an attribute it would be a second copy of the network's parameters
@@ -134,6 +136,17 @@ class SpectralModule(pl.LightningModule):
         generator = torch.Generator(batch.points.device)
         generator.manual_seed((self.seed * 1_000_003 + index * 2 + stream) % 2**63)
         return batch, generator
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        if self._seeded:
+            return
+        self._seeded = True  # here and not earlier: opening a data loader draws from the global generator too
+        if self._random_state is None:
+            torch.manual_seed(self.seed * 1_000_003 + self.trainer.global_rank)
+            return
+        torch.set_rng_state(self._random_state["cpu"].cpu())
+        if "cuda" in self._random_state and self.device.type == "cuda":
+            torch.cuda.set_rng_state(self._random_state["cuda"].cpu(), self.device)
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         batch, generator = self._batch(item, self.batches_seen)
@@ -223,10 +236,13 @@ class SpectralModule(pl.LightningModule):
             "objective": asdict(self.objective),
             "optimisation": asdict(self.optimisation),
             "network": getattr(self.network, "describe", dict)(),
-            "random_state": torch.get_rng_state(),
+            "random_state": self._states(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        facts = checkpoint["eigenprobe"]
-        self.batches_seen = facts["batches_seen"]
-        torch.set_rng_state(facts["random_state"].cpu())
+        self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]
+        self._random_state = checkpoint["eigenprobe"]["random_state"]
+
+    def _states(self) -> dict[str, Tensor]:
+        states = {"cpu": torch.get_rng_state()}
+        return states | {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else states

@@ -29,7 +29,8 @@ class RunSettings:
     """How to run.  ``folder`` receives checkpoints and logs; without one nothing is written.
 
     ``resume`` is ``"auto"`` (continue from ``folder/last.ckpt`` if it is there) or ``"never"``.  ``average`` is the
-    decay of the averaged weights (0: none).  ``flags`` are further arguments of Lightning's ``Trainer``.
+    decay of the averaged weights (0: none).  ``logs`` writes CSV and TensorBoard files.  ``flags`` are further
+    arguments of Lightning's ``Trainer``.
     """
 
     folder: Path | None = None
@@ -39,6 +40,7 @@ class RunSettings:
     average: float = 0.0
     checkpoint_every: int = 200
     validate_every: int = 0
+    logs: bool = True
     flags: dict[str, Any] = field(default_factory=dict)
 
 
@@ -66,7 +68,7 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
         **devices(settings.device),
         "max_steps": module.optimisation.steps,
         "accumulate_grad_batches": settings.accumulate,
-        "logger": _loggers(settings.folder),
+        "logger": _loggers(settings.folder) if settings.logs else False,
         "callbacks": callbacks,
         "log_every_n_steps": module.log_every,
         "enable_checkpointing": False,
@@ -82,7 +84,7 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     }
     flags["callbacks"] = callbacks + list(settings.flags.get("callbacks", []))
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
-    with _quiet():
+    with _quiet(), torch.random.fork_rng():  # dropout draws from the global generators: seeded inside, restored after
         trainer = pl.Trainer(**flags)
         try:
             # The checkpoint is our own and holds the random state and the settings beside the weights.
@@ -110,7 +112,7 @@ def _loggers(folder: Path | None) -> Any:
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
     return [
-        CSVLogger(folder, name="", version="csv"),
+        CSVLogger(folder, name="csv"),  # a new version each time: this logger would empty an old file
         TensorBoardLogger(folder, name="", version="tensorboard"),
     ]
 
