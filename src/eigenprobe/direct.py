@@ -144,7 +144,11 @@ def _iterate(
                 if now <= target or stalled or sweeps >= max_sweeps:
                     break
                 before = now
-                hi = min(float(1 - gaps[-1]), top - 1e-12)
+                lowest = float(1 - gaps[-1])
+                if lowest > lo:
+                    hi = min(lowest, top - 1e-12)
+                else:  # Lanczos stopped short of an isolated lowest eigenvalue, whose vector the filter has then raised
+                    lo = lowest - float(residuals[-1]) - (top - lowest) / 16
                 degree = _degree(1 - gaps, residuals, active, wanted, target, lo, hi, dtype)
             fresh = False
             kept, swept = block[:, ~active], block[:, active].contiguous()
