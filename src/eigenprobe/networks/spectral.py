@@ -229,16 +229,18 @@ def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -
     monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
     seeds = torch.cat([monomials, landmarks(x, _LANDMARKS)], -1)
     moments = operator.moments()
-    fine, cubic, *grams = operator.times(_LEVELS, moments).unbind(-1)
-    # The basis, and the basis after each of the two longer times, all from one pass of Chebyshev products.
-    times = torch.stack([t + extra for extra in (0 * cubic, *grams) for t in (cubic, fine)], -1)  # (b, 6)
-    diffused = operator.filter(seeds, heat_coefficients(times, operator.degree))  # (b, 6, n, 49)
-    blocks = torch.cat([diffused[:, 0::2, :, :_CUBIC], diffused[:, 1::2, :, _CUBIC:]], -1)  # (b, 3, n, 49)
-    blocks = orthonormal(blocks, operator.mass)
+    fine, cubic, *longer = operator.times(_LEVELS, moments).unbind(-1)
+    diffused = operator.filter(
+        seeds, heat_coefficients(torch.stack([cubic, fine], -1), operator.degree)
+    )  # (b, 2, n, 49)
+    basis = orthonormal(torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), operator.mass)
+    # Not from the same products: orthonormalising magnifies what little is left of the last seeds, and their errors.
+    images = operator.filter(root * basis, heat_coefficients(torch.stack(longer, -1), operator.degree)) / root[:, None]
     # Degree is a poor order: on a long body the second harmonic of its axis comes before its width does.
-    energy = (operator.mass[..., None] * blocks[:, 0] * (blocks[:, 1] + blocks[:, 2])).sum(1)
-    order = energy.argsort(-1, descending=True)[:, None, None].expand_as(blocks)
-    basis, after, late = blocks.gather(-1, order).unbind(1)
+    energy = (operator.mass[..., None] * basis * images.sum(1)).sum(1)
+    order = energy.argsort(-1, descending=True)[:, None]
+    basis = basis.gather(-1, order.expand_as(basis))
+    after, late = images.gather(-1, order[:, None].expand_as(images)).unbind(1)
     weighted = operator.mass[..., None] * basis
     row, column = torch.triu_indices(SEEDS, SEEDS, device=x.device)
     gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
@@ -262,18 +264,16 @@ def coordinates(x: Tensor) -> list[Tensor]:
     return [x, (3 * x).sin(), (3 * x).cos(), (6 * x).sin(), (6 * x).cos()]
 
 
-def orthonormal(blocks: Tensor, mass: Tensor) -> Tensor:
-    """`M^{-1/2} blocks[:, 0]` made orthonormal, to the constant too and in this order (Cholesky, float64); the other
-    blocks `(b, s, n, c)` are mapped alike. A ridge keeps columns that diffusion has merged small instead of noisy."""
-    root = mass.sqrt()[:, None, :, None]
-    constant = torch.cat([root, torch.zeros_like(root).expand(-1, blocks.shape[1] - 1, -1, -1)], 1)
-    full = torch.cat([constant, blocks], -1).double()
-    # The constant belongs to the kernel: taken out of every block before anything else, exactly.
-    full[..., 1:] -= root * (root * full[..., 1:]).sum(2, keepdim=True)
-    scale = full[:, :1].norm(dim=2, keepdim=True).clamp_min(1e-30)
-    full = full / scale
-    gram = full[:, 0].mT @ full[:, 0]
+def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
+    """Columns of `M^{-1/2} x`, orthonormal to each other and to the constant, in this order (Cholesky, float64).
+
+    A ridge keeps columns that diffusion has merged small instead of turning them into noise.
+    """
+    root = mass.sqrt()[..., None].double()
+    columns = x.double()
+    columns = columns - root * (root * columns).sum(1, keepdim=True)
+    columns = columns / columns.norm(dim=1, keepdim=True).clamp_min(1e-30)
+    gram = columns.mT @ columns
     gram.diagonal(dim1=-2, dim2=-1).add_(1e-9)
     factor, _ = torch.linalg.cholesky_ex(gram)
-    mapped = torch.linalg.solve_triangular(factor[:, None], full.mT, upper=False).mT
-    return (mapped[..., 1:] / root).float()
+    return (torch.linalg.solve_triangular(factor, columns.mT, upper=False).mT / root).float()
