@@ -10,13 +10,14 @@ shift sits on the stored diagonal, the scale and the subtraction in the product 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 Apply = Callable[[Tensor], Tensor]
+COARSEN, SPARSE = 6000, 24  # points from which, and entries a row up to which, a coarse start pays
 
 
 class Operator(Protocol):
@@ -38,7 +39,6 @@ class SparseOperator:
         pointers, columns, values, self.diagonal = _with_diagonal(matrix, order)
         self.pattern = (pointers, columns)
         self.matrix = self._csr(values.double())
-        self.shifted: dict[torch.dtype, Tensor] = {}
         self.single = self._csr(values.float())
 
     def _csr(self, values: Tensor) -> Tensor:
@@ -47,6 +47,20 @@ class SparseOperator:
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
         return (self.single if x.dtype == torch.float32 else self.matrix) @ x
+
+    def worth_coarsening(self) -> bool:
+        """Whether a hierarchy beats filters: on the host, many points, few neighbours (a graph of low dimension)."""
+        entries = self.matrix.values().numel()
+        return self.device.type == "cpu" and self.n >= COARSEN and entries <= SPARSE * self.n
+
+    def laplacian(self) -> Any:
+        """``I - A`` as a scipy CSR array."""
+        from scipy.sparse import csr_array
+
+        values = -self.matrix.values().numpy()
+        values[self.diagonal.numpy()] += 1
+        pointers, columns = (index.numpy() for index in self.pattern)
+        return csr_array((values, columns, pointers), shape=(self.n, self.n))
 
     def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
         """``T_degree(B) x``."""

@@ -9,7 +9,8 @@ lowest Ritz value, each followed by Rayleigh-Ritz on the p-dimensional span:
 
 `1 - mu` is assembled directly because it is tiny on large clouds.  Columns that have converged stay in the span and are
 no longer swept.  Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64
-brings the residual ``|A q - mu q|`` of every pair below ``tol``.
+brings the residual ``|A q - mu q|`` of every pair below ``tol``.  Large clouds of low dimension on the CPU start from a
+coarse copy of themselves (`nested`), after which little is left to sweep.
 
 The multiplicity of mu = 1 is the number of connected components, and its eigenvectors are known: sqrt(mass), restricted
 to the components.  They are never iterated on.
@@ -28,6 +29,7 @@ from torch import Tensor
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator, draw, growth, spectral_bounds
 from .errors import EigenprobeWarning, InputError
 from .locality import locality
+from .nested import nested_start
 
 if TYPE_CHECKING:
     from .smoothing import Smoother
@@ -104,8 +106,13 @@ def solve(
     found, mu = known, 1 - _gaps(known, known - work.apply(known))
     if known.shape[1] < k:
         wanted = k - known.shape[1]
-        block = _start(start, known, min(wanted + guard, size - known.shape[1]), size, generator, work.device)
-        block, gaps = _iterate(work, block, known, wanted, tol, max_sweeps, generator, start is None)
+        width = min(wanted + guard, size - known.shape[1])
+        if start is None and known.shape[1] and isinstance(work, SparseOperator) and work.worth_coarsening():
+            block = nested_start(work.laplacian(), known.numpy(), wanted, width, 0.8 * tol)[:, : wanted + 4].double()
+            random = False
+        else:
+            block, random = _start(start, width, size, generator, work.device), start is None
+        block, gaps = _iterate(work, block, known, wanted, tol, max_sweeps, generator, random)
         found, mu = torch.cat([known, block[:, :wanted]], 1), torch.cat([mu, 1 - gaps[:wanted]])
     if order is not None:
         found = torch.empty_like(found).index_copy_(0, order, found)
@@ -124,12 +131,11 @@ def _iterate(
 ) -> tuple[Tensor, Tensor]:
     """Sweep ``block`` until its first ``wanted`` Ritz pairs have converged: ``X (n, p)`` and ``1 - mu (p,)``."""
     lo, top = spectral_bounds(work, generator)
-    if known.shape[1]:
-        top = 1.0
+    top = 1.0 if known.shape[1] else top
     hi, degree, sweeps = (lo + 3 * top) / 4, 8, 0
     active = torch.ones(block.shape[1], dtype=torch.bool)
     gaps = worst = None
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (torch.float32, torch.float64) if block.dtype == torch.float32 else (torch.float64,):
         block, basis = block.to(dtype), known.to(dtype)
         target, before = max(0.9 * tol, FLOOR[dtype]), math.inf
         fresh = random and dtype == torch.float32
@@ -224,9 +230,7 @@ def _gaps(q: Tensor, gap: Tensor) -> Tensor:
     return (q * gap).sum(0).cpu()
 
 
-def _start(
-    start: Tensor | None, known: Tensor, width: int, n: int, generator: torch.Generator, device: torch.device
-) -> Tensor:
+def _start(start: Tensor | None, width: int, n: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """A random block, its first columns replaced by the given ones."""
     given = 0 if start is None else min(start.shape[1], width)
     block = draw((n, width - given), generator, device, torch.float32)

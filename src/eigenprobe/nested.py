@@ -1,0 +1,134 @@
+"""Nested iteration: eigenvectors from coarse to fine by the locally optimal block conjugate gradients of Knyazev.
+
+    H y = g G y,   H = I - A,  g = 1 - mu ascending                       (G = I on the finest level)
+    W = B (H X - G X diag g)        B: two multigrid cycles               residuals, preconditioned
+    X, P <- the best p vectors in span [X, W, P] and their new part       Rayleigh-Ritz, at most 3p columns
+
+The coarsest level is solved densely; each finer one starts from the prolonged vectors of the one below, so the number
+of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, p) are float32, inner products float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .multigrid import Level, hierarchy, inverse, matrix
+
+COARSE_SWEEPS, COARSE_ACCURACY = 6, 0.05  # a coarse level need not be more accurate than its discretisation
+SWEPT_GUARDS = 4  # guard columns that are improved along with the wanted ones; the others only widen the span
+DEPENDENT = 1e-5  # eigenvalue of a normalised Gram matrix below which a direction is rounding
+
+
+def nested_start(laplacian: Any, known: np.ndarray, wanted: int, width: int, tol: float, sweeps: int = 30) -> Tensor:
+    """Approximate eigenvectors ``(n, width)`` of the smallest eigenvalues beyond ``known``, residuals below ``tol``.
+
+    ``laplacian`` is scipy CSR ``H (n, n)``, ``known (n, c)`` its null vectors.  Stops early where it no longer gains.
+    """
+    from scipy.linalg import eigh
+
+    levels = hierarchy(laplacian, known, width + known.shape[1])
+    coarsest = levels[-1]
+    gram = None if coarsest.gram is None else coarsest.gram.toarray()
+    last = min(known.shape[1] + width, coarsest.n) - 1
+    values, vectors = eigh(coarsest.laplacian.toarray(), gram, subset_by_index=[0, last])
+    block = torch.from_numpy(np.ascontiguousarray(vectors[:, known.shape[1] :], np.float32))
+    goal = COARSE_ACCURACY * float(values[min(known.shape[1] + wanted, last)])
+    for at in range(len(levels) - 2, -1, -1):
+        block = torch.from_numpy(levels[at].prolong @ block.numpy())
+        target, most = (tol, sweeps) if at == 0 else (goal, COARSE_SWEEPS)
+        block = improve(levels, at, block.float(), wanted, target, most)
+    return block
+
+
+def improve(levels: list[Level], at: int, x: Tensor, wanted: int, tol: float, sweeps: int) -> Tensor:
+    """Sweeps on one level until the first ``wanted`` columns have residuals ``|H x - g G x|`` below ``tol``."""
+    problem = _Problem(levels[at])
+    x = problem.project(x)
+    hx, gx = problem.laplacian @ x, problem.gram(x)
+    g, (turn,) = _ritz([[_inner(x, gx)]], [[_inner(x, hx)]], x.shape[1])
+    x, hx = x @ turn, hx @ turn
+    p = hp = None
+    best, stalled = np.inf, 0
+    for _ in range(sweeps):
+        residual = hx - problem.gram(x) * g.float()
+        norms = residual[:, :wanted].norm(dim=0)
+        active = norms > tol
+        worst = float(norms.max())
+        stalled = stalled + 1 if worst > 0.9 * best else 0
+        best = min(best, worst)
+        if not bool(active.any()) or stalled > 3:
+            break
+        columns = torch.cat([active.nonzero()[:, 0], torch.arange(wanted, min(wanted + SWEPT_GUARDS, x.shape[1]))])
+        scale = levels[at].scale
+        w = scale * inverse(levels, scale * residual[:, columns], at)
+        w = problem.project(w)
+        w /= w.norm(dim=0).clamp_min(torch.finfo(w.dtype).tiny)
+        blocks, images = [x, w], [hx, problem.laplacian @ w]
+        if p is not None and hp is not None:
+            blocks, images = [*blocks, p[:, columns]], [*images, hp[:, columns]]
+        g, turns = problem.ritz(blocks, images, g)
+        p, hp = (_combine(parts[1:], turns[1:]) for parts in (blocks, images))
+        x, hx = torch.addmm(p, x, turns[0]), torch.addmm(hp, hx, turns[0])
+    return x
+
+
+class _Problem:
+    """``H`` and ``G`` of a level in float32, and the projection away from the known vectors."""
+
+    def __init__(self, level: Level) -> None:
+        self.laplacian = matrix(level.laplacian)
+        self._gram = None if level.gram is None else matrix(level.gram)
+        image = level.known if level.gram is None else level.gram @ level.known
+        inverse = np.linalg.inv(level.known.T @ image)
+        self.known = torch.from_numpy((level.known @ inverse).astype(np.float32))
+        self.image = torch.from_numpy(image.astype(np.float32))
+
+    def gram(self, x: Tensor) -> Tensor:
+        return x if self._gram is None else self._gram @ x
+
+    def project(self, x: Tensor) -> Tensor:
+        return torch.addmm(x, self.known, self.image.T @ x, alpha=-1)
+
+    def ritz(self, blocks: list[Tensor], images: list[Tensor], g: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already (values ``g``)."""
+        grams = [self.gram(b) for b in blocks]
+        left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64)]]
+        right: list[list[Tensor]] = [[torch.diag(g)]]
+        for i in range(1, len(blocks)):
+            left.append([_inner(blocks[i], grams[j]) for j in range(i + 1)])
+            right.append([_inner(blocks[i], images[j]) for j in range(i + 1)])
+        return _ritz(left, right, g.numel())
+
+
+def _inner(x: Tensor, y: Tensor) -> Tensor:
+    return (x.mT @ y).double()
+
+
+def _combine(parts: list[Tensor], turns: list[Tensor]) -> Tensor:
+    out = parts[0] @ turns[0]
+    for part, turn in zip(parts[1:], turns[1:], strict=True):
+        out.addmm_(part, turn)
+    return out
+
+
+def _ritz(gram: list[list[Tensor]], small: list[list[Tensor]], keep: int) -> tuple[Tensor, list[Tensor]]:
+    """The ``keep`` smallest pairs of ``small u = g gram u``, both given by lower block triangles; u split by block."""
+    left, right = _assemble(gram), _assemble(small)
+    unit = left.diagonal().clamp_min(torch.finfo(torch.float64).tiny).rsqrt()
+    values, vectors = torch.linalg.eigh(unit[:, None] * left * unit)
+    sound = values > DEPENDENT * values[-1]
+    basis = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
+    g, turn = torch.linalg.eigh(basis.mT @ right @ basis)
+    sizes = [row[-1].shape[0] for row in gram]
+    return g[:keep], list((basis @ turn[:, :keep]).float().split(sizes))
+
+
+def _assemble(lower: list[list[Tensor]]) -> Tensor:
+    count = len(lower)
+    rows = [[lower[i][j] if j <= i else lower[j][i].mT for j in range(count)] for i in range(count)]
+    full = torch.cat([torch.cat(row, 1) for row in rows])
+    return (full + full.mT) / 2
