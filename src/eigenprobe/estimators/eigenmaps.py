@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..errors import EigenprobeWarning, InputError
 from ..features.sources import Rows, open_rows
 from .frame import COORDINATES, Coordinates, Frame, coordinates
-from .solvers import Fitted, fit_by_network, fit_direct
+from .solvers import Fitted, distinct, fit_by_network, fit_direct
 
 Array = NDArray[Any]
 BLOCK = 1 << 16  # rows of a stream in memory at once
@@ -67,6 +67,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Sums to 1.
     vectors_ : ndarray of shape (n_samples, n_components)
         The unnormalised basis V without its constant.
+    n_iter_ : int
+        Training steps of the network; 1 for the closed form.
     n_features_in_, feature_names_in_
 
     Notes
@@ -95,8 +97,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         coordinates: Coordinates = "sphere",
         diffusion_steps: float = 10.0,
         max_samples: int = 20_000,
-        hidden_layer_sizes: tuple[int, ...] = (256, 256),
-        max_iter: int = 300,
+        hidden_layer_sizes: tuple[int, ...] = (128,),
+        max_iter: int = 100,
         learning_rate: float = 3e-3,
         random_state: Any = None,
         device: str = "auto",
@@ -128,7 +130,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         chosen = np.arange(n) if n <= self.max_samples else np.sort(rng.permutation(n)[: self.max_samples])
         sample = np.asarray(rows.take(chosen) if len(chosen) < n else np.concatenate(list(rows.blocks(BLOCK))))
         self._frame = Frame.of(sample, self.metric)
-        points = self._points(sample)
+        points = distinct(self._points(sample), self.n_neighbors, self.n_components + 1)
         self._fitted = self._solve(points, rows, rng, seed)
         self._place(rows, None if len(chosen) == n and len(self._fitted.mass) == n else BLOCK)
         scale = 2 if self._frame.metric == "cosine" else self._frame.scale**2  # cosine distance: half a squared length
@@ -136,6 +138,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.eigenvalues_ = np.maximum.accumulate(np.maximum(values.cpu().numpy(), 0))
         self.embedding_ = self.coordinates_of(self.n_components)
         self._n_features_out = self.n_components
+        self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -167,7 +170,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             clouds, n = [points], rows.shape[0]
             if n > SUBSET:
                 picks = [np.sort(rng.permutation(n)[:SUBSET]) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
-                clouds = [self._points(rows.take(pick)) for pick in picks]
+                clouds = [distinct(self._points(rows.take(pick)), self.n_neighbors, count) for pick in picks]
             fitted = fit_by_network(
                 clouds,
                 count,

@@ -71,28 +71,6 @@ class Frame:
         return torch.from_numpy(points.astype(np.float32))
 
 
-@dataclass(frozen=True)
-class PrincipalInputs:
-    """Principal coordinates for the network: the leading ones larger, but by the root of their deviation only."""
-
-    mean: Tensor  # (d,)
-    map: Tensor  # (d, p)
-
-    @classmethod
-    def of(cls, points: Tensor, width: int) -> PrincipalInputs:
-        wide = points.double()
-        mean = wide.mean(0)
-        values, vectors = torch.linalg.eigh((wide - mean).mT @ (wide - mean) / len(wide))
-        width = min(width, points.shape[1])
-        deviation = values.flip(0)[:width].clamp_min(0).sqrt()
-        kept = deviation > 1e-6 * deviation[0]  # constant columns have no direction
-        deviation, vectors = deviation[kept], vectors.flip(1)[:, :width][:, kept]
-        return cls(mean, vectors / (deviation * deviation.mean()).sqrt())
-
-    def __call__(self, points: Tensor) -> Tensor:
-        return (points.to(self.mean) - self.mean) @ self.map
-
-
 def coordinates(vectors: Array, mass: Array, factors: Array, kind: Coordinates, steps: float) -> Array:
     """The embedding ``(m, K)`` of vectors ``(m, K)``, mass ``(m,)`` and eigenvalues mu ``(K,)`` of the smoother."""
     if kind == "vectors":

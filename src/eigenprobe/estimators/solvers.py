@@ -3,8 +3,11 @@
     Fitted: V (n, K + 1) with the constant first, mu (K + 1,), mass (n,), and v(x) at new points
 
 `direct` takes the leading eigenvectors of the neighbourhood smoother. `network` trains a pointwise network on the
-expected reconstruction loss of that smoother's probes, on one cloud or on random subsets of it, and ends with a Ritz rotation
-in its K + 1 features. Both are values of the same functions, so everything after them is shared.
+expected reconstruction loss of that smoother's probes, on one cloud or on random subsets of it, and ends with a Ritz
+rotation in its K + 1 outputs. A point enters the network as `context features`, averages over its neighbourhood in the
+fitted cloud at several scales, which is attention to a frozen context with known weights:
+
+    f_s = P^s x,   P = D^-1/2 A D^1/2 (averaging),   x: principal coordinates,   s in (4, 16, 64)
 """
 
 from __future__ import annotations
@@ -21,11 +24,10 @@ from ..errors import InputError
 from ..graph import build_graph
 from ..neighbourhood import NeighbourhoodExtension, neighbourhood_smoother
 from ..smoothing import Smoother
-from .frame import PrincipalInputs
 
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
-INPUTS = 64  # principal coordinates the network sees
-CHUNK = 1 << 14
+CONTEXT = (4, 16, 64)  # steps of averaging of the context features
+PRINCIPAL = 32  # principal coordinates that are averaged
 
 
 @dataclass
@@ -43,28 +45,41 @@ class Fitted:
 class NetworkFunction:
     """A trained network as a function of points; float64, so that a row does not depend on its batch."""
 
-    def __init__(self, network: Any, inputs: PrincipalInputs, matrix: Tensor, masses: NeighbourhoodExtension) -> None:
-        self.network, self.inputs, self.matrix, self.masses = network, inputs, matrix, masses
-
-    @torch.no_grad()
-    def features(self, points: Tensor) -> Tensor:
-        device = self.inputs.mean.device
-        rows = [self.network(self.inputs(part.to(device))) for part in points.split(CHUNK)]
-        values = torch.cat(rows).double()
-        values[:, 0] = 1.0  # the constant is known
-        return values
+    def __init__(
+        self, network: Any, features: ContextFeatures, context: NeighbourhoodExtension, matrix: Tensor
+    ) -> None:
+        self.network, self.scaling, self.context, self.matrix = network, features, context, matrix
 
     def __call__(self, points: Tensor) -> Tensor:
-        return self.features(points) @ self.matrix
+        """Vectors ``(m, K + 1)`` at points ``(m, d)``."""
+        return self.with_mass(points)[0]
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors and the mass interpolated between fitted points."""
-        return self(points), self.masses.with_mass(points)[1]
+        averaged, mass = self.context.with_mass(points)
+        return self.outputs(self.scaling.scale(averaged)) @ self.matrix, mass
+
+    @torch.no_grad()
+    def outputs(self, features: Tensor) -> Tensor:
+        values = self.network(features).double()
+        values[:, 0] = 1.0  # the constant is known
+        return values
 
 
 def smoother_of(points: Tensor, neighbours: int) -> Smoother:
     """The neighbourhood smoother of points ``(n, d)``."""
     return neighbourhood_smoother(build_graph(points, min(neighbours, len(points) - 1)))
+
+
+def distinct(points: Tensor, neighbours: int, count: int) -> Tensor:
+    """The points, each once if some have only copies of themselves for neighbours."""
+    k = min(neighbours, len(points) - 1)
+    order = torch.unique(points, dim=0, return_counts=True)
+    if int(order[1].max()) <= k:
+        return points
+    if len(order[0]) <= count:
+        raise InputError(f"an embedding with {count - 1} components needs more than {count} distinct rows")
+    return order[0]
 
 
 def fit_direct(points: Tensor, count: int, neighbours: int, seed: int) -> Fitted:
@@ -96,57 +111,95 @@ def fit_by_network(
 ) -> Fitted:
     """Train on the subsets ``clouds`` (the first is the one the result is defined on)."""
     from .. import networks
-    from ..networks.mlp import MLP, MLPConfig
+    from ..networks.mlp import MLPConfig
     from ..objective import Objective, nested_basis
     from ..training.data import ManifoldData, Pool
     from ..training.module import Optimisation, SpectralModule
     from ..training.runs import RunSettings, train
 
-    device = clouds[0].device
-    inputs = PrincipalInputs.of(torch.cat(list(clouds)), INPUTS)
-    smoothers = [smoother_of(points, neighbours) for points in clouds]
-    generator = torch.Generator().manual_seed(seed)
-    config = MLPConfig(inputs=inputs.map.shape[1], hidden=tuple(hidden), outputs=count, activation="gelu")
-    network = networks.from_config(config, generator)
-    assert isinstance(network, MLP)
-    objective = Objective("expected", "euclidean", relative=True)
-    pool = [_sampling(points, smoother, inputs, generator) for points, smoother in zip(clouds, smoothers)]
-    module = SpectralModule(
-        network, objective, Optimisation(steps=steps, rate=rate, warmup=max(1, min(20, steps // 10))), seed=seed
-    )
-    settings = RunSettings(device=str(device), flags=dict(flags or {}))
-    train(module, ManifoldData(Pool(pool, seed), None, steps), settings)
-    network = network.to(device).double().eval().requires_grad_(False)
-    smoother = smoothers[0]
+    device, smoothers = clouds[0].device, [smoother_of(points, neighbours) for points in clouds]
+    smoother, generator = smoothers[0], torch.Generator().manual_seed(seed)
     assert smoother.mass is not None
-    root = smoother.mass.double().sqrt()
+    scaling = ContextFeatures.of(clouds[0], smoother)
+    averaged = [scaling.averages(points, each) for points, each in zip(clouds, smoothers)]
+    pool = [_sampling(scaling.scale(x), each, generator) for x, each in zip(averaged, smoothers)]
+    sizes = MLPConfig(inputs=scaling.width, hidden=tuple(hidden), outputs=count, activation="gelu")
+    network = networks.from_config(sizes, generator)
+    schedule = Optimisation(steps=steps, rate=rate, warmup=max(1, min(10, steps // 10)))
+    module = SpectralModule(network, Objective("expected", "euclidean", relative=True), schedule, seed=seed)
+    train(module, ManifoldData(Pool(pool, seed), None, steps), RunSettings(device=str(device), flags=dict(flags or {})))
+    network = network.to(device).double().eval().requires_grad_(False)
     identity = torch.eye(count, dtype=torch.float64, device=device)
-    masses = NeighbourhoodExtension.of(
-        smoother, torch.ones((smoother.n, 1), dtype=torch.float64, device=device), identity[0, :1]
-    )
-    function = NetworkFunction(network, inputs, identity, masses)
-    q, factor = nested_basis(function.features(clouds[0]) * root[:, None])
+    # The averages are values like any others: their extension is an average over fitted neighbours, undivided.
+    context = NeighbourhoodExtension.of(smoother, averaged[0], torch.ones(averaged[0].shape[1], device=device))
+    function = NetworkFunction(network, scaling, context, identity)
+    outputs = function.outputs(scaling.scale(averaged[0]))
+    q, factor = nested_basis(outputs * smoother.mass.double().sqrt()[:, None])
     if not bool(q.isfinite().all()):
-        raise InputError(f"the network's {count} features are not independent: raise max_iter or lower n_components")
+        raise InputError(f"the network's {count} outputs are not independent: raise max_iter or lower n_components")
     small = q.mT @ smoother.apply(q.to(smoother.dtype)).double()
     mu, rotation = torch.linalg.eigh((small + small.mT) / 2)
     mu, rotation = mu.flip(0), rotation.flip(1)
     matrix = torch.linalg.solve_triangular(factor.mT, identity, upper=True) @ rotation
-    function.matrix = matrix
-    function.matrix = matrix * _signs(function(clouds[0]), smoother.mass)
+    function.matrix = matrix * _signs(outputs @ matrix, smoother.mass)
     info = {"solver": "network", "steps": steps, "subsets": len(clouds)}
-    return Fitted(function(clouds[0]), mu, smoother.mass, smoother, function, info)
+    return Fitted(outputs @ function.matrix, mu, smoother.mass, smoother, function, info)
 
 
-def _sampling(points: Tensor, smoother: Smoother, inputs: PrincipalInputs, generator: torch.Generator) -> Any:
+@dataclass(frozen=True)
+class ContextFeatures:
+    """Principal coordinates averaged over the cloud at several scales, each scale rotated and scaled."""
+
+    mean: Tensor  # (d,)
+    principal: Tensor  # (d, p)
+    maps: list[tuple[Tensor, Tensor]]  # centre (p,) and scaling (p, p') of every scale
+
+    @classmethod
+    def of(cls, points: Tensor, smoother: Smoother) -> ContextFeatures:
+        mean, principal = _principal(points.double(), PRINCIPAL)
+        bare = cls(mean, principal, [])
+        parts = bare.averages(points, smoother).split(principal.shape[1], 1)
+        return cls(mean, principal, [_principal(part, part.shape[1]) for part in parts])
+
+    @property
+    def width(self) -> int:
+        return sum(scaling.shape[1] for _, scaling in self.maps)
+
+    def averages(self, points: Tensor, smoother: Smoother) -> Tensor:
+        """``P^s x`` for all scales, side by side: ``(n, p len(CONTEXT))`` float64."""
+        assert smoother.mass is not None
+        root = smoother.mass.double().sqrt()[:, None]
+        x, done, parts = ((points.double() - self.mean) @ self.principal) * root, 0, []
+        for steps in CONTEXT:
+            x, done = smoother.power(x.to(smoother.dtype), steps - done).double(), steps
+            parts.append(x / root)
+        return torch.cat(parts, 1)
+
+    def scale(self, averages: Tensor) -> Tensor:
+        """What the network sees ``(m, width)``."""
+        parts = averages.split(self.principal.shape[1], 1)
+        return torch.cat([(part - centre) @ scaling for part, (centre, scaling) in zip(parts, self.maps)], 1)
+
+
+def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Mean and principal directions, over the root of their deviation: leading ones stay larger, others audible."""
+    mean = x.mean(0)
+    values, directions = torch.linalg.eigh((x - mean).mT @ (x - mean) / len(x))
+    deviation, directions = values.flip(0)[:width].clamp_min(0).sqrt(), directions.flip(1)[:, :width]
+    kept = deviation > 1e-3 * deviation[0]  # constant columns have no direction
+    deviation, directions = deviation[kept], directions[:, kept]
+    return mean, directions / (deviation * deviation.mean()).sqrt()
+
+
+def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) -> Any:
     from ..covariance import DENSE_LIMIT, Covariance
     from ..training.batch import Batch
     from ..training.data import Sampling
 
     assert smoother.mass is not None
-    local = inputs(points).float()
     covariance: Any = Covariance(smoother, scales=SCALES, generator=generator)
     covariance = covariance.dense() if smoother.n <= DENSE_LIMIT else covariance
+    local = features.float()
     batch = Batch(local.unsqueeze(0), smoother.mass.float().sqrt().unsqueeze(0), covariance=covariance)
     return Sampling(local, smoother, batch)
 

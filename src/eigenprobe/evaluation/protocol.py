@@ -5,7 +5,8 @@
     record: run, method, k, seven clustering scores, trustworthiness, seconds
 
 [P] draws "random class weights with entropy in the range [0.01, 0.1]". An entropy below 0.1 would put
-nearly all rows in one class, which its scores exclude, so the range is read as the relative deficit from the largest entropy.
+nearly all rows in one class, which its scores exclude, so the range is read as the relative deficit from the largest
+entropy.
 """
 
 from __future__ import annotations
