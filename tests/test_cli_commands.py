@@ -127,6 +127,12 @@ def test_reproduce_toy1d(run: Run) -> None:
     assert len(json.loads(Path("t/toy1d.json").read_text())["cosines"]["paper"]) == 5
 
 
+def test_reproduce_images(run: Run) -> None:
+    words = "reproduce images features.npz --runs 1 --n 120 --ks 2 --methods pca direct --out i"
+    out = done(run(words), "i/images.json", "i/images.md", "i/images.tex")
+    assert "PCA" in out and "NMI" in out
+
+
 def test_cache(run: Run) -> None:
     assert "2 prepared" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))
     assert "2 already there" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))

@@ -29,6 +29,7 @@ SHORTER = {
     "eigenprobe evaluate surfaces": "--n 250 --no-figures",
     "eigenprobe evaluate volumes": "--n 250 --no-figures",
     "eigenprobe demo": "--resolution 20",
+    "eigenprobe reproduce images": "--runs 1 --n 120 --ks 2 --methods pca direct",
     "eigenprobe reproduce toy1d": "--steps 20 --probes 2000",
 }
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from .context import Context
 
+Embedder = Literal["direct", "network", "laplacian", "pca", "umap", "tsne", "isomap"]
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
 
 
@@ -142,13 +143,46 @@ def generalisation(folder: Path, *, context: Context) -> None:
     raise NotImplementedError
 
 
-def images(features: Path, *, context: Context) -> None:
-    """Clustering in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP.
+def images(
+    features: Path,
+    *,
+    labels: str | None = None,
+    methods: list[Embedder] = ["direct", "network", "laplacian", "pca", "umap", "tsne", "isomap"],  # noqa: B006
+    runs: int = 32,
+    n: int = 1500,
+    ks: list[int] = [2, 5, 10],  # noqa: B006 (a default for the parser; never changed)
+    jobs: int = 1,
+    context: Context,
+) -> None:
+    """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
 
     Examples:
       eigenprobe reproduce images features.npz --out images
+      eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
 
     Args:
-        features: an npz with features and labels
+        features: a table with labels (npz, csv, parquet, HDF5)
+        labels: the column or array that holds them; found by itself in an npz
+        methods: what to compare
+        runs: random class-weighted subsets
+        n: rows in each
+        ks: embedding sizes
+        jobs: subsets in parallel, -1 for one a core
     """
-    raise NotImplementedError
+    from ..experiments.images import run
+
+    result = run(
+        features,
+        out=context.folder(f"images-{features.stem}"),
+        runs=runs,
+        n=n,
+        ks=ks,
+        methods=methods,
+        labels=labels,
+        seed=context.seed,
+        jobs=jobs,
+        progress=context.say,
+    )
+    context.say(result.markdown())
+    context.wrote_all(result.files)
+    context.finish(f"compared {len({row['method'] for row in result.rows})} methods on {features.name}")
