@@ -44,7 +44,11 @@ def nested_basis(features: Tensor, mass: Tensor | None = None) -> tuple[Tensor, 
     gram = z.mT @ weighted  # (..., K, K)
     gram = 0.5 * (gram + gram.mT)
     factor, status = torch.linalg.cholesky_ex(gram)
-    factor = torch.where((status == 0)[..., None, None], factor, torch.full_like(factor, torch.nan))
+    # Columns that depend on each other but for their rounding give pivots of that size: noise, not a direction.
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    smallest = (factor.diagonal(dim1=-2, dim2=-1) / norms).amin(-1)
+    independent = (status == 0) & (smallest > 8 * torch.finfo(features.dtype).eps)
+    factor = torch.where(independent[..., None, None], factor, torch.full_like(factor, torch.nan))
     basis = torch.linalg.solve_triangular(factor, z.mT, upper=False).mT
     return basis, factor / scale.mT
 

@@ -29,8 +29,9 @@ from .extension import NetworkExtension
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
-LIMITS = {"cpu": 2000, "cuda": 4000}  # larger clouds are resampled rather than taken whole; 4000 is the paper's number
-RITZ_POWER = 1 << 12  # most smoothing steps of the final rotation
+WHOLE = {"cpu": 2000, "cuda": 4000}  # clouds of up to so many points are taken whole
+SUBSETS = {"cpu": (4, 1500), "cuda": (16, 4000)}  # larger ones: how many resamplings of how many points (paper: 4000)
+RITZ_POWER = 512  # most smoothing steps of the final rotation
 REFERENCES = 4  # samplings whose closed-form optimum is computed for the report
 
 
@@ -52,7 +53,7 @@ class FitSettings:
         Override the schedule that goes with the preset.
     resamplings, size, held_out
         Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.  By default a cloud
-        of up to 2000 points (4000 on a GPU) is taken whole and larger ones give 16 subsets.
+        of up to 2000 points (4000 on a GPU) is taken whole and a larger one gives 4 subsets of 1500 (16 of 4000).
     ritz
         Rotate the result within its span by the K x K Ritz problem of the smoother.
     reference
@@ -234,12 +235,12 @@ def draw_samplings(
 ) -> tuple[list[Sampling], list[Sampling]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
-    size = min(n, LIMITS.get(cloud.device.type, 4000)) if settings.size is None else settings.size
+    place = "cuda" if cloud.device.type == "cuda" else "cpu"
+    count, size = (1, n) if n <= WHOLE[place] else SUBSETS[place]
+    size = size if settings.size is None else settings.size
+    count = count if settings.resamplings is None else settings.resamplings
     if not 1 < size <= n:
         raise InputError(f"expected a sampling size between 2 and n={n}, got {size}")
-    count = settings.resamplings
-    if count is None:
-        count = 1 if size == n else 16
     if size == n and held_out:
         raise InputError(f"held-out samplings of {n} points need a sampling size below {n}")
     clouds = resample(cloud, size, count + held_out, settings.seed)

@@ -1,0 +1,106 @@
+"""The training module: batches that fail are survived, weights are averaged, schedules are right."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.training.batch import Batch
+from eigenprobe.training.callbacks import Averaged
+from eigenprobe.training.data import ManifoldData, Pool
+from eigenprobe.training.module import Optimisation
+from eigenprobe.training.runs import RunSettings, train
+
+spec = importlib.util.spec_from_file_location("eigenprobe_test_runner", Path(__file__).with_name("runner.py"))
+assert spec is not None and spec.loader is not None
+runner = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
+
+
+def test_nan_and_rank_deficient_batches_are_skipped_and_reported():
+    pool = runner.circle_pool(4)
+    bad = replace(pool.samplings[1].batch, points=torch.full_like(pool.samplings[1].batch.points, torch.nan))
+    flat = replace(pool.samplings[2].batch, points=torch.zeros_like(pool.samplings[2].batch.points))
+    pool.samplings[1].batch, pool.samplings[2].batch = bad, flat
+    good = Pool([pool.samplings[0], pool.samplings[3]])
+    module = runner.tiny_module(40)
+    before = runner.final_loss(module, good)
+    module.train()
+    with pytest.warns(EigenprobeWarning, match="no finite gradient"):
+        train(module, ManifoldData(pool, steps=40), RunSettings(device="cpu"))
+    assert module.report_skipped() == 20  # two of four samplings, ten rounds
+    assert all(bool(p.isfinite().all()) for p in module.parameters())
+    assert runner.final_loss(module, good) < 0.97 * before
+
+
+def test_a_skipped_batch_leaves_no_trace():
+    pool = runner.circle_pool(1)
+    nan = Pool([replace(pool.samplings[0], batch=replace(pool.samplings[0].batch, trace=torch.tensor([torch.nan])))])
+    module = runner.tiny_module(3)
+    before = [p.clone() for p in module.parameters()]
+    with pytest.warns(EigenprobeWarning):
+        train(module, ManifoldData(nan, steps=3), RunSettings(device="cpu"))
+    assert all(torch.equal(a, b) for a, b in zip(before, module.parameters()))
+
+
+def test_training_stops_when_nothing_is_finite():
+    pool = runner.circle_pool(1)
+    batch = pool.samplings[0].batch
+    pool.samplings[0].batch = replace(batch, points=torch.full_like(batch.points, torch.nan))
+    with pytest.warns(EigenprobeWarning), pytest.raises(InputError, match="in a row"):
+        train(runner.tiny_module(200, patience=10), ManifoldData(pool, steps=200), RunSettings(device="cpu"))
+
+
+def test_averaged_weights_validate_and_stay():
+    pool, module = runner.circle_pool(2), runner.tiny_module(30)
+    average = Averaged(0.9)
+    settings = RunSettings(device="cpu", validate_every=10, flags={"callbacks": [average]})
+    trainer = train(module, ManifoldData(pool, runner.circle_pool(1), steps=30), settings)
+    live = [p.clone() for p in module.parameters()]
+    assert not any(torch.equal(a, b) for a, b in zip(average.weights, live) if a.numel() > 10)
+    with average.applied(module):
+        inside = runner.final_loss(module, runner.circle_pool(1))
+    assert inside == pytest.approx(float(trainer.callback_metrics["val/loss"]), rel=1e-4)
+    assert all(torch.equal(a, b) for a, b in zip(live, module.parameters()))
+    average.keep(module)
+    assert runner.final_loss(module, runner.circle_pool(1)) == pytest.approx(inside, rel=1e-6)
+
+
+def test_schedules():
+    cosine = Optimisation(100, rate=1e-2, final_rate=1e-4, warmup=10)
+    assert cosine.factor(0) == pytest.approx(0.1) and cosine.factor(10) == pytest.approx(1)
+    assert cosine.factor(100) == pytest.approx(0.01) and cosine.factor(55) == pytest.approx(0.505, rel=1e-3)
+    steps = Optimisation(100, warmup=0, schedule="step")
+    assert [steps.factor(s) for s in (0, 29, 30, 70)] == pytest.approx([1, 1, 0.1, 0.01])
+    with pytest.raises(InputError, match="schedule"):
+        Optimisation(schedule="linear").factor(50)
+
+
+def test_padding_does_not_change_the_loss():
+    module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0].batch
+    pad = 7
+    points = torch.cat([batch.points, torch.randn(1, pad, 2)], 1)
+    weight = torch.cat([batch.weight, torch.ones(1, pad)], 1)
+    mask = torch.cat([torch.ones(1, 80, dtype=torch.bool), torch.zeros(1, pad, dtype=torch.bool)], 1)
+    wide = torch.zeros(1, 80 + pad, 80 + pad)
+    wide[:, :80, :80] = batch.covariance.matrix
+    from eigenprobe.covariance import DenseCovariance
+
+    padded = Batch(points, weight, mask, DenseCovariance(wide))
+    module.eval()
+    with torch.no_grad():
+        assert float(module.loss(padded)) == pytest.approx(float(module.loss(batch)), rel=1e-5)
+
+
+def test_the_pool_visits_every_sampling_in_each_round():
+    pool = runner.circle_pool(3)
+    for turn in range(4):
+        seen = {id(pool.at(3 * turn + i)) for i in range(3)}
+        assert len(seen) == 3
+    assert math.isclose(runner.final_loss(runner.tiny_module(1), pool), runner.final_loss(runner.tiny_module(1), pool))
