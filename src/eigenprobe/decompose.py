@@ -89,9 +89,18 @@ def decompose(
     elif method == "network":
         from .training.fit import fit_network
 
-        if metric != "euclidean":
-            raise InputError("method 'network' works on Euclidean points; use OptimalApproximationEigenmaps for cosine")
-        basis = fit_network(x, k, smoother=smoother, seed=seed, device=x.device, **options)  # type: ignore[arg-type]
+        basis = fit_network(
+            x,
+            k,
+            seed=seed,
+            device=x.device,
+            metric=metric,
+            neighbours=neighbours,
+            bandwidth=bandwidth,
+            dimension=dimension,
+            smoother=smoother,
+            **options,
+        )
     else:
         from .model import SpectralModel
 
@@ -172,9 +181,7 @@ def _direct(
     return Basis(q, mass, values / scale**2, x, info, extension)
 
 
-def spectrum_of(
-    smoother: Smoother, k: int, *, seed: int = 0, tol: float = 1e-6
-) -> tuple[Tensor, Tensor, Tensor]:
+def spectrum_of(smoother: Smoother, k: int, *, seed: int = 0, tol: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
     """``Q (n, k)``, ``mass (n,)`` and eigenvalues ``(k,)`` of the closed-form optimum of one smoother."""
     generator = torch.Generator(smoother.device).manual_seed(seed)
     if smoother.mass is not None:

@@ -64,22 +64,32 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the network's coordinates are: ``x -> (x - centre) / radius``, the unit sphere around the cloud."""
+    """Where the network's coordinates are: ``x -> (x - centre) / radius``, the unit sphere around the cloud.
+
+    ``unit`` first divides every point by its norm, which the cosine distance does not see.
+    """
 
     centre: Tensor  # (d,)
     radius: float
+    unit: bool = False
 
     @classmethod
-    def of(cls, points: Tensor) -> Frame:
-        points = points.double()
+    def of(cls, points: Tensor, metric: str = "euclidean") -> Frame:
+        unit = metric == "cosine"
+        points = _unit_rows(points.double()) if unit else points.double()
         centre = points.mean(0)
         radius = float((points - centre).norm(dim=1).max())
         if not radius > 0:
             raise InputError(f"expected at least two different points, got {len(points)} equal ones")
-        return cls(centre, radius)
+        return cls(centre, radius, unit)
 
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        return ((points.double() - self.centre.to(points.device, torch.float64)) / self.radius).to(dtype)
+        points = _unit_rows(points.double()) if self.unit else points.double()
+        return ((points - self.centre.to(points.device, torch.float64)) / self.radius).to(dtype)
+
+
+def _unit_rows(points: Tensor) -> Tensor:
+    return points / points.norm(dim=1, keepdim=True).clamp_min(torch.finfo(points.dtype).tiny)
 
 
 def prepare(

@@ -60,7 +60,12 @@ class NetworkExtension:
 
     def facts(self) -> dict[str, Any]:
         """JSON-able settings beside the tensors."""
-        return {"network": self.network.describe(), "radius": self.frame.radius, "learned_mass": self.learned_mass}
+        return {
+            "network": self.network.describe(),
+            "radius": self.frame.radius,
+            "unit": self.frame.unit,
+            "learned_mass": self.learned_mass,
+        }
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
@@ -68,5 +73,5 @@ class NetworkExtension:
         network = networks.rebuild(facts["network"])
         prefix = "network."
         network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-        frame = Frame(tensors["centre"], facts["radius"])
+        frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
         return cls(network, frame, tensors["context"], tensors["matrix"], facts["learned_mass"])

@@ -10,7 +10,7 @@ the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from ..basis import Basis, canonical_signs
 from ..covariance import visible_scales
 from ..errors import InputError
 from ..objective import Objective, nested_basis
-from ..smoothing import Kind, Smoother
+from ..smoothing import KINDS, Kind, Smoother
 from ..spectrum import quotients, rayleigh
 from .data import Frame, ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
 from .extension import NetworkExtension
@@ -150,7 +150,7 @@ def fit_manifold(points: Tensor, k: int, settings: FitSettings, run: RunSettings
     schedule, objective = settings.schedule(preset), settings.objective()
     probes = replace(settings.probes, kind=settings.smoother)
     started = time.perf_counter()
-    frame = Frame.of(points)
+    frame = Frame.of(points, str(probes.smoother.get("metric", "euclidean")))
     pool, held = draw_samplings(points, k, frame, probes, objective, settings)
     _wait(device)
     prepared = time.perf_counter()
@@ -187,13 +187,17 @@ def fit_network(
     device: str | torch.device | None = None,
     folder: Path | None = None,
     run: RunSettings | None = None,
-    metric: Literal["euclidean", "cosine"] | None = None,
     settings: FitSettings | None = None,
+    metric: Literal["euclidean", "cosine"] | None = None,
+    neighbours: int | None = None,
+    bandwidth: float | None = None,
+    dimension: float | None = None,
     **options: Any,
 ) -> Basis:
     """Train a network on one cloud ``(n, d)`` and return its basis of ``k`` vectors, defined at new points too.
 
-    ``options`` are fields of `FitSettings`.  ``folder`` receives checkpoints and logs; a second call with it resumes.
+    ``options`` are fields of `FitSettings`; ``metric``, ``neighbours``, ``bandwidth`` and ``dimension`` are those of
+    `build_smoother`, chosen from the data by default.  ``folder`` receives checkpoints and logs; a second call with it resumes.
 
     >>> from eigenprobe.training import fit_network
     >>> circle = torch.linspace(0, 6.2832, 200)[:-1, None]
@@ -201,10 +205,14 @@ def fit_network(
     >>> basis.eigenvalues.round().tolist()
     [0.0, 1.0, 1.0, 4.0, 4.0]
     """
+    if unknown := set(options) - {f.name for f in fields(FitSettings)}:
+        raise InputError(f"method 'network' does not know the option {sorted(unknown)[0]!r}")
     settings = replace(settings or FitSettings(), seed=seed, **options)
-    if metric is not None:
-        probes = settings.probes
-        settings = replace(settings, probes=replace(probes, smoother={**probes.smoother, "metric": metric}))
+    if settings.smoother not in KINDS:
+        raise InputError(f"a network fit builds its own smoothers: expected one of {KINDS}, got {settings.smoother!r}")
+    chosen = {"metric": metric, "k": neighbours, "bandwidth": bandwidth, "dimension": dimension}
+    graph = {**settings.probes.smoother, **{key: value for key, value in chosen.items() if value is not None}}
+    settings = replace(settings, probes=replace(settings.probes, smoother=graph))
     where = torch.device(points.device if device in (None, "auto") else device)  # type: ignore[arg-type]
     dtype = points.dtype if points.is_floating_point() else torch.float32
     run = run or RunSettings()
