@@ -60,3 +60,12 @@ def write_photos(folder: Path, rng: np.random.Generator) -> None:
         path = folder / ("cats" if index % 2 else "dogs") / f"{index}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 255, size=(40, 48, 3), dtype=np.uint8)).save(path)
+
+
+# changes that make a recipe end in seconds
+TINY_PRETRAIN = (
+    "steps=2 network.width=48 network.layers=1 network.heads=2 network.feedforward=32 network.shape=16 "
+    "network.outputs=8 shapes.tokens=600 shapes.typical=200 shapes.sizes=[200,300] shapes.chunk=4 shapes.chunks=1 "
+    "shapes.renew=1 validate_every=0"
+)
+TINY_IMAGES = "steps=2 width=16 heads=2 sample=100 subsets=1 probes=8 accumulate=1 neighbours=8"

@@ -18,7 +18,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.cli import main
-from tests.playground import stock
+from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -115,6 +115,14 @@ def test_embed(run: Run) -> None:
         assert arrays["new"].shape == (80, 4)
 
 
+def test_train(run: Run) -> None:
+    out = done(run(f"train recipes/pretrain.yaml {TINY_PRETRAIN} --out p"), "p/model/config.json")
+    assert "ep.SpectralModel.from_pretrained('p/model')" in out
+    images = "train recipes/images_stl10_clip.yaml features=features.npz"
+    done(run(f"{images} {TINY_IMAGES} --out i"), "i/basis.safetensors")
+    assert ep.Basis.load("i/basis.safetensors").k == 11
+
+
 def test_evaluate(run: Run) -> None:
     out = done(run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"), "m/surfaces.csv", "m/surfaces.json")
     assert "| a " in out and "robust" in out
@@ -183,6 +191,9 @@ UNUSABLE = [
     ("embed cells.csv --labels nope", "nope"),
     ("embed features.npz -k 900", "900"),
     ("train missing.yaml", "missing.yaml"),
+    ("train nan.xyz", "expected a recipe whose kind is one of"),
+    ("train recipes/pretrain.yaml nonsense", "expected key=value, got 'nonsense'"),
+    ("train recipes/pretrain.yaml speed=9", "no key 'speed'"),
     ("encode missing/", "missing"),
     ("encode nothing", "nothing"),
     ("encode broken.obj", "broken.obj"),

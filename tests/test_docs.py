@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from eigenprobe.cli import main
+from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
@@ -25,6 +26,8 @@ FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
 
 # command prefix -> arguments appended to make it quick
 SHORTER = {
+    "eigenprobe train recipes/pretrain.yaml": TINY_PRETRAIN,
+    "eigenprobe train recipes/images": TINY_IMAGES,
     "eigenprobe decompose bunny.obj --method network": "--steps 20 --no-report",
     "eigenprobe evaluate surfaces": "--n 250 --no-figures",
     "eigenprobe evaluate volumes": "--n 250 --no-figures",
@@ -46,8 +49,6 @@ def commands(text: str) -> list[str]:
 @pytest.fixture(scope="session")
 def supplies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that the pages talk about, small."""
-    from tests.playground import stock
-
     folder = tmp_path_factory.mktemp("supplies")
     stock(folder)
     return folder

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import InputError
 from .context import Context
+
+RECIPES = {"pretrain": "training.pretrain_recipe", "images": "experiments.images_recipe"}
 
 
 def train(
@@ -28,22 +31,19 @@ def train(
         changes: key=value, overriding the recipe
         resume: auto continues from the last checkpoint in the output folder, never starts again
     """
-    kind = _kind(recipe)
+    module = _module(recipe)
     if context.seed:
         changes = [*changes, f"seed={context.seed}"]
-    if kind == "pretrain":
-        from ..training.pretrain_recipe import load_recipe, run_recipe
-
-        load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
-        folder = context.folder(recipe.stem)
-        model = run_recipe(recipe, folder, changes, device=context.device(), resume=resume)
-        context.wrote(model, f"the model: ep.SpectralModel.from_pretrained({str(model)!r})")
-    else:
-        raise InputError(f"expected a recipe of kind pretrain, got {kind!r} in {recipe}")
+    module.load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
+    folder = context.folder(recipe.stem)
+    result = module.run_recipe(recipe, folder, changes, device=context.device(), resume=resume)
+    loader = "Basis.load" if result.suffix == ".safetensors" else "SpectralModel.from_pretrained"
+    context.wrote(result, f"ep.{loader}({str(result)!r})")
     context.finish(f"trained {recipe.stem}")
 
 
-def _kind(recipe: Path) -> str:
+def _module(recipe: Path) -> Any:
+    """The module that runs recipes of this kind: each has ``load_recipe`` and ``run_recipe``."""
     import yaml
 
     if not recipe.is_file():
@@ -52,6 +52,7 @@ def _kind(recipe: Path) -> str:
         content = yaml.safe_load(recipe.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"expected a YAML recipe, cannot read {recipe}: {error}") from error
-    if not isinstance(content, dict) or "kind" not in content:
-        raise InputError(f"expected a recipe with a 'kind', got none in {recipe}")
-    return str(content["kind"])
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in RECIPES:
+        raise InputError(f"expected a recipe whose kind is one of {', '.join(RECIPES)}, got {kind!r} in {recipe}")
+    return import_module(f"eigenprobe.{RECIPES[kind]}")
