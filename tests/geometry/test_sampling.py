@@ -38,6 +38,25 @@ def test_the_search_in_balls_is_exact(rng, monkeypatch) -> None:
     assert (farthest_points(x, 700, start=5) == expected).all()
 
 
+@pytest.mark.parametrize("d", [2, 15, 16, 40])
+def test_both_ways_to_a_distance(rng, d) -> None:
+    x = rng.standard_normal((120, d)) + 100
+    assert farthest_points(x, 40, start=7).tolist() == brute_force(x, 40, 7)
+
+
+def test_huge_clouds_are_thinned_first(rng, monkeypatch) -> None:
+    monkeypatch.setattr(sampling, "THINNED", 500)
+    x = rng.uniform(size=(5000, 2)).astype(np.float32)
+    for options in ({"seed": 1}, {"start": 4321}, {}):
+        chosen = farthest_points(x, 50, **options)
+        assert len(np.unique(chosen)) == 50
+        assert chosen.max() > 600, "indices are those of the whole cloud"
+        gaps = np.linalg.norm(x[chosen][:, None] - x[chosen], axis=2) + np.eye(50)
+        assert gaps.min() > 0.08
+    assert farthest_points(x, 50, start=4321)[0] == 4321
+    assert farthest_points(torch.from_numpy(x), 50, seed=1).tolist() == farthest_points(x, 50, seed=1).tolist()
+
+
 def test_tensors_and_batches_agree_with_arrays(rng) -> None:
     x = rng.standard_normal((2, 200, 3))
     arrays = farthest_points(x, 50, start=3)

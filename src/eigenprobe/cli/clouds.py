@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Method = Literal["direct", "network", "pretrained"]
 Kind = Literal["adaptive", "symmetric", "row"]
+LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
 def decompose(
@@ -96,6 +97,8 @@ def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tu
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
         return geometry.sample_volume(read, samples or 4000, seed), None
+    if samples is None and len(read.vertices) > LARGEST:
+        raise InputError(f"{shape} holds {len(read.vertices)} points, at most {LARGEST} fit: choose some by --samples")
     if samples is None or samples == len(read.vertices):
         return read.vertices, read.faces
     if samples > len(read.vertices) and read.faces is not None:
@@ -103,15 +106,6 @@ def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tu
         dense = geometry.sample_surface(read, 4 * samples, seed)
         return dense[geometry.farthest_points(dense, samples, seed)], None
     return read.vertices[geometry.farthest_points(read.vertices, samples, seed)], None
-
-
-def _on(points: Any, device: str) -> Any:
-    """Numpy points as they are on the CPU, as a tensor elsewhere."""
-    if device == "cpu":
-        return points
-    import torch
-
-    return torch.as_tensor(points, dtype=torch.float32, device=device)
 
 
 def encode(
@@ -145,12 +139,13 @@ def encode(
 
     files = find_shapes(shapes)
     folder = context.folder("encoded")
-    network = SpectralModel.from_pretrained(model).to(context.device())
+    network = SpectralModel.from_pretrained(model)
+    device = context.device()
     failed: list[str] = []
     for file in track(files, "encoding"):
         try:
             points, _ = read_points(file, samples or None, False, context.seed)
-            basis = network.encode(_on(points, context.device()), k=k, ritz=ritz, refine=refine)
+            basis = network.encode(points, k=k, ritz=ritz, refine=refine, device=device)
         except InputError as error:
             # One bad scan in a folder of thousands should not end the run; named alone, it is the user's own mistake.
             if len(files) == 1:

@@ -23,6 +23,8 @@ from .mesh import Mesh, as_mesh, face_areas, is_closed
 Array = NDArray[Any]
 BALL_POINTS = 50_000  # from here on looking inside a ball beats one pass over all points
 BALL_DIMENSIONS = 6
+THINNED = 2_000_000  # larger clouds are first thinned to this many at random: spacing hardly notices, memory does
+PRODUCT_DIMENSIONS = 16  # from here on distances come from a matrix product
 HEAD = 64  # the first balls cover most of the cloud: pass over all points instead
 PADDING = 0.05  # of the bounding box, as the paper's volume sampling does
 
@@ -49,7 +51,8 @@ def farthest_points(x: Any, n: int, seed: int | None = None, *, start: int | Non
 
     The first is drawn with ``seed``; or ``start``, if given; or, with neither, the point farthest from the mean of
     the cloud, which does not depend on the order of the points. A ``(b, n, d)`` batch gives ``(b, n)`` indices. A
-    tensor is answered by a tensor on its device, an array by an array.
+    tensor is answered by a tensor on its device, an array by an array. Arrays of more than two million points (files
+    too large for memory among them) are thinned at random first.
 
     >>> farthest_points(np.array([[0.0], [1.0], [4.0], [9.0]]), 3, start=0)
     array([0, 3, 2])
@@ -69,6 +72,12 @@ def farthest_points(x: Any, n: int, seed: int | None = None, *, start: int | Non
         chosen = _farthest_batch(batch, n, generator, start)
         return chosen if len(shape) == 3 else chosen[0]
     points = x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x)
+    if len(shape) == 2 and shape[0] > max(THINNED, 4 * n):
+        kept = np.sort((generator or np.random.default_rng(0)).choice(shape[0], max(THINNED, 4 * n), replace=False))
+        if start is not None:
+            kept[0] = start
+        inner = farthest_points(np.asarray(points[kept]), n, seed, start=None if start is None else 0)
+        return torch.from_numpy(kept[inner]) if isinstance(x, Tensor) else kept[inner]
     if not np.isfinite(points).all():
         raise InputError("farthest_points needs finite coordinates, got NaN or infinity")
     clouds = points if len(shape) == 3 else points[None]
@@ -92,15 +101,24 @@ def _farthest(points: Array, n: int, first: int) -> Array:
     nearest = np.full(len(points), np.inf)  # squared distance to the closest chosen point
     index = first
     head = HEAD if few else n
-    columns = np.ascontiguousarray(points.T)  # (d, n): a pass over one coordinate is contiguous
+    centred = points - points.mean(0)
+    columns = np.ascontiguousarray(centred.T)  # (d, n): a pass over one coordinate is contiguous
+    norms = np.einsum("ij,ij->i", centred, centred)
     total, part = np.empty(len(points)), np.empty(len(points))
     for t in range(head):
         chosen[t] = index
-        total.fill(0)
-        for column in columns:
-            np.subtract(column, column[index], out=part)
-            np.multiply(part, part, out=part)
-            np.add(total, part, out=total)
+        if len(columns) >= PRODUCT_DIMENSIONS:
+            np.dot(centred, centred[index], out=total)
+            total *= -2
+            total += norms
+            total += norms[index]
+            total[index] = 0
+        else:
+            total.fill(0)
+            for column in columns:
+                np.subtract(column, column[index], out=part)
+                np.multiply(part, part, out=part)
+                np.add(total, part, out=total)
         np.minimum(nearest, total, out=nearest)
         index = int(nearest.argmax())
     if few:
