@@ -94,10 +94,18 @@ def test_the_seed_settles_everything(run: Run) -> None:
 
 def test_pretrained(run: Run) -> None:
     done(run("decompose bunny.obj -m pretrained -k 10 --no-report --out p"), "p/basis.safetensors")
-    done(run("encode meshes cloud.xyz -k 10 --out e"), "e/a.safetensors", "e/b.safetensors", "e/cloud.safetensors")
+    files = [f"e/{name}.safetensors" for name in ("a", "b", "cloud")]
+    assert "encoded 3 of 3 shapes" in done(run("encode meshes cloud.xyz -k 10 --out e"), *files)
+    assert ep.Basis.load("e/cloud.safetensors").n == 390
+
+
+def test_encode_skips_what_is_bad_and_overwrites_nothing(run: Run) -> None:
+    shutil.copytree("meshes", "others/meshes")
     shutil.copy("broken.obj", "meshes/c.obj")
-    out = done(run("encode meshes -k 10 --out e"), "e/a.safetensors")
-    assert "encoded 2 of 3 shapes" in out and "skipped meshes/c.obj" in out
+    np.savetxt("few.xyz", np.eye(3))
+    out = done(run("encode meshes others/meshes few.xyz -k 10 --samples 300 --out e"), "e/a.safetensors")
+    assert "encoded 4 of 6 shapes" in out and "skipped meshes/c.obj" in out and "skipped few.xyz" in out
+    assert Path("e/a-2.safetensors").is_file()
 
 
 def test_embed(run: Run) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Method = Literal["direct", "network", "pretrained"]
 Kind = Literal["adaptive", "symmetric", "row"]
+BATCH = 64  # shapes that go through the model together
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
@@ -86,8 +87,11 @@ def write_basis(
         context.wrote(page, "open in any browser")
 
 
-def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tuple[Any, Any]:
-    """The points of a file and, where they are exactly the vertices of a mesh, its faces."""
+def read_points(shape: Path, samples: int | None, volume: bool, seed: int, *, at_most: bool = False) -> tuple[Any, Any]:
+    """The points of a file and, where they are exactly the vertices of a mesh, its faces.
+
+    ``at_most`` takes fewer points than ``samples`` where the file has no more; otherwise a mesh is sampled denser.
+    """
     from .. import geometry
 
     if samples is not None and samples < 1:
@@ -99,7 +103,7 @@ def read_points(shape: Path, samples: int | None, volume: bool, seed: int) -> tu
         return geometry.sample_volume(read, samples or 4000, seed), None
     if samples is None and len(read.vertices) > LARGEST:
         raise InputError(f"{shape} holds {len(read.vertices)} points, at most {LARGEST} fit: choose some by --samples")
-    if samples is None or samples == len(read.vertices):
+    if samples is None or samples == len(read.vertices) or (at_most and samples > len(read.vertices)):
         return read.vertices, read.faces
     if samples > len(read.vertices) and read.faces is not None:
         # More points than vertices: dense surface samples first, thinned to an even spacing.
@@ -113,7 +117,7 @@ def encode(
     *,
     k: int = 50,
     model: str = "surface",
-    samples: int | None = 1500,
+    samples: int = 1500,
     ritz: bool = True,
     refine: int = 0,
     context: Context,
@@ -129,37 +133,64 @@ def encode(
         shapes: files, or folders of them
         k: how many basis vectors
         model: a name in the package, a folder or a hub id
-        samples: farthest points of each shape; 0 takes all
+        samples: at most this many farthest points of each shape; 0 takes all
         ritz: rotate within the predicted span to the best order
         refine: refinement sweeps
     """
     from ..geometry import find_shapes
     from ..model import SpectralModel
-    from ..progress import track
+    from ..progress import Progress
 
     files = find_shapes(shapes)
     folder = context.folder("encoded")
     network = SpectralModel.from_pretrained(model)
-    device = context.device()
-    failed: list[str] = []
-    for file in track(files, "encoding"):
-        try:
-            points, _ = read_points(file, samples or None, False, context.seed)
-            basis = network.encode(points, k=k, ritz=ritz, refine=refine, device=device)
-        except InputError as error:
-            # One bad scan in a folder of thousands should not end the run; named alone, it is the user's own mistake.
-            if len(files) == 1:
-                raise
-            failed.append(f"{file}: {error}")
-            continue
-        path = folder / f"{file.stem}.safetensors"
-        basis.save(path)
-        context.wrote(path, f"{basis.n} points, {basis.k} vectors")
-    for line in failed:
-        context.say(f"skipped {line}")
+    options = {"k": k, "ritz": ritz, "refine": refine, "device": context.device()}
+    failed: dict[Path, str] = {}
+    with Progress("encoding", len(files)) as bar:
+        for start in range(0, len(files), BATCH):
+            for file, basis in _encode(network, files[start : start + BATCH], samples, options, context.seed, failed):
+                path = _unused(folder / f"{file.stem}.safetensors", context)
+                basis.save(path)
+                context.wrote(path, f"{basis.n} points, {basis.k} vectors")
+            bar.advance(len(files[start : start + BATCH]))
     if not context.written:
-        raise InputError(f"none of {len(files)} shapes could be encoded; the first: {failed[0]}")
+        first = next(iter(failed.values()))
+        raise InputError(first if len(files) == 1 else f"none of {len(files)} shapes could be encoded; first: {first}")
+    for file, reason in failed.items():
+        context.say(f"skipped {file}: {reason}")
     context.finish(f"encoded {len(context.written)} of {len(files)} shapes")
+
+
+def _encode(
+    network: Any, files: list[Path], samples: int, options: dict[str, Any], seed: int, failed: dict[Path, str]
+) -> list[tuple[Path, Basis]]:
+    """A batch at once; one bad scan among thousands is noted in ``failed`` and does not end the run."""
+    clouds: dict[Path, Any] = {}
+    for file in files:
+        try:
+            clouds[file] = read_points(file, samples or None, False, seed, at_most=True)[0]
+        except InputError as error:
+            failed[file] = str(error)
+    try:
+        return list(zip(clouds, network.encode(list(clouds.values()), **options), strict=True)) if clouds else []
+    except InputError:
+        bases: list[tuple[Path, Basis]] = []
+        for file, points in clouds.items():
+            try:
+                bases.append((file, network.encode(points, **options)))
+            except InputError as error:
+                failed[file] = str(error)
+        return bases
+
+
+def _unused(path: Path, context: Context) -> Path:
+    """Two shapes of one name from different folders must not overwrite each other."""
+    taken = {written for written, _ in context.written}
+    number, chosen = 2, path
+    while chosen in taken:
+        chosen = path.with_stem(f"{path.stem}-{number}")
+        number += 1
+    return chosen
 
 
 def cache(

@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..files import atomic_path
 
 KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
+LISTED = 12  # files named in the closing summary
 
 
 @dataclass
@@ -83,10 +84,13 @@ class Context:
     def finish(self, headline: str) -> None:
         """The closing summary: what was done, and what was written where."""
         self.say(f"{headline} in {self.seconds:.1f} s")
-        width = max((len(str(path)) for path, _ in self.written), default=0)
-        for path, what in self.written:
+        shown = self.written if len(self.written) <= LISTED + 1 else self.written[:LISTED]
+        width = max((len(str(path)) for path, _ in shown), default=0)
+        for path, what in shown:
             size = _size(path.stat().st_size) if path.is_file() else ""
             self.say(f"  {path!s:<{width}}  {size:>8}  {what}")
+        if len(shown) < len(self.written):
+            self.say(f"  and {len(self.written) - len(shown)} more")
 
 
 def _size(count: float) -> str:
