@@ -124,6 +124,7 @@ def match(
     landmarks: Any = None,
     k: int = 20,
     refine_to: int | None = None,
+    step: int = 1,
     weight: float = 1e-2,
     descriptors: int = 64,
 ) -> tuple[Array, Array]:
@@ -143,5 +144,5 @@ def match(
             b = torch.cat([b, torch.as_tensor(signature(target, count, sources=pairs[:, 1], scaled=True))], 1)
     k = min(k, source.k, target.k)
     matrix = functional_map(source, target, a, b, k=k, weight=weight)
-    matrix = zoomout(matrix, source, target, k=refine_to)
+    matrix = zoomout(matrix, source, target, k=refine_to, step=step)
     return point_map(matrix, source, target), matrix

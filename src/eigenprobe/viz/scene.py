@@ -122,8 +122,9 @@ def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
 def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
     """Unsigned unit normals (n, 3) of a cloud and its local spacing (n,), the distance to the sixth neighbour halved.
 
-    A point whose neighbours fill a volume or a line has no normal: it gets zero and is drawn as a ball, and so are all
-    points where that is common, or where the cloud is flat and a closed sheet would hide how it was sampled.
+    Where most neighbourhoods are flat the cloud is a surface and every point has a normal. Otherwise it is a volume or
+    a curve: all normals are zero and its points are drawn as balls. So are those of a cloud in the plane, where a
+    closed sheet would hide how it was sampled.
     """
     from scipy.spatial import cKDTree
 
@@ -134,10 +135,9 @@ def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
     offsets = points[index] - points[index].mean(1, keepdims=True)
     spread, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
     flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
-    if flat.mean() < 0.6 or np.ptp(points, axis=0).min() == 0:
-        flat[:] = False
+    surface = bool(flat.mean() > 0.6 and np.ptp(points, axis=0).min() > 0)
     sixth = distance[:, min(6, k)]
-    return np.where(flat[:, None], axes[:, :, 0], 0.0), 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
+    return axes[:, :, 0] * surface, 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
 
 
 def splat_sizes(normals: Array, spacing: Array) -> Array:

@@ -48,3 +48,11 @@ function short(x) {
   if (x === 0) return "0";
   return Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : String(Number(x.toPrecision(3)));
 }
+
+// Ticks at 1, 2 and 5 times the powers of ten while those are few, else at the powers alone.
+function logTicks(values) {
+  const low = Math.floor(Math.log10(Math.min(...values))), high = Math.ceil(Math.log10(Math.max(...values)));
+  const steps = high - low <= 2 ? [1, 2, 5] : [1], tickvals = [];
+  for (let power = low; power <= high; power++) for (const step of steps) tickvals.push(step * 10 ** power);
+  return { tickvals, ticktext: tickvals.map((x) => short(Number(x.toPrecision(1)))) };
+}

@@ -72,7 +72,7 @@ start().then((data) => {
       { x: [1], y: [y[0]], mode: "markers", marker: dot, hoverinfo: "skip" },
     ];
     Plotly.react("spectrum", curve(data.eigenvalues, "λ<sub>%{x}</sub> = %{y:.4g}<extra></extra>"), chartLayout({ xaxis: { title: { text: "index", standoff: 4 } }, yaxis: { rangemode: "tozero" } }), CONFIG);
-    if (data.errors) Plotly.react("errors", curve(data.errors, "k = %{x}: %{y:.3g} %<extra></extra>"), chartLayout({ xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", dtick: Math.max(...data.errors) < 300 * Math.min(...data.errors) ? "D2" : 1 } }), CONFIG);
+    if (data.errors) Plotly.react("errors", curve(data.errors, "k = %{x}: %{y:.3g} %<extra></extra>"), chartLayout({ xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(data.errors) } }), CONFIG);
     const [edges, counts] = data.massHistogram;
     Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: accent, opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
   }

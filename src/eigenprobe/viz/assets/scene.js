@@ -12,37 +12,61 @@ void main() {
   v = value; n = turn * normal; depth = y.z; disc = size;
 }`;
 
-const FRAGMENT = `#version 300 es
-precision highp float;
-in float v; in vec3 n; in float depth; in float disc;
-uniform sampler2D ramp; uniform bool points, lines; uniform vec3 plain; uniform float flatness;
-out vec4 colour;
-void main() {
-  vec3 m = n; float z = depth;
-  if (points) {
-    vec2 o = gl_PointCoord * 2.0 - 1.0; o.y = -o.y;
-    if (dot(m, m) > 0.25) {
-      m = m.z < 0.0 ? -m : m;
-      float rise = -dot(m.xy, o) / max(m.z, 0.25);
-      if (dot(o, o) + rise * rise > 1.0) discard;
-      z += rise * disc + 0.25 * disc * (1.0 - dot(o, o));
-    } else {
-      float r = dot(o, o); if (r > 1.0) discard;
-      m = vec3(o, sqrt(1.0 - r)); z += m.z * disc;
-    }
-  }
-  gl_FragDepth = clamp(0.5 - z / 8.0, 0.0, 1.0);
-  m = normalize(m); if (m.z < 0.0) m = -m;
+// Colour and light of a surface value v with unit normal m; shared by all passes.
+const SHADE = `
+uniform sampler2D ramp; uniform bool lines; uniform vec3 plain;
+vec3 lit(float v, vec3 m, float depth) {
+  if (m.z < 0.0) m = -m;
   float key = max(dot(m, vec3(-0.421, 0.608, 0.673)), 0.0), fill = max(dot(m, vec3(0.704, 0.100, 0.704)), 0.0);
   float shade = (0.50 + 0.44 * key + 0.12 * fill) * mix(0.86, 1.0, smoothstep(-1.0, 0.4, depth)) * mix(0.72, 1.0, smoothstep(0.0, 0.45, m.z));
   vec3 base = plain.x < 0.0 ? texture(ramp, vec2(clamp(v, 0.0, 1.0) * 0.996 + 0.002, 0.5)).rgb : plain;
-  vec3 lit = base * shade + 0.10 * max(shade - 0.97, 0.0);
+  vec3 colour = base * shade + 0.10 * max(shade - 0.97, 0.0);
+  float t = (v - 0.5) * 8.0, width = max(fwidth(t), 1e-5);
   if (lines) {
-    float t = (v - 0.5) * 8.0, width = max(fwidth(t), 1e-5);
     float near = abs(t - round(t)) / width, nodal = abs(t) / width;
-    lit *= 1.0 - 0.22 * (1.0 - smoothstep(0.3, 1.1, near)) * step(width, 0.6) - 0.35 * (1.0 - smoothstep(0.8, 1.8, nodal)) * step(width, 2.0);
+    colour *= 1.0 - 0.22 * (1.0 - smoothstep(0.3, 1.1, near)) * step(width, 0.6) - 0.35 * (1.0 - smoothstep(0.8, 1.8, nodal)) * step(width, 2.0);
   }
-  colour = vec4(lit, 1.0);
+  return colour;
+}`;
+
+// pass 0 draws the surface at once. Clouds with normals are splatted: pass 1 finds the nearest depth, pass 2 adds up the discs
+// within reach of it with Gaussian weights, and RESOLVE divides by the weight and lights the blend.
+const FRAGMENT = `#version 300 es
+precision highp float;
+in float v; in vec3 n; in float depth; in float disc;
+uniform bool points; uniform int pass;
+out vec4 colour;
+${SHADE}
+void main() {
+  vec3 m = n; float z = depth, r = 0.0;
+  if (points) {
+    vec2 o = gl_PointCoord * 2.0 - 1.0; o.y = -o.y; r = dot(o, o);
+    if (dot(m, m) > 0.25) {
+      m = m.z < 0.0 ? -m : m;
+      float rise = -dot(m.xy, o) / max(m.z, 0.25);
+      if (r + rise * rise > 1.0) discard;
+      z += rise * disc + (pass == 0 ? 0.25 * disc * (1.0 - r) : pass == 1 ? -0.9 * disc : 0.0);
+    } else {
+      if (r > 1.0) discard;
+      m = vec3(o, sqrt(1.0 - r)); z += m.z * disc - (pass == 1 ? 0.5 * disc : 0.0);
+    }
+  }
+  gl_FragDepth = clamp(0.5 - z / 8.0, 0.0, 1.0);
+  m = normalize(m);
+  colour = pass == 2 ? exp(-4.0 * r) * vec4(v, m.xy, 1.0) : vec4(lit(v, m, depth), 1.0);
+}`;
+const SCREEN = `#version 300 es
+void main() { gl_Position = vec4(vec2(gl_VertexID % 2, gl_VertexID / 2) * 4.0 - 1.0, 0.0, 1.0); }`;
+const RESOLVE = `#version 300 es
+precision highp float;
+uniform sampler2D sums; out vec4 colour;
+${SHADE}
+void main() {
+  vec4 s = texelFetch(sums, ivec2(gl_FragCoord.xy), 0);
+  vec3 m = vec3(s.yz, 0.0) / max(s.w, 1e-4); m.z = sqrt(max(1.0 - dot(m.xy, m.xy), 0.0));
+  vec3 rgb = lit(s.x / max(s.w, 1e-4), m, 0.4);
+  float alpha = smoothstep(0.0, 0.12, s.w);
+  colour = vec4(rgb * alpha, alpha);
 }`;
 
 class Scene {
@@ -56,24 +80,40 @@ class Scene {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  prepare() {
-    const gl = this.gl, program = gl.createProgram();
-    for (const [type, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+  program(vertex, fragment) {
+    const gl = this.gl, program = gl.createProgram(), places = {};
+    for (const [type, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
       const shader = gl.createShader(type);
       gl.shaderSource(shader, source); gl.compileShader(shader); gl.attachShader(program, shader);
     }
-    gl.linkProgram(program); gl.useProgram(program); gl.enable(gl.DEPTH_TEST);
-    this.at = (name) => gl.getUniformLocation(program, name);
+    gl.linkProgram(program);
+    return { program, at: (name) => (places[name] ??= gl.getUniformLocation(program, name)) };
+  }
+
+  texture() {
+    const gl = this.gl, made = gl.createTexture();
+    gl.bindTexture(gl.TEXTURE_2D, made);
+    for (const key of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, key, gl.LINEAR);
+    for (const key of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T]) gl.texParameteri(gl.TEXTURE_2D, key, gl.CLAMP_TO_EDGE);
+    return made;
+  }
+
+  prepare() {
+    const gl = this.gl;
+    this.surface = this.program(VERTEX, FRAGMENT);
     this.buffers = {};
     for (const [name, width] of [["position", 3], ["normal", 3], ["value", 1], ["size", 1]]) {
-      const place = gl.getAttribLocation(program, name), buffer = (this.buffers[name] = gl.createBuffer());
-      if (place < 0) continue;
-      gl.bindBuffer(gl.ARRAY_BUFFER, buffer); gl.enableVertexAttribArray(place); gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
+      const place = gl.getAttribLocation(this.surface.program, name);
+      gl.bindBuffer(gl.ARRAY_BUFFER, (this.buffers[name] = gl.createBuffer()));
+      gl.enableVertexAttribArray(place); gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
     }
     this.fill("size", this.shape.sizes);
     if (this.shape.faces) { gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer()); gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, this.shape.faces, gl.STATIC_DRAW); }
-    gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
-    for (const [key, mode] of [[gl.TEXTURE_MIN_FILTER, gl.LINEAR], [gl.TEXTURE_MAG_FILTER, gl.LINEAR], [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE], [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE]]) gl.texParameteri(gl.TEXTURE_2D, key, mode);
+    this.splat = !this.shape.faces && this.shape.normals.some((x) => x !== 0) && !!gl.getExtension("EXT_color_buffer_float");
+    if (this.splat) {
+      this.resolve = this.program(SCREEN, RESOLVE); this.sums = this.texture(); this.depths = gl.createRenderbuffer(); this.frameBuffer = gl.createFramebuffer();
+    }
+    this.rampTexture = this.texture();
   }
 
   fill(name, data) { const gl = this.gl; gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]); gl.bufferData(gl.ARRAY_BUFFER, data, gl.DYNAMIC_DRAW); }
@@ -106,6 +146,7 @@ class Scene {
     Object.assign(this, { values, ramp, plain, lines: lines && !!this.shape.faces });
     if (this.gl) {
       const gl = this.gl; this.fill("value", values); gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
+      gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture);
       gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGB8, ramp.length / 3, 1, 0, gl.RGB, gl.UNSIGNED_BYTE, ramp);
     }
     this.draw();
@@ -124,14 +165,45 @@ class Scene {
     if (!w || !h || !this.ramp) return;
     if (!this.framed) this.frame(w, h, unit);
     if (!this.gl) return this.renderSorted(w, h, unit);
-    const gl = this.gl, t = this.turn;
-    gl.viewport(0, 0, w, h); gl.clearColor(0, 0, 0, 0); gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
-    gl.uniformMatrix3fv(this.at("turn"), true, t); gl.uniform2f(this.at("scale"), (2 * unit) / w, (2 * unit) / h);
-    gl.uniform1f(this.at("zoom"), this.zoom); gl.uniform1f(this.at("pixels"), unit); gl.uniform2f(this.at("shift"), ...this.shift);
-    gl.uniform1i(this.at("points"), this.shape.faces ? 0 : 1); gl.uniform1i(this.at("lines"), this.lines ? 1 : 0);
-    gl.uniform3f(this.at("plain"), ...(this.plain || [-1, -1, -1]));
-    if (this.shape.faces) gl.drawElements(gl.TRIANGLES, this.shape.faces.length, this.shape.faces.BYTES_PER_ELEMENT === 4 ? gl.UNSIGNED_INT : gl.UNSIGNED_SHORT, 0);
-    else gl.drawArrays(gl.POINTS, 0, this.shape.n);
+    const gl = this.gl, { at } = this.surface, { faces, n } = this.shape;
+    const shadeWith = ({ program, at }) => {
+      gl.useProgram(program); gl.uniform1i(at("ramp"), 0); gl.uniform1i(at("lines"), this.lines ? 1 : 0); gl.uniform3f(at("plain"), ...(this.plain || [-1, -1, -1]));
+    };
+    const clear = () => { gl.clearColor(0, 0, 0, 0); gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT); };
+    gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture);
+    shadeWith(this.surface); gl.viewport(0, 0, w, h); gl.enable(gl.DEPTH_TEST); gl.depthFunc(gl.LEQUAL); gl.disable(gl.BLEND);
+    gl.uniformMatrix3fv(at("turn"), true, this.turn); gl.uniform2f(at("scale"), (2 * unit) / w, (2 * unit) / h);
+    gl.uniform1f(at("zoom"), this.zoom); gl.uniform1f(at("pixels"), unit); gl.uniform2f(at("shift"), ...this.shift);
+    gl.uniform1i(at("points"), faces ? 0 : 1); gl.uniform1i(at("pass"), 0);
+    if (!this.splat) {
+      clear();
+      if (faces) gl.drawElements(gl.TRIANGLES, faces.length, faces.BYTES_PER_ELEMENT === 4 ? gl.UNSIGNED_INT : gl.UNSIGNED_SHORT, 0);
+      else gl.drawArrays(gl.POINTS, 0, n);
+      return;
+    }
+    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, null); gl.activeTexture(gl.TEXTURE0); // never read what is being written
+    this.target(w, h); clear();
+    gl.colorMask(false, false, false, false); gl.uniform1i(at("pass"), 1); gl.drawArrays(gl.POINTS, 0, n);
+    gl.colorMask(true, true, true, true); gl.depthMask(false); gl.enable(gl.BLEND); gl.blendFunc(gl.ONE, gl.ONE);
+    gl.uniform1i(at("pass"), 2); gl.drawArrays(gl.POINTS, 0, n);
+    gl.depthMask(true); gl.disable(gl.BLEND); gl.disable(gl.DEPTH_TEST); gl.bindFramebuffer(gl.FRAMEBUFFER, null); clear();
+    shadeWith(this.resolve); gl.uniform1i(this.resolve.at("sums"), 1);
+    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.sums); gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+
+  // The off-screen sums of the splats, as large as the canvas.
+  target(w, h) {
+    const gl = this.gl;
+    gl.bindFramebuffer(gl.FRAMEBUFFER, this.frameBuffer);
+    if (this.targetSize === `${w},${h}`) return;
+    this.targetSize = `${w},${h}`;
+    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.sums);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA16F, w, h, 0, gl.RGBA, gl.HALF_FLOAT, null);
+    for (const key of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, key, gl.NEAREST);
+    gl.bindTexture(gl.TEXTURE_2D, null); gl.activeTexture(gl.TEXTURE0);
+    gl.bindRenderbuffer(gl.RENDERBUFFER, this.depths); gl.renderbufferStorage(gl.RENDERBUFFER, gl.DEPTH_COMPONENT24, w, h);
+    gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, this.sums, 0);
+    gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.RENDERBUFFER, this.depths);
   }
 
   // Fill the canvas with the shape as it is first seen.
