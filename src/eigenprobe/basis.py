@@ -27,6 +27,7 @@ FORMAT = "eigenprobe.basis/1"
 EXTENSIONS = {  # how a saved extension finds its class again
     "kernel": "eigenprobe.extension:KernelExtension",
     "network": "eigenprobe.training.extension:NetworkExtension",
+    "pretrained": "eigenprobe.amortised:ModelExtension",
 }
 
 

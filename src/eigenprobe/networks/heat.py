@@ -30,6 +30,7 @@ class HeatOperator:
     mass: Tensor  # (b, n), sums to 1
     bound: Tensor  # (b,)
     spread: Tensor  # (b, n) log of the local time against its mean: how coarse the sampling is here
+    unit: Tensor  # (b,) the length in which L is measured: eigenvalues in the points' units are those of L / unit^2
 
     @property
     def degree(self) -> int:
@@ -142,7 +143,7 @@ def heat_operator(distances: Tensor, indices: Tensor, dense: bool) -> HeatOperat
     if dense:
         matrix = w * (root[:, None] * root[..., None] * (-2 / bound)[:, None, None])
         matrix.diagonal(dim1=-2, dim2=-1).copy_(diagonal)
-        return HeatOperator(matrix, mass_one, bound, spread)
+        return HeatOperator(matrix, mass_one, bound, spread, centre[:, 0])
     flat, scale = root.flatten(), (-2 / bound)[:, None].expand(b, n).flatten()
     values = values * flat[rows] * flat[columns] * scale[rows]
     everyone = torch.arange(b * n, device=weight.device)
@@ -155,7 +156,7 @@ def heat_operator(distances: Tensor, indices: Tensor, dense: bool) -> HeatOperat
         warnings.filterwarnings("ignore", message=".*Sparse")
         size = (b * n, b * n)
         matrix = torch.sparse_csr_tensor(pointer, columns[order], values[order], size, check_invariants=False)
-    return HeatOperator(matrix, mass_one, bound, spread)
+    return HeatOperator(matrix, mass_one, bound, spread, centre[:, 0])
 
 
 def _sum(values: Tensor, rows: Tensor, b: int, n: int) -> Tensor:

@@ -77,9 +77,10 @@ def _build(kind: type[Any], values: Any, where: str) -> Any:
         raise InputError(f"the recipe has no key {where + unknown[0]!r}; expected {', '.join(known)}")
     made = {}
     for name, value in values.items():
-        default = known[name].default
-        if default is MISSING and known[name].default_factory is not MISSING:
-            default = known[name].default_factory()
+        default: Any = known[name].default
+        factory: Any = known[name].default_factory
+        if default is MISSING and factory is not MISSING:
+            default = factory()
         made[name] = _value(value, default, f"{where}{name}")
     return kind(**made)
 

@@ -70,7 +70,7 @@ def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
         got = config.get("format") if isinstance(config, dict) else type(config).__name__
         raise InputError(f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}")
     known = {f.name for f in fields(SpectralConfig)}
-    sizes = {k: tuple(v) if isinstance(v, list) else v for k, v in config.get("network", {}).items()}
+    sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.get("network", {}).items()}
     if set(sizes) - known:
         raise InputError(f"expected network sizes {sorted(known)}, got also {sorted(set(sizes) - known)} in {path}")
     state: dict[str, Tensor] = {}
@@ -91,3 +91,19 @@ def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
         raise InputError(f"expected finite weights, got NaN or infinity in {folder}")
     network.load_state_dict({name: t.float() for name, t in state.items()})
     return network, config.get("facts", {})
+
+
+def download(name: str) -> Path:
+    """The folder of a model on the hub, from the cache where it is there."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ImportError as error:
+        raise InputError(f"expected a folder, got {name!r}; hub ids need the package huggingface_hub") from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "README.md"]))
+    except (OSError, HfHubHTTPError, HFValidationError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"expected a model in the package, a folder or a hub id; cannot get {name!r}: {reason}"
+        ) from error
