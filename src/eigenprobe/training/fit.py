@@ -197,7 +197,8 @@ def fit_network(
     """Train a network on one cloud ``(n, d)`` and return its basis of ``k`` vectors, defined at new points too.
 
     ``options`` are fields of `FitSettings`; ``metric``, ``neighbours``, ``bandwidth`` and ``dimension`` are those of
-    `build_smoother`, chosen from the data by default.  ``folder`` receives checkpoints and logs; a second call with it resumes.
+    `build_smoother`, chosen from the data by default.  ``folder`` receives checkpoints and logs; a second call with
+    it resumes.
 
     >>> from eigenprobe.training import fit_network
     >>> circle = torch.linspace(0, 6.2832, 200)[:-1, None]

@@ -1,0 +1,29 @@
+"""The single-shape table on a small mesh made here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.experiments.overfit import SETTINGS, overfit
+
+
+def test_table_of_a_bumpy_sphere(tmp_path):
+    trimesh = pytest.importorskip("trimesh")
+    mesh = trimesh.creation.icosphere(3)
+    x = np.asarray(mesh.vertices)
+    mesh.vertices = x * (1 + 0.3 * np.sin(2 * x[:, :1]) + 0.2 * x[:, 1:2] ** 2) * [1, 0.8, 0.6]
+    mesh.export(tmp_path / "bumpy.obj")
+    (tmp_path / "broken.obj").write_text("not a mesh")
+    settings = replace(SETTINGS, resamplings=2, held_out=1, size=400, steps=120)
+    result = overfit(tmp_path.glob("*.obj"), k=12, n=500, settings=settings)
+    assert set(result.failed) == {"broken.obj"} and len(result.rows) == 1
+    row = result.rows[0]
+    assert row["ritz"]["cosine_10"] >= 0.95 * row["closed form"]["cosine_10"]
+    assert row["ritz"]["discrepancy"] < 0.1 and row["gap"] < 0.05 and row["history"]
+    assert "bumpy" in result.markdown() and "mean" in result.markdown().splitlines()[-1]
+    with pytest.raises(InputError, match="at least one mesh"):
+        overfit([tmp_path / "broken.obj"], k=12)
