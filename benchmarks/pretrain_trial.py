@@ -53,12 +53,11 @@ def trial(
     module._held = held
     optimiser = module.configure_optimizers()
     averages = [p.detach().clone() for p in module.parameters()]
-    generator = torch.Generator(device).manual_seed(0)
     start, step, skipped = time.monotonic(), 0, 0
     while (elapsed := time.monotonic() - start) < seconds:
         for group in optimiser.param_groups:
             group["lr"] = group["highest"] * settings.schedule.factor(elapsed / seconds)
-        loss = module.clouds_loss(stream.at(step), generator).mean()
+        loss = module.clouds_loss(*module.prepared(stream, step)).mean()
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(module.parameters(), settings.schedule.clip)

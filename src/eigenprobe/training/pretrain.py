@@ -64,6 +64,9 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class PretrainSettings:
+    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, so batches are prepared
+    in blocks of `block` and each block is seen `passes` times, in a new order each time."""
+
     network: SpectralConfig = field(default_factory=SpectralConfig)
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
     schedule: Schedule = field(default_factory=Schedule)
@@ -72,6 +75,8 @@ class PretrainSettings:
     prefix: Literal["mean", "log"] = "mean"
     decay: float = 0.0
     alignment: float = 0.1
+    block: int = 32
+    passes: int = 4
     average: float = 0.998
     precision: Literal["32", "bf16"] = "bf16"
     compile: bool = False
@@ -97,6 +102,7 @@ class PretrainModule(SpectralModule):
         self._held: Held | None = None
         self._dense: bool | None = None
         self._core: Any = network.raw
+        self._block: tuple[int, dict[int, tuple[HeatOperator, Inputs]]] = (-1, {})
         if settings.compile:
             for layer in network.transformer.layers:
                 layer.compile(dynamic=True)
@@ -106,18 +112,35 @@ class PretrainModule(SpectralModule):
         schedule = self.settings.schedule
         return max(self.seconds / (60 * schedule.minutes), self.global_step / schedule.steps)
 
-    def clouds_loss(self, clouds: Tensor, generator: torch.Generator) -> Tensor:
+    @torch.no_grad()
+    def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[HeatOperator, Inputs]:
+        """All that does not depend on the weights."""
+        if self._dense is None:
+            self._dense = dense_is_faster(clouds)
+        operator = operator_of(clouds, self._dense)
+        return operator, inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
+
+    def clouds_loss(self, operator: HeatOperator, seen: Inputs) -> Tensor:
         """Loss of every cloud `(b,)`."""
-        with torch.no_grad():
-            if self._dense is None:
-                self._dense = dense_is_faster(clouds)
-            operator = operator_of(clouds, self._dense)
-            seen = inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
         z = self.columns(seen, operator)
         energy, basis = energies(z, operator, seen.moments, self.settings.levels)
         errors = prefix_errors(energy)
         loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
         return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
+
+    def prepared(self, stream: ShapeStream, step: int) -> tuple[HeatOperator, Inputs]:
+        """The batch of a step, which depends on the seed and the step alone; kept while its block lasts."""
+        size, passes = self.settings.block, self.settings.passes
+        block, place = divmod(step, size * passes)
+        turn, place = divmod(place, size)
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(block * passes + turn))
+        index = block * size + int(order[place])
+        if self._block[0] != block:
+            self._block = (block, {})
+        if index not in self._block[1]:
+            generator = torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + index * 64 + stream.rank)
+            self._block[1][index] = self.prepare(stream.at(index), generator)
+        return self._block[1][index]
 
     def columns(self, seen: Inputs, operator: HeatOperator) -> Tensor:
         network = self.network
@@ -128,12 +151,9 @@ class PretrainModule(SpectralModule):
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         stream: ShapeStream = item
-        clouds = stream.to(self.device).at(self.batches_seen)
-        generator = torch.Generator(self.device).manual_seed(
-            self.seed * 1_000_003 + self.batches_seen * 64 + stream.rank
-        )
+        operator, seen = self.prepared(stream.to(self.device), self.batches_seen)
         self.batches_seen += 1
-        loss = self.clouds_loss(clouds, generator).mean()
+        loss = self.clouds_loss(operator, seen).mean()
         if self.global_step % self.log_every == 0:
             self.log("train/loss", loss.detach().float(), prog_bar=True, batch_size=1)
             self.log("train/progress", self.progress, prog_bar=True, batch_size=1)
