@@ -37,9 +37,9 @@ def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
 
 
 def clusters(rng: np.random.Generator, rows: int = 240, columns: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """Four Gaussian clusters that overlap a little, and their labels."""
+    """Four Gaussian clusters that overlap, and their labels."""
     labels = rng.integers(4, size=rows)
-    centres = 2.0 * rng.normal(size=(4, columns))
+    centres = 1.2 * rng.normal(size=(4, columns))
     return (centres[labels] + rng.normal(size=(rows, columns))).astype(np.float32), labels
 
 
@@ -60,6 +60,17 @@ def write_photos(folder: Path, rng: np.random.Generator) -> None:
         path = folder / ("cats" if index % 2 else "dogs") / f"{index}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 255, size=(40, 48, 3), dtype=np.uint8)).save(path)
+
+
+def write_vision_model(folder: Path) -> None:
+    """A DINOv2 of toy size with random weights."""
+    import torch
+    from transformers import Dinov2Config, Dinov2Model
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        Dinov2Model(Dinov2Config(**sizes)).save_pretrained(folder)
 
 
 # changes that make a recipe end in seconds

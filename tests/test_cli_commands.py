@@ -18,7 +18,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.cli import main
-from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock
+from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, write_vision_model
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -152,6 +152,14 @@ def test_reproduce_images(run: Run) -> None:
 def test_cache(run: Run) -> None:
     assert "2 prepared" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))
     assert "2 already there" in done(run("cache meshes -k 8 --jobs 1 --out oracles"))
+
+
+def test_features(run: Run) -> None:
+    write_vision_model(Path("weights"))
+    out = done(run("features photos --model weights --batch 4 --out f"), "f/features.npz")
+    assert "eigenprobe embed f/features.npz" in out
+    with np.load("f/features.npz") as arrays:
+        assert arrays["features"].shape == (6, 32) and arrays["labels"].shape == (6,)
 
 
 def test_view(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from eigenprobe.cli import main
-from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock
+from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, write_vision_model
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
@@ -31,6 +31,9 @@ SHORTER = {
     "eigenprobe decompose bunny.obj --method network": "--steps 20 --no-report",
     "eigenprobe evaluate surfaces": "--n 250 --no-figures",
     "eigenprobe evaluate volumes": "--n 250 --no-figures",
+    "eigenprobe features": "--model weights",
+    "eigenprobe cache": "--jobs 1",
+    "eigenprobe view": "--port 18090",
     "eigenprobe demo": "--resolution 20",
     "eigenprobe reproduce images": "--runs 1 --n 120 --ks 2 --methods pca direct",
     "eigenprobe reproduce toy1d": "--steps 20 --probes 2000",
@@ -61,6 +64,9 @@ def test_page(
     work = tmp_path / "work"
     shutil.copytree(supplies, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(work)
+    monkeypatch.setattr("eigenprobe.cli.tour._wait", _interrupt)
+    if "eigenprobe features" in page.read_text():
+        write_vision_model(work / "weights")
     namespace: dict[str, object] = {"__name__": "__main__"}
     for language, text in blocks(page):
         if language == "python":
@@ -70,6 +76,11 @@ def test_page(
         assert found, f"a console block of {page.name} without a '$ ' line:\n{text}"
         for command in found:
             _run(command, capsys)
+
+
+def _interrupt() -> None:
+    """What a person does to a viewer in the end."""
+    raise KeyboardInterrupt
 
 
 def _run(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,7 @@ def encode(
     from ..model import SpectralModel
     from ..progress import Progress
 
-    files = find_shapes(shapes)
+    files = list(dict.fromkeys(find_shapes(shapes)))
     folder = context.folder("encoded")
     network = SpectralModel.from_pretrained(model)
     options = {"k": k, "ritz": ritz, "refine": refine, "device": context.device()}
