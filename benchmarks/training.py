@@ -30,8 +30,8 @@ import numpy as np
 import torch
 
 from eigenprobe.covariance import Covariance
-from eigenprobe.direct import solve
-from eigenprobe.evaluation.alignment import compare_vectors
+from eigenprobe.decompose import decompose
+from eigenprobe.experiments.overfit import Reference, learn_shape
 from eigenprobe.objective import expected_errors, first_mass, prefix_errors
 from eigenprobe.smoothing import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_manifold
@@ -109,25 +109,6 @@ def loss(data: dict[str, Any], o: argparse.Namespace, device: torch.device) -> l
     return rows
 
 
-class Clock(pl.Callback):
-    """Seconds of every validation since training began, with the time of validation itself taken out."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device, self.out, self.history = device, 0.0, []
-
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.began = clock(self.device)
-
-    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.stopped = clock(self.device)
-
-    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        gap = trainer.callback_metrics.get("val/gap")
-        seconds = self.stopped - self.began - self.out
-        self.history.append((int(trainer.global_step), seconds, float("nan") if gap is None else float(gap)))
-        self.out += clock(self.device) - self.stopped
-
-
 def step(data: dict[str, Any], o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     points = data["vertices"].to(device)
     base = settings(o, held_out=0, reference=False, resamplings=2)
@@ -184,81 +165,53 @@ def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
     return replace(base, **changes)
 
 
-def learn(data: dict[str, Any], o: argparse.Namespace, device: torch.device) -> tuple[dict[str, Any], Any]:
-    points = data["vertices"].to(device)
-    timer = Clock(device)
-    run = RunSettings(validate_every=o.validate_every, average=o.average, flags={"callbacks": [timer]})
-    fit = fit_manifold(points, o.k, settings(o), run)
-    reached = next(((s, t) for s, t, gap in timer.history if gap <= 0.01), (None, None))
-    facts = {
-        "shape": data["name"],
-        "prepare_s": fit.seconds["prepare"],
-        "train_s": fit.seconds["train"] - timer.out,
-        "steps": fit.steps,
-        "steps_to_1_percent": reached[0],
-        "seconds_to_1_percent": reached[1],
-        "gap": fit.gaps().get("gap"),
-        "history": timer.history,
-    }
-    if device.type == "cuda":
-        facts["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
-    return facts, fit
-
-
 def quality(data: dict[str, Any], o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     return [learn(data, o, device)[0]]
+
+
+def learn(data: dict[str, Any], o: argparse.Namespace, device: torch.device) -> tuple[dict[str, Any], Any]:
+    run = RunSettings(average=o.average)
+    row, fit = learn_shape(data["shape"], o.k, settings(o), device=device, run=run, validate_every=o.validate_every)
+    if device.type == "cuda":
+        row["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+    return row, fit
 
 
 def shapes(clouds: list[dict[str, Any]], o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     rows = []
     for data in clouds:
+        shape = data["shape"]
         try:
-            facts, fit = learn(data, o, device)
-            facts.pop("history")
-            sample = data["points"].to(device)
-            for name, ritz in (("feedforward", False), ("ritz", True)):
-                basis = fit.basis(sample, ritz=ritz)
-                facts[name] = agreement(basis.vectors, basis.eigenvalues, data)
-            whole = fit.basis(data["vertices"].to(device), ritz=True)
-            facts["all vertices"] = agreement(whole.vectors[data["indices"].to(device)], whole.eigenvalues, data)
-            smoother = build_smoother(sample.double(), "adaptive", dimension=2)
-            q, mu = solve(smoother, o.k)
-            vectors = q / smoother.mass.sqrt()[:, None]
-            facts["closed form"] = agreement(vectors, (1 - mu) / smoother.step_time, data)
+            row, fit = learn(data, o, device)
+            row.pop("history")
+            if o.whole:
+                whole = fit.basis(data["vertices"].to(device), ritz=True)
+                row["all vertices"] = shape.agreement(whole.vectors[data["indices"].to(device)], whole.eigenvalues)
         except Exception as error:
             traceback.print_exc()
-            facts = {"shape": data["name"], "error": f"{type(error).__name__}: {error}"[:200]}
-        rows.append(facts)
-        print(f"  {json.dumps(rounded(facts))}", flush=True)
+            row = {"shape": shape.name, "error": f"{type(error).__name__}: {error}"[:200]}
+        rows.append(row)
+        print(f"  {json.dumps(rounded(row))}", flush=True)
     return rows
 
 
-def agreement(vectors: torch.Tensor, values: torch.Tensor, data: dict[str, Any]) -> dict[str, float]:
-    if data["oracle"] is None:
-        return {}
-    reference, eigenvalues = data["oracle"]
-    result = compare_vectors(vectors.cpu().numpy(), reference, values.cpu().numpy(), eigenvalues)
-    levels = [k for k in (10, 20, 50) if k <= result.k]
-    return {f"cosine_{k}": result.cosine(k) for k in levels} | {"discrepancy": result.eigenvalue_discrepancy()}
-
-
-def load(folder: Path, names: list[str], n: int) -> list[dict[str, Any]]:
+def load(folder: Path, names: list[str], n: int, k: int) -> list[dict[str, Any]]:
     files = [folder / f"{name}.npz" for name in names] if names else sorted(folder.glob("*.npz"))
-    clouds = []
+    shapes = []
     for path in files:
         with np.load(path) as z:
-            vertices, indices = torch.from_numpy(z["vertices"]), torch.from_numpy(z["indices"])[:n]
-            oracle = (z["vectors"][:n], z["eigenvalues"])
-        clouds.append({"name": path.stem, "vertices": vertices, "indices": indices, "oracle": oracle})
-    if not clouds:
-        clouds.append({"name": "procedural", **procedural(2 * n, n), "oracle": None})
-    for cloud in clouds:
-        cloud["points"] = cloud["vertices"][cloud["indices"]]
+            shapes.append(Reference(path.stem, z["vertices"], z["indices"][:n], z["vectors"][:n], z["eigenvalues"]))
+    if not shapes:
+        shapes.append(procedural(2 * n, n, k))
+    clouds = []
+    for shape in shapes:
+        vertices, indices = torch.from_numpy(shape.vertices), torch.from_numpy(shape.indices)
+        clouds.append({"shape": shape, "vertices": vertices, "indices": indices, "points": vertices[indices]})
     return clouds
 
 
-def procedural(count: int, n: int) -> dict[str, torch.Tensor]:
-    """A sphere with six smooth bumps: no symmetry, so no repeated eigenvalues."""
+def procedural(count: int, n: int, k: int) -> Reference:
+    """A sphere with six smooth bumps; its oracle is the closed form on all points."""
     i = torch.arange(count) + 0.5
     height, angle = 1 - 2 * i / count, np.pi * (1 + 5**0.5) * i
     ring = (1 - height.square()).sqrt()
@@ -266,7 +219,9 @@ def procedural(count: int, n: int) -> dict[str, torch.Tensor]:
     directions = torch.nn.functional.normalize(torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), dim=1)
     bumps = (torch.exp(6 * (x @ directions.T - 1)) * torch.tensor([0.9, -0.4, 0.7, 0.5, -0.3, 1.0])).sum(1)
     points = x * (1 + bumps)[:, None] * torch.tensor([1.0, 0.8, 0.6])
-    return {"vertices": points, "indices": torch.randperm(count, generator=torch.Generator().manual_seed(1))[:n]}
+    indices = torch.randperm(count, generator=torch.Generator().manual_seed(1))[:n].numpy()
+    best = decompose(points.numpy(), k, dimension=2)
+    return Reference("procedural", points.numpy(), indices, best.vectors[indices], best.eigenvalues)
 
 
 def rounded(value: Any) -> Any:
@@ -287,13 +242,14 @@ def table(results: dict[str, Any]) -> str:
             value = f"value {row['value']:.6g}" if "value" in row else ""
             lines.append(f"{name:34s} {row['median_ms']:9.2f} ms {row.get('peak_gib', 0):8.3f} GiB  {value}")
     for row in results.get("quality", []):
+        spent, seconds = row["seconds"], row["seconds_to_1_percent"]
         lines.append(
-            f"within 1 % of the closed form on held-out samples ({row['shape']}): {row['seconds_to_1_percent']} s, "
-            f"{row['steps_to_1_percent']} steps; {row['steps']} steps {row['train_s']:.2f} s, gap {row['gap']:.4f}, "
-            f"preparation {row['prepare_s']:.2f} s"
+            f"within 1 % of the closed form on held-out samples ({row['shape']}): {rounded(seconds)} s, "
+            f"{row['steps_to_1_percent']} steps; {row['steps']} steps {spent['train']:.2f} s, "
+            f"gap {row.get('gap', float('nan')):.4f}, preparation {spent['prepare']:.2f} s"
         )
     good = [row for row in results.get("shapes", []) if "error" not in row]
-    for kind in ("feedforward", "ritz", "all vertices", "closed form"):
+    for kind in ("feedforward", "ritz", "all vertices", "closed form", "paper"):
         kept = [row[kind] for row in good if row.get(kind)]
         if kept:
             means = {key: float(np.mean([row[key] for row in kept])) for key in kept[0]}
@@ -302,8 +258,8 @@ def table(results: dict[str, Any]) -> str:
         seconds = [row["seconds_to_1_percent"] for row in good if row["seconds_to_1_percent"] is not None]
         lines.append(
             f"shapes within 1 %: {len(seconds)} of {len(good)}, at most {max(seconds, default=float('nan')):.2f} s; "
-            f"training {np.mean([row['train_s'] for row in good]):.2f} s, "
-            f"preparation {np.mean([row['prepare_s'] for row in good]):.2f} s a shape"
+            f"training {np.mean([row['seconds']['train'] for row in good]):.2f} s, "
+            f"preparation {np.mean([row['seconds']['prepare'] for row in good]):.2f} s a shape"
         )
     lines += [f"{row['shape']}: {row['error']}" for row in results.get("shapes", []) if "error" in row]
     return "\n".join(lines)
@@ -331,13 +287,14 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--clip", type=float, default=0.01)
     parser.add_argument("--average", type=float, default=0.0)
+    parser.add_argument("--whole", action="store_true", help="evaluate at all vertices too")
     parser.add_argument("--compile", action="store_true", help="time torch.compile too")
     o = parser.parse_args()
     if unknown := set(o.sections) - set(SECTIONS):
         parser.error(f"unknown section {', '.join(sorted(unknown))}")
     warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
     device = torch.device(o.device)
-    clouds = load(o.data, o.names, o.n)
+    clouds = load(o.data, o.names, o.n, o.k)
     results: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
