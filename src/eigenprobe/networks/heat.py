@@ -43,6 +43,14 @@ class HeatOperator:
             return (self.matrix @ x.reshape(-1, x.shape[-1])).view_as(x)
         return self.matrix @ x
 
+    def step(self, now: Tensor, before: Tensor) -> Tensor:
+        """`2 B now - before`, the Chebyshev recurrence, as one kernel."""
+        if self.matrix.layout == torch.sparse_csr:
+            c = now.shape[-1]
+            flat = torch.addmm(before.reshape(-1, c), self.matrix, now.reshape(-1, c), beta=-1, alpha=2)
+            return flat.view_as(now)
+        return torch.baddbmm(before, self.matrix, now, beta=-1, alpha=2)
+
     def filter(self, x: Tensor, coefficients: Tensor) -> Tensor:
         """`sum_j c_j T_j(B) x`; `coefficients (b, D + 1)`, or `(b, F, D + 1)` for `F` filters -> `(b, F, n, c)`."""
         several = coefficients.ndim == 3
@@ -51,8 +59,8 @@ class HeatOperator:
         before, now = x, self.apply(x)
         out = scale[:, :, 0] * before[:, None] + scale[:, :, 1] * now[:, None]
         for j in range(2, coefficients.shape[-1]):
-            before, now = now, torch.sub(2 * self.apply(now), before)
-            out = out + scale[:, :, j] * now[:, None]
+            before, now = now, self.step(now, before)
+            out.addcmul_(scale[:, :, j], now[:, None])
         return out if several else out[:, 0]
 
     def moments(self, probes: int = 24) -> Tensor:
@@ -65,7 +73,7 @@ class HeatOperator:
         out = [torch.full_like(first, float(n)), first]
         for _ in range(self.degree // 2):
             even = 2 * (now * now).sum((1, 2)) / probes - n
-            following = torch.sub(2 * self.apply(now), before)
+            following = self.step(now, before)
             odd = 2 * (now * following).sum((1, 2)) / probes - first
             out += [even, odd]
             before, now = now, following

@@ -15,32 +15,14 @@ from typing import Any
 
 from ..errors import InputError
 from .pretrain import PretrainSettings, pretrain
+from .recipes import read
 
 _SHORT = {"minutes": "schedule", "piece": "schedule", "steps": "schedule", "optimiser": "schedule", "rate": "schedule"}
 
 
 def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> PretrainSettings:
     """Read a recipe file and apply `key=value` changes."""
-    import yaml
-
-    try:
-        recipe = yaml.safe_load(Path(path).read_text())
-    except FileNotFoundError as error:
-        raise InputError(f"no such recipe: {path}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"expected a YAML recipe, cannot read {path}: {error}") from error
-    if not isinstance(recipe, dict):
-        raise InputError(f"expected a recipe of keys and values, got {type(recipe).__name__} in {path}")
-    for change in changes:
-        key, found, value = change.partition("=")
-        if not found:
-            raise InputError(f"expected key=value, got {change!r}")
-        target = recipe
-        *parents, last = key.split(".")
-        for parent in parents:
-            target = target.setdefault(parent, {})
-        target[last] = yaml.safe_load(value)
-    return settings_of(recipe)
+    return settings_of(read(path, changes))
 
 
 def settings_of(recipe: dict[str, Any]) -> PretrainSettings:
