@@ -1,0 +1,130 @@
+"""The clustering protocol of the paper: its subsets, its scores, its tables, and its recipes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from eigenprobe.basis import Basis
+from eigenprobe.errors import InputError
+from eigenprobe.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, neighbour_accuracy, trustworthiness
+from eigenprobe.evaluation.protocol import class_weights, run_protocol, summarise, weighted_subset
+from eigenprobe.experiments import images, images_recipe
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("images_*.yaml"))
+
+
+def test_weights_have_the_wanted_entropy(rng: np.random.Generator) -> None:
+    for count in (2, 10, 77):
+        for low, high in ((0.01, 0.1), (0.3, 0.3)):
+            weights = class_weights(count, rng, (low, high))
+            deficit = 1 + (weights * np.log(weights)).sum() / np.log(count)
+            assert weights.sum() == pytest.approx(1)
+            assert low - 1e-6 <= deficit <= high + 1e-6
+
+
+def test_subsets_are_rows_without_repetition(rng: np.random.Generator) -> None:
+    labels = np.repeat(np.arange(4), [100, 100, 100, 3])
+    rows = weighted_subset(labels, 250, rng)
+    assert len(rows) == len(np.unique(rows)) == 250  # the classes that ran out left their share to the others
+    assert len(weighted_subset(labels, 303, rng)) == 303
+    with pytest.raises(InputError, match="at least as many"):
+        weighted_subset(labels, 304, rng)
+    repeated = [weighted_subset(labels, 50, np.random.default_rng([0, 1])) for _ in range(2)]
+    np.testing.assert_array_equal(*repeated)
+
+
+def test_scores_of_known_clusterings(rng: np.random.Generator) -> None:
+    labels = np.repeat([0, 1, 2], 40)
+    assert set(cluster_scores(labels, 2 - labels)) == set(METRICS)
+    np.testing.assert_allclose(list(cluster_scores(labels, 2 - labels).values()), 1)
+    merged = cluster_scores(labels, np.minimum(labels, 1))
+    assert merged["completeness"] == pytest.approx(1) and merged["homogeneity"] < 0.7
+    assert merged["nmi"] == pytest.approx(merged["v_measure"])
+    noise = cluster_scores(labels, rng.integers(0, 3, 120))
+    assert abs(noise["ari"]) < 0.1 and abs(noise["ami"]) < 0.1
+    x, y = make_blobs(90, 5, centers=3, cluster_std=0.1, random_state=0)
+    assert kmeans_scores(x, y)["ari"] == pytest.approx(1)
+    assert trustworthiness(x, x) == pytest.approx(1)
+    assert neighbour_accuracy(x[::2], y[::2], x[1::2], y[1::2]) == 1
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    x, y = make_blobs(240, 70, centers=4, cluster_std=4.0, random_state=0)
+    np.savez(tmp_path / "blobs.npz", features=x.astype(np.float16), labels=y)
+    return tmp_path / "blobs.npz"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_protocol_runs_and_writes_the_papers_table(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "out"
+    methods = ["direct", "network", "laplacian", "pca", "isomap"]
+    lines: list[str] = []
+    result = images.run(table, out=out, runs=2, n=120, ks=(2, 5), methods=methods, progress=lines.append)
+    assert len(result.records) == 2 * 2 * len(methods) and lines
+    assert [(row["k"], row["method"]) for row in result.rows] == [(k, m) for k in (2, 5) for m in methods]
+    for row in result.rows:
+        assert all(0 <= row[metric] <= 1.0001 for metric in METRICS if metric not in ("ari", "ami"))
+        assert row["runs"] == 2 and row["seconds"] > 0 and 0 <= row["trustworthiness"] <= 1
+    assert all(path.is_file() and path.stat().st_size for path in result.files)
+    names = {path.name for path in result.files}
+    assert names == {"images.csv", "images.json", "images.md", "images.tex", "records.csv", "embeddings.png"}
+    text = (out / "images.tex").read_text()
+    # one best of every metric and k, or more where they tie
+    assert text.count(r"\midrule") == 3 and text.count(r"\textbf{") > 2 * len(METRICS)
+    assert json.loads((out / "images.json").read_text())["facts"]["classes"] == 4
+
+
+def test_protocol_does_not_depend_on_the_jobs(table: Path) -> None:
+    with np.load(table) as stored:
+        x, y = stored["features"], stored["labels"]
+    options = {"runs": 2, "n": 100, "ks": (2,), "methods": ["direct", "pca"], "seed": 3}
+    with joblib.parallel_config(backend="threading"):  # processes take seconds to start
+        first, second = (summarise(run_protocol(x, y, jobs=jobs, **options), ["nmi", "ari"]) for jobs in (1, 2))
+    assert first == second
+
+
+def test_protocol_errors(tmp_path: Path, table: Path) -> None:
+    with pytest.raises(InputError, match="unknown method 'magic'"):
+        images.run(table, out=tmp_path, methods=["magic"])
+    np.savez(tmp_path / "bare.npz", features=np.ones((5, 2)))
+    with pytest.raises(InputError, match=r"bare\.npz has none"):
+        images.run(tmp_path / "bare.npz", out=tmp_path)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipes_carry_the_papers_settings(recipe: Path) -> None:
+    loaded = images_recipe.load_recipe(recipe)
+    assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate) == (11, 300, 5000, 5e-4)
+    assert loaded.width == (256 if "clip" in recipe.stem else 128)
+    assert loaded.dataset in recipe.stem and 5 <= loaded.neighbours <= 35 and 0.04 <= loaded.sigma <= 0.2
+
+
+@pytest.mark.parametrize("name", ["images_stl10_dinov2", "images_cifar100_clip"])
+def test_recipes_run(tmp_path: Path, table: Path, name: str) -> None:
+    recipe = next(path for path in RECIPES if path.stem == name)
+    changes = [f"features={table}", "sample=100", "subsets=2", "steps=3", "accumulate=1", "probes=20", "width=16"]
+    changes += ["heads=4", "vectors=4"]
+    path = images_recipe.run_recipe(recipe, tmp_path / "run", changes, device="cpu")
+    basis = Basis.load(path)
+    with np.load(table) as stored:
+        rows = stored["features"].astype(np.float32)
+    assert np.asarray(basis(rows)).shape == (240, 4)
+    assert np.isfinite(np.asarray(basis(rows))).all()
+
+
+def test_recipe_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs its table"):
+        images_recipe.run_recipe(RECIPES[0], tmp_path)
+    with pytest.raises(InputError, match="no key 'sigmma'"):
+        images_recipe.load_recipe(RECIPES[0], ["sigmma=1"])
+    with pytest.raises(InputError, match="expected int for heads"):
+        images_recipe.load_recipe(RECIPES[0], ["heads=many"])
+    with pytest.raises(InputError, match="kind 'images'"):
+        images_recipe.load_recipe(RECIPES[0], ["kind=pretrain"])
