@@ -78,14 +78,14 @@ class SparseOperator:
 
 
 class FunctionOperator:
-    """Any symmetric operator given by its action on a block; it is called in the precision ``dtype``."""
+    """Any symmetric operator given by its action on a block."""
 
-    def __init__(self, function: Apply, n: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.function, self.n, self.device, self.dtype = function, n, device, dtype
+    def __init__(self, function: Apply, n: int, device: torch.device) -> None:
+        self.function, self.n, self.device = function, n, device
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
-        return self.function(x.to(self.dtype)).to(x.dtype)
+        return self.function(x).to(x.dtype)
 
     def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
         """``T_degree(B) x``."""

@@ -70,7 +70,8 @@ def solve(
     points
         Coordinates ``(n, d)`` for a cache-friendly order; a smoother brings its own.
     generator
-        Source of the random start; without one a fixed seed makes the result reproducible.
+        Source of the random start; without one a fixed seed makes the result reproducible. A function is called
+        with blocks on its device (or that of ``start``), in float32 and at last in float64.
 
     Returns
     -------
@@ -94,9 +95,8 @@ def solve(
         return _dense(matrix, mass, k)
     if matrix is None:
         assert callable(operator)
-        probe = torch.empty(0) if start is None else start
-        work: Operator = FunctionOperator(operator, size, probe.device, probe.dtype)
-        order, dtype = None, probe.dtype
+        work: Operator = FunctionOperator(operator, size, generator.device if start is None else start.device)
+        order, dtype = None, torch.float64 if start is None else start.dtype
     else:
         order, dtype = locality(matrix, points), matrix.dtype
         work = SparseOperator(matrix, order)
@@ -116,7 +116,7 @@ def solve(
         found, mu = torch.cat([known, block[:, :wanted]], 1), torch.cat([mu, 1 - gaps[:wanted]])
     if order is not None:
         found = torch.empty_like(found).index_copy_(0, order, found)
-    return found.to(dtype), mu
+    return found.to(dtype), mu.to(work.device)
 
 
 def _iterate(
@@ -277,7 +277,7 @@ def _dense(matrix: Tensor, mass: Tensor | None, k: int) -> tuple[Tensor, Tensor]
             lead = torch.cat([root[:, None], q[:, :same]], 1)
             q = torch.cat([torch.linalg.qr(lead)[0][:, :same], q[:, same:]], 1)
             q[:, 0] = root
-    return q.to(matrix.dtype), mu.cpu()
+    return q.to(matrix.dtype), mu
 
 
 def _unpack(operator: Any, points: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
