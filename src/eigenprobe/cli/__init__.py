@@ -96,9 +96,10 @@ def _run(words: list[str]) -> int:
         return 0
     from jsonargparse import ArgumentError
 
-    from .arguments import build, one_line
+    from .arguments import build, gathered, one_line
 
     root = commands()
+    words = gathered(words)
     parser = build(root)
     if words[0] == COMPLETION:
         return _completion(parser, words[1:])

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -123,6 +124,20 @@ def _add_commands(parser: ArgumentParser, command: Command, path: str) -> None:
         parser_below = _parser(below, path_below)
         chooser.add_subcommand(below.name, parser_below, help=below.summary)
         _add_commands(parser_below, below, path_below)
+
+
+def gathered(words: list[str]) -> list[str]:
+    """``train``'s key=value changes moved behind its recipe: argparse takes such a list in one piece only."""
+    if not words or words[0] != "train":
+        return words
+    switches = {"-v", "--verbose", "-q", "--quiet", "--debug"}  # what follows one of these is not its value
+    changes = [
+        word
+        for previous, word in pairwise(words)
+        if re.match(r"[A-Za-z_][\w.]*=", word) and (previous in switches or not previous.startswith("-"))
+    ]
+    rest = [word for word in words if word not in changes]
+    return [*rest[:2], *changes, *rest[2:]] if len(rest) > 1 and not rest[1].startswith("-") else words
 
 
 def _description(command: Command) -> str:
