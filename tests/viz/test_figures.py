@@ -30,6 +30,7 @@ def _drawings(s: Sphere) -> dict[str, Callable[[Any], Figure]]:
         "against-oracle": lambda p: figures.against_oracle(
             x, -v, v, np.ones(v.shape[1]), columns=[1, 2], size=120, path=p
         ),
+        "eigenfunctions-line": lambda p: figures.eigenfunctions(x[:, :1], v, columns=[1, 5], path=p),
         "mass": lambda p: figures.mass(x, s.basis.mass, faces=f, size=120, path=p),
         "mass-reference": lambda p: figures.mass(x, s.basis.mass, reference=1 + x[:, 2] ** 2, size=120, path=p),
         "reconstructions": lambda p: figures.reconstructions(

@@ -80,6 +80,15 @@ def test_large_shapes_are_thinned_and_say_so(sphere: Sphere, tmp_path: Path) -> 
         assert "of 700 points" in page
 
 
+@pytest.mark.parametrize(("n", "d", "k"), [(60, 1, 5), (60, 2, 5), (60, 7, 5), (4, 3, 2), (30, 3, 1)])
+def test_any_cloud_makes_a_report(rng: np.random.Generator, tmp_path: Path, n: int, d: int, k: int) -> None:
+    q = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, k - 1))]))[0]
+    basis = Basis(q * np.sign(q[0, 0]), np.full(n, 1 / n), np.arange(k, dtype=float), rng.normal(size=(n, d)))
+    path = tmp_path / "report.html"
+    write_report(path, basis.torch())
+    assert payload(path.read_text())["k"] == k
+
+
 def test_a_missing_or_wrong_cloud_is_told(sphere: Sphere, tmp_path: Path) -> None:
     bare = Basis(sphere.basis.normalized, sphere.basis.mass, sphere.basis.eigenvalues)
     with pytest.raises(InputError, match="needs points"):

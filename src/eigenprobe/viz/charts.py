@@ -9,8 +9,8 @@ import numpy as np
 
 from ..errors import InputError
 from . import colours
-from .layout import Path, finish, new_figure, tidy
-from .scene import thin, to_numpy
+from .layout import AXIS, Path, finish, new_figure, tidy
+from .scene import Array, thin, to_numpy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +41,34 @@ def eigenvalue_curves(curves: Mapping[str, Any], path: Path | None = None, *, ti
         axes.set_title(title, fontsize=10)
     tidy(axes)
     return finish(figure, path)
+
+
+def functions_on_a_line(x: Array, vectors: Array, titles: Sequence[str], per_row: int) -> Figure:
+    """Functions (n, c) of points x (n,) on a line as small curves, filled by sign, all on one vertical scale."""
+    order = np.argsort(x)
+    columns = min(per_row, vectors.shape[1])
+    rows = -(-vectors.shape[1] // columns)
+    width, height, head = 1.9, 1.15, 0.26
+    total = (columns * width, rows * (height + head) + 0.1)
+    figure = new_figure(*total)
+    limit = 1.1 * float(np.abs(vectors).max() or 1.0)
+    blue, orange = (tuple(colours.diverging(np.array([v]), 1.0)[0]) for v in (-0.6, 0.6))
+    for index, title in enumerate(titles):
+        row, column = divmod(index, columns)
+        bottom = total[1] - (row + 1) * (height + head)
+        axes = figure.add_axes(
+            ((column * width + 0.08) / total[0], bottom / total[1], (width - 0.16) / total[0], height / total[1])
+        )
+        y = vectors[order, index]
+        axes.fill_between(x[order], y, 0, where=y > 0, color=orange, alpha=0.55, lw=0, interpolate=True)
+        axes.fill_between(x[order], y, 0, where=y < 0, color=blue, alpha=0.55, lw=0, interpolate=True)
+        axes.plot(x[order], y, color=colours.INK, lw=1.0)
+        axes.axhline(0, color=AXIS, lw=0.6)
+        axes.set(xticks=[], yticks=[], ylim=(-limit, limit))
+        axes.set_title(title, fontsize=9)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+    return figure
 
 
 def _is_reference(name: str) -> bool:

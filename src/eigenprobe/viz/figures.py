@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError
 from . import colours
-from .charts import eigenvalue_curves, embeddings
+from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import Path, finish, grid, new_figure, tidy
 from .raster import Raster, rasterise
 from .scene import Array, Camera, as_faces, display_coordinates, look_at, thin, to_numpy
@@ -76,6 +76,8 @@ def eigenfunctions(
                 for name, c in zip(names, chosen, strict=True)
             ]
         titles = names
+    if to_numpy(points).shape[1] == 1:
+        return finish(functions_on_a_line(xyz[:, 0], v[:, chosen], titles, per_row), path)
     raster = rasterise(xyz, triangles, camera, size)
     figure = grid(
         [_signed_image(raster, v[:, c]) for c in chosen], titles, min(per_row, len(chosen)), bar="each scaled by itself"

@@ -145,7 +145,7 @@ def write_report(
     rows, triangles = simplify(unit, triangles, limit) if triangles is not None else (thin(n, limit), None)
     share = mass * n
     low, high = colours.robust_range(share)
-    counts, edges = np.histogram(np.clip(share, low, high), bins=min(60, max(8, n // 20)), range=(low, high))
+    counts, edges = np.histogram(share, bins=min(60, max(8, n // 20)), range=(low, high))
     shown = vectors[rows]
     scales = np.maximum(np.abs(shown).max(0), 1e-30)
     payload: dict[str, Any] = {
