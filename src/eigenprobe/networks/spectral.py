@@ -269,7 +269,8 @@ def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
 
     A ridge keeps columns that diffusion has merged small instead of turning them into noise.
     """
-    root = mass.sqrt()[..., None].double()
+    root = mass.double().sqrt()[..., None]
+    root = root / root.norm(dim=1, keepdim=True)  # to the last digit: the last columns are magnified many times over
     columns = x.double()
     columns = columns - root * (root * columns).sum(1, keepdim=True)
     columns = columns / columns.norm(dim=1, keepdim=True).clamp_min(1e-30)
