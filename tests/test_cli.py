@@ -129,11 +129,11 @@ def test_wrong_options_get_one_line(words: str, pattern: str, run: Run) -> None:
 def test_changes_of_a_recipe_may_stand_anywhere() -> None:
     from eigenprobe.cli.arguments import gathered
 
-    words = "train r.yaml a=1 --out o=o b.c=[2] -q d=3 --device cpu".split()
-    assert gathered(words) == "train r.yaml a=1 b.c=[2] d=3 --out o=o -q --device cpu".split()
+    words = ["train", "r.yaml", "a=1", "--out", "o=o", "b.c=[2]", "-q", "d=3", "--device", "cpu"]
+    assert gathered(words) == ["train", "r.yaml", "a=1", "b.c=[2]", "d=3", "--out", "o=o", "-q", "--device", "cpu"]
     parsed = build(cli.commands()).parse_args(gathered(words))
     assert parsed.train.changes == ["a=1", "b.c=[2]", "d=3"]
-    assert gathered("decompose a.obj x=1".split()) == "decompose a.obj x=1".split()
+    assert gathered(["decompose", "a.obj", "x=1"]) == ["decompose", "a.obj", "x=1"]
 
 
 def raising(error: BaseException) -> Callable[..., None]:

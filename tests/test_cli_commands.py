@@ -131,6 +131,20 @@ def test_train(run: Run) -> None:
     assert ep.Basis.load("i/basis.safetensors").k == 11
 
 
+def test_train_one_shape_and_continue(run: Run) -> None:
+    words = "train recipes/overfit.yaml shape=bunny.obj k=6 steps=3 --out o"
+    out = done(run(words), "o/basis.safetensors", "o/summary.json", "o/last.ckpt")
+    assert "trained overfit" in out
+    assert ep.Basis.load("o/basis.safetensors").k == 6
+    done(run(words))  # from the checkpoint: nothing left to do
+
+
+def test_reproduce_overfit(run: Run) -> None:
+    words = "reproduce overfit meshes/a.obj cloud.xyz -k 6 --n 200 --steps 3 --resamplings 1 --size 300 --out r"
+    out = done(run(words), "r/overfit.json", "r/overfit.md")
+    assert "skipped cloud.xyz" in out and "| a |" in out
+
+
 def test_evaluate(run: Run) -> None:
     out = done(run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"), "m/surfaces.csv", "m/surfaces.json")
     assert "| a " in out and "robust" in out

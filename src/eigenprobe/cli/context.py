@@ -77,8 +77,12 @@ class Context:
 
     def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
         """Facts as JSON, whole or not at all."""
+        self.write_text(path, json.dumps(facts, indent=2, default=_plain) + "\n", what)
+
+    def write_text(self, path: Path, text: str, what: str) -> None:
+        """Text, whole or not at all."""
         with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps(facts, indent=2, default=_plain) + "\n")
+            temporary.write_text(text, encoding="utf-8")
         self.wrote(path, what)
 
     def finish(self, headline: str) -> None:

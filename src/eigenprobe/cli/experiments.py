@@ -119,16 +119,46 @@ def toy1d(*, steps: int = 1500, probes: int = 500_000, context: Context) -> None
     context.finish("learned the interval")
 
 
-def overfit(folder: Path, *, context: Context) -> None:
-    """One network a shape: the paper's single-shape table.
+def overfit(
+    shapes: list[Path],
+    *,
+    k: int = 50,
+    n: int = 4000,
+    steps: int | None = None,
+    resamplings: int = 16,
+    size: int | None = None,
+    context: Context,
+) -> None:
+    """One network a shape: the paper's single-shape table, with the closed form and the paper beside.
 
     Examples:
       eigenprobe reproduce overfit meshes/ --device cuda
+      eigenprobe reproduce overfit bunny.obj --n 1500 -k 20
 
     Args:
-        folder: meshes
+        shapes: mesh files, or folders of them
+        k: basis size
+        n: points at which bases are compared
+        steps: training steps; chosen by the network's preset unless given
+        resamplings: farthest-point subsets to train on
+        size: points in each; 4000 on a GPU and fewer on a processor unless given
     """
-    raise NotImplementedError
+    from dataclasses import replace
+
+    from ..experiments.overfit import SETTINGS, overfit
+    from ..geometry import find_shapes
+
+    files = find_shapes(shapes)
+    folder = context.folder("overfit")
+    settings = replace(SETTINGS, steps=steps, resamplings=resamplings, size=size)
+    result = overfit(files, k=k, n=n, settings=settings, device=context.device(), seed=context.seed)
+    context.say(result.markdown())
+    for name, reason in result.failed.items():
+        context.say(f"skipped {name}: {reason}")
+    facts = {"k": k, "n": n, "steps": steps, "resamplings": resamplings, "size": size, "failed": result.failed}
+    context.write_json(folder / "overfit.json", {"facts": facts, "rows": result.rows}, "for a program")
+    context.write_text(folder / "overfit.md", result.markdown() + "\n", "for a reader")
+    context.finish(f"fitted {len(result.rows)} shapes")
 
 
 def generalisation(folder: Path, *, context: Context) -> None:

@@ -9,7 +9,12 @@ from typing import Any, Literal
 from ..errors import InputError
 from .context import Context
 
-RECIPES = {"pretrain": "training.pretrain_recipe", "images": "experiments.images_recipe"}
+RECIPES = {
+    "overfit": "training.recipes",
+    "pretrain": "training.pretrain_recipe",
+    "images": "experiments.images_recipe",
+    "toy1d": "training.recipes",
+}
 
 
 def train(
@@ -34,12 +39,20 @@ def train(
     module = _module(recipe)
     if context.seed:
         changes = [*changes, f"seed={context.seed}"]
-    module.load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
+    # a mistake in the recipe should be told before a folder is made
+    (module.load_recipe if hasattr(module, "load_recipe") else module.read)(recipe, changes)
     folder = context.folder(recipe.stem)
     result = module.run_recipe(recipe, folder, changes, device=context.device(), resume=resume)
-    loader = "Basis.load" if result.suffix == ".safetensors" else "SpectralModel.from_pretrained"
-    context.wrote(result, f"ep.{loader}({str(result)!r})")
+    for path in [result] if isinstance(result, Path) else result:
+        context.wrote(path, _what(path))
     context.finish(f"trained {recipe.stem}")
+
+
+def _what(path: Path) -> str:
+    if path.is_dir():
+        return f"the model: ep.SpectralModel.from_pretrained({str(path)!r})"
+    what = {".safetensors": "the basis: ep.Basis.load(path)", ".ckpt": "the same command continues from it"}
+    return (what | {".json": "facts of the run", ".md": "the table", ".png": "the picture"}).get(path.suffix, "")
 
 
 def _module(recipe: Path) -> Any:
