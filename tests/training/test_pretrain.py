@@ -1,0 +1,219 @@
+"""Pretraining: the loss against brute force, the stream, the optimiser, and a run that is cut in two and exported."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.errors import InputError
+from eigenprobe.model import SpectralModel
+from eigenprobe.networks.spectral import SpectralConfig, inputs
+from eigenprobe.training.muon import Muon, orthogonalise
+from eigenprobe.training.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
+from eigenprobe.training.pretrain_recipe import load_recipe, run_recipe, settings_of
+from eigenprobe.training.reconstruction import (
+    covariance_coefficients,
+    energies,
+    misalignment,
+    operator_of,
+    prefix_errors,
+)
+from eigenprobe.training.shapes import ShapeSettings, ShapeStream
+from eigenprobe.training.validation import closed_form, measure
+
+RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "pretrain.yaml"
+NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
+SHAPES = ShapeSettings(
+    tokens=600, typical=150, sizes=(100, 240), chunk=6, chunks=2, renew=4, families=["biped", "blob"]
+)
+TINY = PretrainSettings(
+    network=NETWORK,
+    shapes=SHAPES,
+    schedule=Schedule(minutes=60, steps=6, rate=0.003),
+    precision="32",
+    validate_every=3,
+    held_out=4,
+    checkpoint_every=2,
+    average=0.9,
+    levels=(20.0, 6.0),
+)
+LEVELS = (20.0, 6.0)
+
+
+@pytest.fixture(scope="module")
+def clouds() -> torch.Tensor:
+    return ShapeStream(SHAPES).at(0)[:3, :100]
+
+
+def test_energies_are_those_of_the_dense_covariance(clouds, generator):
+    operator = operator_of(clouds)
+    moments = operator.moments()
+    z = torch.randn(3, 100, 5, generator=generator, requires_grad=True)
+    energy, basis = energies(z, operator, moments, LEVELS)
+    covariance = operator.filter(torch.eye(100).expand(3, 100, 100), covariance_coefficients(operator, moments, LEVELS))
+    root = operator.mass.sqrt()[..., None]
+
+    def brute(z: torch.Tensor) -> torch.Tensor:
+        q, _ = torch.linalg.qr(torch.cat([root, root * z], -1).double())
+        return q.mT @ covariance.double() @ q
+
+    exact = brute(z)
+    torch.testing.assert_close(energy.diagonal(dim1=1, dim2=2), exact.diagonal(dim1=1, dim2=2), atol=1e-5, rtol=1e-4)
+    weights = torch.arange(1.0, 7.0, dtype=torch.float64)
+    (found,) = torch.autograd.grad((prefix_errors(energy) * weights).sum(), z, retain_graph=True)
+    (expected,) = torch.autograd.grad(((1 - exact.diagonal(dim1=1, dim2=2).cumsum(-1)) * weights).sum(), z)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-2)
+    assert torch.isfinite(torch.autograd.grad(misalignment(energy, basis).sum(), z)[0]).all()
+
+
+def test_the_closed_form_has_the_least_loss_and_no_misalignment(clouds, generator):
+    operator = operator_of(clouds)
+    moments = operator.moments()
+    vectors, values = closed_form(operator, 8, sweeps=20)
+    assert (values.diff(dim=-1) > -1e-6).all()
+    best = vectors[..., 1:] / operator.mass.sqrt()[..., None]
+    energy, basis = energies(best.float(), operator, moments, LEVELS)
+    assert misalignment(energy, basis).max() < 0.02
+    for _ in range(3):
+        other = best + 0.3 * torch.randn(best.shape, generator=generator)
+        worse, turned = energies(other.float(), operator, moments, LEVELS)
+        assert (prefix_errors(worse) > prefix_errors(energy) - 1e-6).all()
+        assert misalignment(worse, turned).mean() > misalignment(energy, basis).mean()
+
+
+def test_misalignment_turns_columns_within_their_span_only(clouds, generator):
+    operator = operator_of(clouds)
+    z = torch.randn(3, 100, 5, generator=generator)
+    energy, basis = energies(z, operator, operator.moments(), LEVELS)
+    basis = basis.detach().requires_grad_(True)
+    (gradient,) = torch.autograd.grad(misalignment(energy, basis).sum(), basis)
+    outside = gradient - basis @ (basis.mT @ gradient)
+    assert outside.norm() < 1e-9 * max(1.0, float(gradient.norm()))
+
+
+def test_measures_are_one_for_the_closed_form(clouds):
+    operator = operator_of(clouds)
+    vectors, _ = closed_form(operator, 8, sweeps=20)
+    z = (vectors[..., 1:] / operator.mass.sqrt()[..., None]).float()
+    found = measure(z, operator, vectors.float(), operator.moments(), LEVELS)
+    assert found["cosine5"] > 0.999 and found["matched5"] > 0.999 and found["subspace5"] > 0.999
+    assert abs(found["excess"]) < 1e-3 and found["ritz_cosine5"] > 0.999
+
+
+def test_orthogonalise_makes_singular_values_one(generator):
+    stack = torch.randn(3, 12, 30, generator=generator)
+    for x in (stack, stack.mT):
+        values = torch.linalg.svdvals(orthogonalise(x))
+        assert values.min() > 0.5 and values.max() < 1.3
+
+
+def test_muon_fits_a_linear_map_and_skips_bad_steps(generator):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(6, 4)
+    x = torch.randn(64, 6, generator=generator)
+    target = x @ torch.randn(6, 4, generator=generator)
+    optimiser = Muon([layer.weight], [layer.bias], rate=0.1, adam_rate=0.02, weight_decay=0.0)
+    losses = []
+    for i in range(150):
+        for group in optimiser.param_groups:
+            group["lr"] = (0.1 if group["muon"] else 0.02) * (1 - i / 150)
+        loss = (layer(x) - target).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 1e-2 * losses[0]
+    before = layer.weight.detach().clone(), layer.bias.detach().clone()
+    layer.weight.grad, layer.bias.grad = (
+        torch.full_like(layer.weight, torch.nan),
+        torch.full_like(layer.bias, torch.inf),
+    )
+    optimiser.found_inf = torch.ones(())
+    optimiser.step()
+    torch.testing.assert_close((layer.weight.detach(), layer.bias.detach()), before)
+
+
+def test_the_stream_depends_on_the_step_alone():
+    whole, resumed = ShapeStream(SHAPES), ShapeStream(SHAPES)
+    batches = [whole.at(step) for step in range(9)]
+    sizes = {b.shape[1] for b in batches}
+    assert len(sizes) > 2 and min(sizes) >= 100 and max(sizes) <= 240
+    assert all(abs(b.shape[0] * b.shape[1] - 600) < 240 for b in batches)
+    torch.testing.assert_close(resumed.at(8), batches[8])
+    with pytest.raises(InputError, match="smallest <= typical"):
+        ShapeStream(replace(SHAPES, typical=5000))
+
+
+def test_real_meshes_can_be_mixed_in(tmp_path):
+    from eigenprobe.geometry import save
+
+    t = torch.linspace(0, 6.28, 40)
+    ring = torch.stack([t.cos(), t.sin(), 0 * t], -1).repeat(10, 1)
+    ring = ring + 0.2 * torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    np.save(tmp_path / "ring.npy", ring.numpy())
+    batch = ShapeStream(replace(SHAPES, folder=tmp_path, share=0.5)).at(0)
+    assert torch.isfinite(batch).all() and batch.shape[0] >= 2
+    assert save is not None
+
+
+def test_a_run_in_two_pieces_is_exported(tmp_path):
+    first = pretrain(replace(TINY, schedule=replace(TINY.schedule, piece=1e-6)), tmp_path, device="cpu")
+    facts = json.loads((tmp_path / "history.json").read_text())
+    assert facts["history"][-1]["step"] == 1
+    model = pretrain(TINY, tmp_path, device="cpu")
+    facts = json.loads((tmp_path / "history.json").read_text())
+    assert model == first and facts["history"][-1]["step"] == 6 and facts["recipe"]["network"]["outputs"] == 8
+    assert [row["step"] for row in facts["history"]] == sorted(row["step"] for row in facts["history"])
+    assert {"cosine5", "ritz_cosine5", "matched5", "subspace5", "excess"} <= set(facts["history"][-1])
+    basis = SpectralModel.from_pretrained(model).encode(ShapeStream(SHAPES).at(0)[0], k=6)
+    assert basis.k == 6
+
+
+def test_the_recipe_is_checked_and_runs(tmp_path):
+    settings = load_recipe(RECIPE, ["steps=3", "network.width=96", "shapes.sizes=[300,800]", "shapes.typical=400"])
+    assert settings.schedule.steps == 3 and settings.network.width == 96 and settings.shapes.sizes == (300, 800)
+    with pytest.raises(InputError, match="no key 'netwrok'"):
+        settings_of({"netwrok": {}})
+    with pytest.raises(InputError, match=r"no key 'network\.depth'"):
+        settings_of({"network": {"depth": 3}})
+    with pytest.raises(InputError, match="expected int for network"):
+        settings_of({"network": {"width": "wide"}})
+    with pytest.raises(InputError, match="kind 'pretrain'"):
+        settings_of({"kind": "overfit"})
+    changes = [
+        "steps=2", "network.outputs=6", "network.width=16", "network.layers=1", "network.heads=1",
+        "network.feedforward=16", "network.point=[8]", "network.shape=16", "shapes.tokens=300", "shapes.typical=120",
+        "shapes.sizes=[100,160]", "shapes.chunk=4", "validate_every=0", "held_out=4", "precision='32'",
+    ]  # fmt: skip
+    model = run_recipe(RECIPE, tmp_path, changes, device="cpu")
+    assert (model / "config.json").is_file()
+
+
+def test_schedule_warms_up_and_cools_down():
+    schedule = Schedule(warmup=0.1, cooldown=0.5)
+    rates = [schedule.factor(p) for p in (0.0, 0.05, 0.2, 0.5, 0.75, 1.0)]
+    assert rates[0] < rates[1] < rates[2] == rates[3] == 1.0 and rates[4] == pytest.approx(0.5) and rates[5] == 0.0
+
+
+def test_the_loss_falls(generator):
+    torch.manual_seed(0)
+    settings = replace(TINY, schedule=replace(TINY.schedule, steps=100), alignment=0.0)
+    module = PretrainModule(settings)
+    optimiser = module.configure_optimizers()
+    clouds = ShapeStream(SHAPES).at(0)
+    operator = operator_of(clouds, dense=False)
+    seen = inputs(clouds, operator)
+    losses = []
+    for _ in range(25):
+        energy, _ = energies(module.columns(seen, operator), operator, seen.moments, LEVELS)
+        loss = prefix_errors(energy).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert min(losses[-5:]) < losses[0]
