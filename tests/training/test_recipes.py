@@ -28,12 +28,12 @@ def cloud(tmp_path: Path) -> Path:
 def test_overfit_runs_and_resumes(tmp_path, cloud):
     changes = [f"shape={cloud}", "k=6", "steps=30"]
     written = run_recipe(RECIPES / "overfit.yaml", tmp_path / "run", changes)
-    assert all(path.is_file() for path in written)
+    assert written == tmp_path / "run" / "basis.safetensors" and (tmp_path / "run" / "last.ckpt").is_file()
     facts = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert facts["steps"] == 30 and facts["feedforward"]["gap"] < 0.5 and facts["recipe"]["k"] == 6
-    first = Basis.load(written[0])
+    first = Basis.load(written)
     run_recipe(RECIPES / "overfit.yaml", tmp_path / "run", changes)  # finished: the checkpoint is the result
-    np.testing.assert_allclose(Basis.load(written[0]).vectors, first.vectors, atol=1e-4)
+    np.testing.assert_allclose(Basis.load(written).vectors, first.vectors, atol=1e-4)
 
 
 def test_the_papers_own_setting_is_a_change_of_keys():
@@ -48,7 +48,9 @@ def test_the_papers_own_setting_is_a_change_of_keys():
 
 def test_toy_recipe(tmp_path):
     written = run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["steps=200", "probes=20000"])
-    assert [path.name for path in written] == ["toy1d.png", "toy1d.md"] and all(path.is_file() for path in written)
+    assert Basis.load(written).k == 5 and (tmp_path / "toy1d.png").is_file() and (tmp_path / "toy1d.md").is_file()
+    with pytest.raises(InputError, match="no key 'rate'"):
+        run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["rate=1"])
 
 
 def test_mistakes_are_named(tmp_path):

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from .. import networks
+from ..basis import Basis
 from ..covariance import DenseCovariance
 from ..objective import Objective
 from ..probes import seed_signal
@@ -40,12 +41,17 @@ LOSSES = {"paper": "hybrid loss, sampled probes", "expected": "expected loss"}
 
 @dataclass(frozen=True)
 class Toy:
-    """What was learned with each loss: vectors ``V (100, 5)``, |cosine| with the cosines ``(5,)``, seconds."""
+    """What was learned with each loss: bases of (100, 5) vectors, |cosine| with the cosines ``(5,)``, seconds."""
 
     points: np.ndarray
-    vectors: dict[str, np.ndarray]
+    bases: dict[str, Basis]
     cosines: dict[str, np.ndarray]
     seconds: dict[str, float]
+
+    @property
+    def vectors(self) -> dict[str, np.ndarray]:
+        """``V (100, 5)`` of every loss."""
+        return {name: basis.numpy().vectors for name, basis in self.bases.items()}
 
     def markdown(self) -> str:
         """A table, one row a loss."""
@@ -54,7 +60,7 @@ class Toy:
             f"| {LOSSES[name]} | "
             + " | ".join(f"{c:.4f}" for c in self.cosines[name])
             + f" | {self.seconds[name]:.1f} |"
-            for name in self.vectors
+            for name in self.bases
         ]
         return "\n".join([head, "|---" * (VECTORS + 2) + "|", *rows])
 
@@ -88,7 +94,7 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tup
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
     expected = DenseCovariance(whole.batch.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
-    vectors: dict[str, Any] = {}
+    bases: dict[str, Basis] = {}
     cosines: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     for name in losses:
@@ -97,21 +103,21 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tup
         if name == "paper":
             covariances = [empirical_covariance(whole.smoother, probes, generator) for _ in range(BATCHES)]
         pool = Pool([replace(whole, batch=Batch(whole.batch.points, covariance=c)) for c in covariances], seed)
-        v = _learn(pool, whole, points, frame, seed, steps)
-        vectors[name] = v.numpy()
+        bases[name] = _learn(pool, whole, points, frame, seed, steps)
+        v = bases[name].vectors
         cosines[name] = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().numpy()
         seconds[name] = time.perf_counter() - started
-    return Toy(points[:, 0].numpy(), vectors, cosines, seconds)
+    return Toy(points[:, 0].numpy(), bases, cosines, seconds)
 
 
-def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int, steps: int) -> Tensor:
+def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int, steps: int) -> Basis:
     network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
     schedule = Optimisation(steps, rate=1e-2, warmup=0, schedule="step", betas=(0.9, 0.999), clip=0.0)
     module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
     train(module, ManifoldData(pool, steps=steps), RunSettings(device="cpu"))
     module.eval()
-    _, q, _, _ = assemble(network, whole, whole.points, points, frame, ritz=False)
-    return q / q[:, :1]
+    extension, q, mass, values = assemble(network, whole, whole.points, points, frame, ritz=False)
+    return Basis(q, mass, values, points, {"method": "network", "experiment": "toy1d"}, extension)
 
 
 def figure(toy: Toy, path: Path) -> Path:

@@ -76,6 +76,21 @@ def fit_settings(recipe: Mapping[str, Any]) -> Any:
     return replace(build(FitSettings, values, "recipe"), probes=build(ProbeSettings, probes, "probes"))
 
 
+def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """An ``overfit`` or ``toy1d`` recipe, checked but not run."""
+    recipe = read(path, changes)
+    if recipe["kind"] == "overfit":
+        if not recipe.get("shape"):
+            raise InputError("an overfit recipe needs a shape: add shape=FILE")
+        fit_settings(recipe)
+    elif recipe["kind"] == "toy1d":
+        if unknown := sorted(set(recipe) - {"kind", "seed", "steps", "probes"}):
+            raise InputError(f"a toy1d recipe has no key {unknown[0]!r}; it knows seed, steps, probes")
+    else:
+        raise InputError(f"expected a recipe of kind overfit or toy1d, got {recipe['kind']!r}")
+    return recipe
+
+
 def run_recipe(
     path: str | Path,
     out: str | Path,
@@ -83,28 +98,21 @@ def run_recipe(
     *,
     device: str = "cpu",
     resume: str = "auto",
-    seed: int | None = None,
-) -> list[Path]:
-    """Run an ``overfit`` or ``toy1d`` recipe; the files written to ``out``."""
-    recipe = read(path, changes)
-    if seed is not None:
-        recipe["seed"] = seed
-    if recipe["kind"] == "overfit":
-        return _overfit(recipe, Path(out), device, resume)
-    if recipe["kind"] == "toy1d":
-        return _toy1d(recipe, Path(out))
-    raise InputError(f"expected a recipe of kind overfit or toy1d, got {recipe['kind']!r}")
+) -> Path:
+    """Run an ``overfit`` or ``toy1d`` recipe in the folder ``out``; the basis it wrote there."""
+    recipe = load_recipe(path, changes)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    return _toy1d(recipe, folder) if recipe["kind"] == "toy1d" else _overfit(recipe, folder, device, resume)
 
 
-def _overfit(recipe: dict[str, Any], out: Path, device: str, resume: str) -> list[Path]:
+def _overfit(recipe: dict[str, Any], out: Path, device: str, resume: str) -> Path:
     import torch
 
     from ..geometry import load
     from .fit import fit_network
     from .runs import RunSettings
 
-    if not recipe.get("shape"):
-        raise InputError("an overfit recipe needs a shape: add shape=FILE")
     settings = fit_settings(recipe)
     run = {key: recipe[key] for key in RUN_KEYS if key in recipe}
     shape = load(recipe["shape"])
@@ -120,18 +128,15 @@ def _overfit(recipe: dict[str, Any], out: Path, device: str, resume: str) -> lis
     basis.save(result)
     with atomic_path(facts) as temporary:
         temporary.write_text(json.dumps({"recipe": recipe, **basis.info}, indent=1, default=str) + "\n")
-    return [result, facts, out / "last.ckpt"]
+    return result
 
 
-def _toy1d(recipe: dict[str, Any], out: Path) -> list[Path]:
+def _toy1d(recipe: dict[str, Any], out: Path) -> Path:
     from ..experiments.toy1d import figure, toy1d
 
-    options = {key: value for key, value in recipe.items() if key != "kind"}
-    if unknown := sorted(set(options) - {"seed", "steps", "probes"}):
-        raise InputError(f"a toy1d recipe has no key {unknown[0]!r}; it knows seed, steps, probes")
-    out.mkdir(parents=True, exist_ok=True)
-    toy = toy1d(**options)
-    table = out / "toy1d.md"
-    with atomic_path(table) as temporary:
+    toy = toy1d(**{key: value for key, value in recipe.items() if key != "kind"})
+    figure(toy, out / "toy1d.png")
+    with atomic_path(out / "toy1d.md") as temporary:
         temporary.write_text(toy.markdown() + "\n")
-    return [figure(toy, out / "toy1d.png"), table]
+    toy.bases["paper"].save(out / "basis.safetensors")
+    return out / "basis.safetensors"
