@@ -145,6 +145,12 @@ def test_reproduce_overfit(run: Run) -> None:
     assert "skipped cloud.xyz" in out and "| a |" in out
 
 
+def test_reproduce_generalisation(run: Run) -> None:
+    words = "reproduce generalisation meshes/a.obj cloud.xyz -k 10 --n 250 --volumes 1 --no-figures --out g"
+    out = done(run(words), "g/generalisation.json", "g/generalisation.csv")
+    assert "closed form" in out and "polynomials" in out and "skipped cloud.xyz" in out
+
+
 def test_evaluate(run: Run) -> None:
     out = done(run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"), "m/surfaces.csv", "m/surfaces.json")
     assert "| a " in out and "robust" in out

@@ -38,6 +38,7 @@ SHORTER = {
     "eigenprobe cache": "--jobs 1",
     "eigenprobe view": "--port 18090",
     "eigenprobe demo": "--resolution 20",
+    "eigenprobe reproduce generalisation": "-k 10 --n 250 --volumes 0 --no-figures",
     "eigenprobe reproduce images": "--runs 1 --n 120 --ks 2 --methods pca direct",
     "eigenprobe reproduce toy1d": "--steps 20 --probes 2000",
 }

@@ -161,16 +161,52 @@ def overfit(
     context.finish(f"fitted {len(result.rows)} shapes")
 
 
-def generalisation(folder: Path, *, context: Context) -> None:
+def generalisation(
+    shapes: list[Path],
+    *,
+    model: str = "surface",
+    n: int = 1500,
+    k: int = 50,
+    volumes: int = 6,
+    figures: bool = True,
+    context: Context,
+) -> None:
     """The pretrained model on unseen shapes, with the controls that keep it honest.
 
     Examples:
       eigenprobe reproduce generalisation meshes/
+      eigenprobe reproduce generalisation meshes/ --model runs/pretrain/model --volumes 0
 
     Args:
-        folder: meshes
+        shapes: mesh files, or folders of them
+        model: a name in the package, a folder or a hub id
+        n: points of each shape
+        k: basis size
+        volumes: how many closed shapes to measure on points inside them too
+        figures: draw the figures
     """
-    raise NotImplementedError
+    from ..experiments.generalisation import run
+    from ..geometry import find_shapes
+
+    files = find_shapes(shapes)
+    folder = context.folder("generalisation")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    result = run(
+        files,
+        folder,
+        model=model,
+        n=n,
+        k=k,
+        seed=context.seed,
+        device=context.device(),
+        volumes=volumes,
+        figures=figures,
+    )
+    context.say(result.markdown())
+    for name, reason in result.failed.items():
+        context.say(f"skipped {name}: {reason}")
+    context.wrote_all(path for path in sorted(folder.iterdir()) if before.get(path) != path.stat().st_mtime_ns)
+    context.finish(f"measured {len({row['shape'] for row in result.rows})} shapes")
 
 
 def images(

@@ -15,6 +15,13 @@ RECIPES = {
     "images": "experiments.images_recipe",
     "toy1d": "training.recipes",
 }
+BESIDE = {
+    "summary.json": "facts of the run",
+    "history.json": "the validation curve",
+    "toy1d.md": "the table",
+    "toy1d.png": "learned vectors over the cosines",
+    "last.ckpt": "the same command continues from it",
+}
 
 
 def train(
@@ -39,20 +46,15 @@ def train(
     module = _module(recipe)
     if context.seed:
         changes = [*changes, f"seed={context.seed}"]
-    # a mistake in the recipe should be told before a folder is made
-    (module.load_recipe if hasattr(module, "load_recipe") else module.read)(recipe, changes)
+    module.load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
     folder = context.folder(recipe.stem)
     result = module.run_recipe(recipe, folder, changes, device=context.device(), resume=resume)
-    for path in [result] if isinstance(result, Path) else result:
-        context.wrote(path, _what(path))
+    loader = "SpectralModel.from_pretrained" if result.is_dir() else "Basis.load"
+    context.wrote(result, f"ep.{loader}({str(result)!r})")
+    for name, what in BESIDE.items():
+        if (folder / name).is_file():
+            context.wrote(folder / name, what)
     context.finish(f"trained {recipe.stem}")
-
-
-def _what(path: Path) -> str:
-    if path.is_dir():
-        return f"the model: ep.SpectralModel.from_pretrained({str(path)!r})"
-    what = {".safetensors": "the basis: ep.Basis.load(path)", ".ckpt": "the same command continues from it"}
-    return (what | {".json": "facts of the run", ".md": "the table", ".png": "the picture"}).get(path.suffix, "")
 
 
 def _module(recipe: Path) -> Any:
