@@ -26,7 +26,7 @@ from .amortised import Context, ModelExtension, neighbours, operator_for, predic
 from .basis import Array, Basis, canonical_signs, orthonormalise
 from .errors import InputError
 from .networks.heat import heat_coefficients, heat_operator
-from .networks.spectral import SpectralNetwork
+from .networks.spectral import SpectralNetwork, inputs
 from .spectrum import rayleigh
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
@@ -301,6 +301,15 @@ class SpectralModel:
             q = vectors * mass.sqrt()[:, None]
         info["seconds"] = round(time.perf_counter() - began, 4)
         return Basis(q, mass, values, x, info, extension)
+
+    def columns(self, points: Tensor) -> Tensor:
+        """The network's raw columns `Z (n, K - 1)`, functions on the cloud `(n, 3)`; the constant is not among them."""
+        return self._columns(points.float())[0]
+
+    def inputs_alone(self, points: Tensor) -> Tensor:
+        """What `columns` would be if nothing had been learned: the diffused seeds, `(n, K - 1)`, for comparison."""
+        seeds = inputs(points.float()[None], operator_for(points)).crude[0]
+        return seeds[:, : self.k - 1]
 
     def _columns(self, points: Tensor) -> tuple[Tensor, Context | None]:
         """`Z (n, K - 1)` of one cloud; of a large one, by context attention to a subset."""
