@@ -46,6 +46,10 @@ def clusters(rng: np.random.Generator, rows: int = 240, columns: int = 16) -> tu
 def write_tables(work: Path, rng: np.random.Generator) -> None:
     features, labels = clusters(rng)
     np.savez(work / "features.npz", features=features, labels=labels)
+    embeddings = work.parent / "shared" / "data" / "embeddings"
+    embeddings.mkdir(parents=True)
+    for name in ("imagenette_efflite0", "cifar10_efflite0", "banking77_minilm"):
+        np.savez(embeddings / f"{name}.npz", features=features.astype(np.float16), labels=labels)
     np.save(work / "train.npy", features[:160])
     np.save(work / "test.npy", features[160:])
     header = ",".join([*(f"f{i}" for i in range(features.shape[1])), "celltype"])
