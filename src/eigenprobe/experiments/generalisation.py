@@ -131,9 +131,7 @@ def run(
             reference = oracle(shape.vertices, shape.faces, k)
             index = np.asarray(farthest_points(np.asarray(shape.vertices), n, seed=seed))
             points = np.asarray(shape.vertices)[index]
-            rows += _measure(
-                network, points, np.asarray(reference.vectors)[index], path.stem, "surface", k, seed, device
-            )
+            rows += _measure(network, points, np.asarray(reference.vectors)[index], path, "surface", k, seed, device)
             if left and is_closed(shape.faces)[0]:
                 inside = sample_volume(shape, n, seed, spread=True)
                 rows += _measure(network, inside, None, path, "volume", k, seed, device)

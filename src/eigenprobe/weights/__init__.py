@@ -20,6 +20,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import atomic_path
 from ..networks.spectral import SpectralConfig, SpectralNetwork
+from .card import render
 
 FORMAT = "eigenprobe.model/1"
 SHARD = 12 * 2**20  # bytes
@@ -49,6 +50,9 @@ def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None
     for name, shard in zip(names, shards, strict=True):
         with atomic_path(folder / name) as temporary:
             save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
+    parameters = sum(p.numel() for p in network.parameters())
+    with atomic_path(folder / "README.md") as temporary:
+        Path(temporary).write_text(render(network.config, facts, parameters, folder.name))
     config = {"format": FORMAT, "network": asdict(network.config), "files": names, "facts": facts}
     with atomic_path(folder / "config.json") as temporary:
         Path(temporary).write_text(json.dumps(config, indent=1))

@@ -1,0 +1,235 @@
+"""The pretrained model: encoding, files, errors; on a tiny random network, and on the shipped weights where present."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from eigenprobe.basis import Basis
+from eigenprobe.errors import InputError
+from eigenprobe.geometry.procedural import ProceduralShapes
+from eigenprobe.model import SpectralModel
+from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
+from eigenprobe.weights import packaged
+
+SMALL = SpectralConfig(outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16)
+shipped = pytest.mark.skipif("surface" not in packaged(), reason="the package has no weights yet")
+
+
+@pytest.fixture(scope="module")
+def clouds() -> torch.Tensor:
+    return ProceduralShapes(seed=11, families=["quadruped", "tree"]).draw(3, 300)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> str:
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("model") / "tiny"
+    SpectralModel(SpectralNetwork(SMALL), {"recipe": {"seed": 3}}).save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def model(folder) -> SpectralModel:
+    return SpectralModel.from_pretrained(folder)
+
+
+def check(basis: Basis, n: int, k: int) -> None:
+    v, mass = np.asarray(basis.vectors, dtype=float), np.asarray(basis.mass, dtype=float)
+    assert v.shape == (n, k) and mass.sum() == pytest.approx(1, abs=1e-5) and (mass > 0).all()
+    np.testing.assert_allclose(v.T @ (mass[:, None] * v), np.eye(k), atol=1e-4)
+    np.testing.assert_allclose(v[:, 0], 1, atol=1e-5)
+    values = np.asarray(basis.eigenvalues)
+    assert values[0] == 0 and (np.diff(values) >= 0).all()
+
+
+@pytest.mark.parametrize("smoother", ["adaptive", "symmetric", "heat"])
+@pytest.mark.parametrize(("ritz", "refine"), [(False, 0), (True, 0), (True, 2)])
+def test_a_basis_is_a_basis(model, clouds, smoother, ritz, refine):
+    check(model.encode(clouds[0].numpy(), k=10, ritz=ritz, refine=refine, smoother=smoother), 300, 10)
+
+
+def test_ritz_and_sweeps_come_closer_to_the_closed_form(model, clouds):
+    points = clouds[0].numpy()
+    best = ep.decompose(points, k=10)
+    found = [
+        ep.evaluation.compare(model.encode(points, k=10, ritz=ritz, refine=refine), best).subspace(10)
+        for ritz, refine in ((False, 0), (True, 0), (True, 3))
+    ]
+    assert found[0] <= found[1] + 1e-6 <= found[2] + 2e-6 and found[2] > 0.99
+
+
+def test_kind_precision_and_device_come_back(model, clouds):
+    single, double = clouds[0].numpy(), clouds[0].double().numpy()
+    assert model.encode(single, k=4).vectors.dtype == np.float32
+    assert model.encode(double, k=4).vectors.dtype == np.float64
+    cloud = clouds[0]
+    basis = model.encode(cloud, k=4)
+    assert isinstance(basis.vectors, torch.Tensor) and basis.points is cloud
+
+
+def test_batches_lists_and_folders(model, clouds, tmp_path):
+    one = [model.encode(c, k=5).eigenvalues for c in clouds]
+    batch = model.encode(clouds, k=5)
+    mixed = model.encode([clouds[0], clouds[1][:200], clouds[2]], k=5)
+    assert [b.n for b in mixed] == [300, 200, 300]
+    for a, b in zip(one, batch, strict=True):
+        torch.testing.assert_close(a, b.eigenvalues, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(mixed[2].eigenvalues, one[2], rtol=1e-3, atol=1e-3)
+    together = model.encode(clouds, k=5, smoother="heat")
+    alone = model.encode(clouds[1], k=5, smoother="heat")
+    torch.testing.assert_close(together[1].eigenvalues, alone.eigenvalues, rtol=1e-2, atol=1e-2)
+    for i, cloud in enumerate(clouds):
+        np.save(tmp_path / f"{i}.npy", cloud.numpy())
+    assert [b.n for b in model.encode(tmp_path, k=5)] == [300, 300, 300]
+
+
+@pytest.mark.parametrize("refine", [0, 1])
+@pytest.mark.parametrize("smoother", ["adaptive", "heat"])
+def test_new_points_each_on_their_own_and_fitted_values_at_fitted_points(model, clouds, smoother, refine):
+    points = clouds[1].numpy()
+    basis = model.encode(points, k=8, refine=refine, smoother=smoother)
+    np.testing.assert_allclose(basis(points[:30]), basis.vectors[:30], atol=2e-4)
+    between = 0.5 * (points[:20] + points[20:40])
+    values = basis(between)
+    np.testing.assert_allclose(basis(between[3:4])[0], values[3], atol=1e-5)
+    assert np.isfinite(values).all()
+
+
+def test_a_saved_basis_finds_its_model_again(model, clouds, tmp_path):
+    basis = model.encode(clouds[0].numpy(), k=6)
+    basis.save(tmp_path / "basis.safetensors")
+    assert (tmp_path / "basis.safetensors").stat().st_size < 200_000, "weights are not copied into every basis"
+    loaded = Basis.load(tmp_path / "basis.safetensors")
+    new = clouds[0].numpy()[:5] + 0.01
+    np.testing.assert_allclose(loaded(new), basis(new), atol=1e-4)
+
+
+def test_units_offsets_and_rotations(model, clouds, rng):
+    points = clouds[0].double().numpy()
+    basis = model.encode(points, k=8)
+    moved = model.encode(1000 * points + 1e5, k=8)
+    np.testing.assert_allclose(moved.eigenvalues * 1e6, basis.eigenvalues, rtol=2e-2, atol=1e-3)
+    rotation, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    turned = model.encode(points @ rotation, k=8)
+    np.testing.assert_allclose(turned.eigenvalues, basis.eigenvalues, rtol=5e-2, atol=1e-3)
+
+
+def test_large_clouds_use_a_context(model, monkeypatch):
+    monkeypatch.setattr("eigenprobe.model.WHOLE", 500)
+    monkeypatch.setattr("eigenprobe.model.CONTEXT", 300)
+    i = np.arange(900) + 0.5
+    height, angle = 1 - 2 * i / 900, np.pi * (1 + 5**0.5) * i
+    ring = np.sqrt(1 - height**2)
+    points = np.stack([ring * np.cos(angle), 0.8 * ring * np.sin(angle), 1.3 * height], 1)
+    basis = model.encode(points, k=6)
+    check(basis, 900, 6)
+    best = ep.decompose(points, k=6)
+    assert ep.evaluation.compare(basis, best).subspace(4) > 0.95
+    np.testing.assert_allclose(basis(points[:10]), basis.vectors[:10], atol=1e-4)
+
+
+def test_coinciding_points_share(model, clouds):
+    points = clouds[0].numpy()
+    doubled = np.concatenate([points, points[:7]])
+    with pytest.warns(ep.EigenprobeWarning, match="coincide"):
+        basis = model.encode(doubled, k=5)
+    check(basis, 307, 5)
+    np.testing.assert_allclose(basis.vectors[:7], basis.vectors[300:], atol=1e-6)
+
+
+def test_round_trip_and_card(model, folder, tmp_path):
+    model.save_pretrained(tmp_path / "copy")
+    again = SpectralModel.from_pretrained(tmp_path / "copy")
+    assert again.fingerprint == model.fingerprint and again.facts == model.facts
+    card = (tmp_path / "copy" / "README.md").read_text()
+    assert "procedural shapes only" in card and "seed 3" in card
+    assert model.k == 16 and model.to("cpu") is model
+
+
+def test_foreign_and_damaged_weights(folder, tmp_path):
+    import shutil
+
+    with pytest.raises(InputError, match=r"config\.json"):
+        SpectralModel.from_pretrained(tmp_path)
+    with pytest.raises(InputError, match="package"):
+        SpectralModel.from_pretrained("no-such-model")
+    with pytest.raises(InputError, match="cannot get"):
+        SpectralModel.from_pretrained("nobody/no-such-model-0")
+
+    def copy(name: str):
+        target = tmp_path / name
+        shutil.copytree(folder, target)
+        return target
+
+    truncated = copy("truncated")
+    weights = next(truncated.glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(InputError, match="safetensors"):
+        SpectralModel.from_pretrained(truncated)
+    missing = copy("missing")
+    next(missing.glob("*.safetensors")).unlink()
+    with pytest.raises(InputError, match="safetensors"):
+        SpectralModel.from_pretrained(missing)
+    foreign = copy("foreign")
+    (foreign / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(InputError, match="written by eigenprobe"):
+        SpectralModel.from_pretrained(foreign)
+    garbled = copy("garbled")
+    (garbled / "config.json").write_text("{")
+    with pytest.raises(InputError, match="readable"):
+        SpectralModel.from_pretrained(garbled)
+    other = copy("other")
+    config = json.loads((other / "config.json").read_text())
+    config["network"]["width"] = 64
+    (other / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="do not fit"):
+        SpectralModel.from_pretrained(other)
+    network = SpectralNetwork(SMALL)
+    torch.nn.init.constant_(network.bias.bias, torch.nan)
+    SpectralModel(network).save_pretrained(tmp_path / "nan")
+    with pytest.raises(InputError, match="finite"):
+        SpectralModel.from_pretrained(tmp_path / "nan")
+
+
+def test_bad_clouds_are_told_apart(model, clouds, tmp_path):
+    points = clouds[0].numpy()
+    with pytest.raises(InputError, match=r"\(n, 3\), got \(300, 2\)"):
+        model.encode(points[:, :2])
+    with pytest.raises(InputError, match="at most 16 vectors"):
+        model.encode(points, k=17)
+    with pytest.raises(InputError, match="at least 64 points"):
+        model.encode(points[:40], k=10)
+    with pytest.raises(InputError, match="finite"):
+        model.encode(np.where(np.arange(300)[:, None] == 7, np.nan, points), k=5)
+    with pytest.raises(InputError, match="empty"):
+        model.encode([])
+    with pytest.raises(InputError, match="no shapes"):
+        model.encode(tmp_path)
+    with pytest.raises(InputError, match="ritz=True"):
+        model.encode(points, k=5, ritz=False, refine=1)
+    with pytest.raises(InputError, match="smoother"):
+        model.encode(points, k=5, smoother="cotangent")
+
+
+@shipped
+def test_the_shipped_model_beats_its_inputs_and_agrees_with_the_closed_form():
+    model = SpectralModel.from_pretrained("surface")
+    cloud = ProceduralShapes(seed=99, families=["quadruped"]).draw(1, 1000)[0].numpy()
+    best = ep.decompose(cloud, k=50)
+    basis = ep.decompose(cloud, k=50, method="pretrained")
+    check(basis, 1000, 50)
+    assert ep.evaluation.compare(basis, best).subspace(10) > 0.98
+    assert model.k == 50 and model.facts["recipe"]["shapes"]["folder"] in (None, "None")
+
+
+@shipped
+def test_the_shipped_model_is_small_enough():
+    from eigenprobe.weights import PACKAGED
+
+    files = list((PACKAGED / "surface").glob("*.safetensors"))
+    assert files and sum(f.stat().st_size for f in files) <= 25e6 and max(f.stat().st_size for f in files) < 16 * 2**20
