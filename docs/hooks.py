@@ -30,6 +30,7 @@ def command_help(words: str) -> str:
 def describe(name: str) -> str:
     """One public name: the signature in full, the docstring, and for a class its public methods the same way."""
     thing = resolve(name)
+    name = public(name)
     parts = [f"### `{name}`", _signature(name.split(".")[-1], thing), _docstring(thing)]
     if inspect.isclass(thing):
         for method, member in vars(thing).items():
@@ -47,9 +48,17 @@ def resolve(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+def public(name: str) -> str:
+    """The name as a user writes it: ``basis.Basis`` is ``ep.Basis``, ``geometry.load`` is ``ep.geometry.load``."""
+    import eigenprobe
+
+    last = name.split(".")[-1]
+    return f"ep.{last}" if last in eigenprobe.__all__ else f"ep.{name}"
+
+
 def _signature(name: str, thing: Any) -> str:
     try:
-        parameters = inspect.signature(thing)
+        parameters = _unquoted(inspect.signature(thing))
     except (TypeError, ValueError):
         return f"```python\n{name}\n```"
     shown = f"{name}{parameters}"
@@ -59,6 +68,30 @@ def _signature(name: str, thing: Any) -> str:
         arrow = "" if returned is inspect.Signature.empty else f" -> {_text(returned)}"
         shown = f"{name}(\n    {inner},\n){arrow}"
     return f"```python\n{shown}\n```"
+
+
+class _Word:
+    """An annotation that is shown as it was written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _unquoted(signature: inspect.Signature) -> inspect.Signature:
+    """Annotations are strings here (``from __future__ import annotations``); quotes around them are noise."""
+    parameters = [
+        parameter.replace(annotation=_Word(parameter.annotation))
+        if isinstance(parameter.annotation, str)
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    returned = signature.return_annotation
+    return signature.replace(
+        parameters=parameters, return_annotation=_Word(returned) if isinstance(returned, str) else returned
+    )
 
 
 def _parameters(signature: inspect.Signature) -> list[str]:
@@ -71,8 +104,8 @@ def _parameters(signature: inspect.Signature) -> list[str]:
 
 
 def _text(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return getattr(annotation, "__name__", str(annotation))
 
 
 def _docstring(thing: Any) -> str:
-    return f"```text\n{inspect.getdoc(thing) or ''}\n```"
+    return "```text\n" + (inspect.getdoc(thing) or "").replace("``", "`") + "\n```"
