@@ -83,10 +83,8 @@ class _Word:
 def _unquoted(signature: inspect.Signature) -> inspect.Signature:
     """Annotations are strings here (``from __future__ import annotations``); quotes around them are noise."""
     parameters = [
-        parameter.replace(annotation=_Word(parameter.annotation))
-        if isinstance(parameter.annotation, str)
-        else parameter
-        for parameter in signature.parameters.values()
+        each.replace(annotation=_Word(each.annotation)) if isinstance(each.annotation, str) else each
+        for each in signature.parameters.values()
     ]
     returned = signature.return_annotation
     return signature.replace(
