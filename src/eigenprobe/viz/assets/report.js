@@ -64,6 +64,7 @@ start().then((data) => {
     mark();
   }
 
+  const drawn = data.errors && data.errors.map((e) => Math.max(e, 1e-4 * data.errors[0])); // rounding is no picture
   const steps = Array.from({ length: k }, (_, i) => i + 1);
   function charts() {
     const accent = paint("--accent"), dot = { color: "#d55e00", size: 10, line: { color: paint("--card"), width: 2 } };
@@ -72,14 +73,14 @@ start().then((data) => {
       { x: [1], y: [y[0]], mode: "markers", marker: dot, hoverinfo: "skip" },
     ];
     Plotly.react("spectrum", curve(data.eigenvalues, "λ<sub>%{x}</sub> = %{y:.4g}<extra></extra>"), chartLayout({ xaxis: { title: { text: "index", standoff: 4 } }, yaxis: { rangemode: "tozero" } }), CONFIG);
-    if (data.errors) Plotly.react("errors", curve(data.errors, "k = %{x}: %{y:.3g} %<extra></extra>"), chartLayout({ xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(data.errors) } }), CONFIG);
+    if (data.errors) Plotly.react("errors", curve(drawn, "k = %{x}: %{y:.3g} %<extra></extra>"), chartLayout({ xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn) } }), CONFIG);
     const [edges, counts] = data.massHistogram;
     Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: accent, opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
   }
 
   function mark() {
     Plotly.restyle("spectrum", { x: [[state.index]], y: [[data.eigenvalues[state.index - 1]]] }, [1]);
-    if (data.errors) Plotly.restyle("errors", { x: [[state.k]], y: [[data.errors[state.k - 1]]] }, [1]);
+    if (data.errors) Plotly.restyle("errors", { x: [[state.k]], y: [[drawn[state.k - 1]]] }, [1]);
   }
 
   function choose(mode, value) { state.mode = mode; if (mode === "vector") state.index = value ?? state.index; else if (mode === "rebuild") state.k = value ?? state.k; show(); }
