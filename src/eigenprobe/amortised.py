@@ -1,9 +1,9 @@
 r"""Prediction with a trained network: columns of one cloud or of a batch, and their values at new points.
 
-    z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x)] T + r(x)
+    z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x), p(x)] T + r(x)
 
-`raw` attends to the frozen context only. The inputs that come from diffusion (`p` among them) are known at the
-context's points and extended to `x` by its kernel; `T (K, K)` maps columns to vectors; `r` is what refinement added at
+`raw` attends to the frozen context only. The inputs that come from diffusion (the crude basis `p` among them) are known
+at the context's points and extended to `x` by its kernel; `T` maps columns to vectors; `r` is what refinement added at
 the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
 point.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from .basis import orthonormalise
 from .extension import KernelExtension
 from .networks.heat import HeatOperator, heat_operator
 from .networks.spectral import Inputs, SpectralNetwork, coordinates, inputs, place
@@ -30,7 +31,7 @@ CHUNK = 4096  # rows at once
 
 @torch.no_grad()
 def predict(network: SpectralNetwork, points: Tensor, operator: HeatOperator) -> tuple[Tensor, Inputs]:
-    """Columns `Z (b, n, K - 1)` of `points (b, n, 3)`, and what the network saw; bfloat16 on CUDA."""
+    """Columns `Z (b, n, K - 1)` of `points (b, n, 3)`, and what the network saw; in bfloat16 on CUDA."""
     seen = inputs(points, operator)
     with torch.autocast(points.device.type, torch.bfloat16, enabled=points.is_cuda):
         raw, mixing = network.raw(seen)
@@ -68,7 +69,7 @@ class Context:
 
     @torch.no_grad()
     def __call__(self, points: Tensor) -> Tensor:
-        """Columns `(m, K - 1)` at points `(m, 3)`, each on its own."""
+        """Columns and crude basis `(m, K - 1 + 49)` at points `(m, 3)`, each on its own."""
         return torch.cat([self._rows(part) for part in points.split(CHUNK)])
 
     def _rows(self, points: Tensor) -> Tensor:
@@ -81,7 +82,30 @@ class Context:
         x = transformer.tokens(features) + self.bias
         for layer, memory in zip(transformer.layers, self.memory, strict=True):
             x = layer(x, memory)
-        return transformer.finish(x)[0] + crude @ self.mixing + added
+        return torch.cat([transformer.finish(x)[0] + crude @ self.mixing + added, crude], -1)
+
+
+def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor, Tensor]:
+    """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to their span.
+
+    Also returns `T` with `[first, more] T` the columns, and which columns there are: directions of `more` within `cut`
+    of the span of `first` are left out (their columns are 0). Float64, batched, without a pivot on the host.
+    """
+    q, r = orthonormalise(first, "cholesky", check=False)
+    inverse = torch.linalg.solve_triangular(r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True)
+    scale = more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
+    overlap = q.mT @ more
+    rest = more - q @ overlap
+    values, turn = torch.linalg.eigh((rest / scale).mT @ (rest / scale))
+    kept = values > cut**2
+    turn = turn * torch.where(kept, values.clamp_min(cut**2).rsqrt(), 0.0)[..., None, :] / scale.mT
+    added = rest @ turn
+    again = q.mT @ added  # once more: the first pass leaves rounding, magnified
+    added = added - q @ again
+    top = torch.cat([inverse, -inverse @ (overlap @ turn + again)], -1)
+    bottom = torch.cat([torch.zeros_like(overlap.mT), turn], -1)
+    present = torch.cat([torch.ones_like(kept[..., :1]).expand(*kept.shape[:-1], q.shape[-1]), kept], -1)
+    return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
 
 
 class ModelExtension:
@@ -105,7 +129,7 @@ class ModelExtension:
                 self._remainder = KernelExtension.fit(self.points, self.residual)
         x = ((points.to(device, torch.float64) - self.frame[:3]) / self.frame[3]).float()
         z = self._context(x).double()
-        values = torch.cat([torch.ones_like(z[:, :1]), z], 1) @ self.matrix
+        values = torch.cat([torch.ones_like(z[:, :1]), z], 1)[:, : len(self.matrix)] @ self.matrix
         if self._remainder is not None:
             values = values + self._remainder(x).double()
         return values.to(points.device)

@@ -2,8 +2,9 @@ r"""One model for all shapes: a cloud to its spectral basis in one forward pass.
 
     points (n, 3) -> graph -> network -> Z (n, K - 1) -> Q = orthonormalise(M^{1/2} [1, Z]) -> Ritz -> refinement sweeps
 
-`ritz=False, refine=0` is the network alone. The default rotates `Q` within its span to the Ritz vectors of the
-smoother, a `K x K` problem; every sweep of `refine` smooths, orthonormalises and rotates once more.
+`ritz=False, refine=0` is the network alone. The default takes the Ritz vectors of the smoother in the span of the `K`
+columns and of the 49 diffused seeds they were made from, a 99 x 99 problem; every sweep of `refine` smooths,
+orthonormalises and rotates once more.
 
 >>> model = SpectralModel.from_pretrained("surface")                             # doctest: +SKIP
 >>> basis = model.encode(points, k=50)                                           # doctest: +SKIP
@@ -22,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .amortised import Context, ModelExtension, neighbours, operator_for, predict
+from .amortised import Context, ModelExtension, neighbours, operator_for, predict, widen
 from .basis import Array, Basis, canonical_signs, orthonormalise
 from .errors import InputError
 from .networks.heat import heat_coefficients, heat_operator
@@ -177,25 +178,26 @@ class SpectralModel:
             frames = torch.cat([centre, scale], -1)[:, 0]
             operator = heat_operator(*neighbours(points), dense=False)
             z, seen = predict(self.network_on(points.device), points, operator)
-            root = operator.mass.sqrt()[..., None]
-            full = torch.cat([root, root * z], -1).double()
-            q, r = orthonormalise(full, "cholesky", check=False)
-            inverse = torch.linalg.solve_triangular(
-                r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True
-            )
-            matrix, sweeps = inverse, 0
+            root = operator.mass.sqrt()[..., None].double()
+            first, more = torch.cat([root, root * z], -1), root * seen.crude
+            if ritz:
+                full = torch.cat([first, more], -1)
+                q, matrix, _absent = widen(
+                    first, more
+                )  # absent columns have the quotient 1/2, far above the wanted ones
+            else:
+                full = first
+                q, r = orthonormalise(first, "cholesky", check=False)
+                matrix = torch.linalg.inv(r)
             values = 0.5 * (1 + (q * operator.apply(q.float()).double()).sum(1))
-            while ritz:
+            for sweeps in range(refine + 1 if ritz else 0):
+                if sweeps:
+                    short = heat_coefficients(operator.times((1.5 * self.k,), seen.moments)[:, 0], operator.degree)
+                    q = orthonormalise(operator.filter(q[..., : self.k].float(), short).double(), "cholesky")[0]
                 small = q.mT @ operator.apply(q.float()).double()
                 values, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
-                q, values, matrix = q @ rotation, 0.5 * (1 + values), matrix @ rotation
-                if sweeps == refine:
-                    break
-                sweeps += 1
-                time_ = operator.times((1.5 * self.k,), seen.moments)[:, 0]
-                q, r = orthonormalise(
-                    operator.filter(q.float(), heat_coefficients(time_, operator.degree)).double(), "cholesky"
-                )
+                q, values = q @ rotation, 0.5 * (1 + values)
+                matrix = matrix @ rotation if not sweeps else matrix
             values = (values * operator.bound[:, None] / (operator.unit[:, None] * scale[:, 0]) ** 2).clamp_min(0)
             found += self._bases(part, points, frames, q, operator.mass.double(), values, matrix, full, k, refine)
         for basis in found:
@@ -222,6 +224,7 @@ class SpectralModel:
         signs = canonical_signs(q / root, mass)
         q = q * signs[:, None]
         q[..., 0], values[:, 0] = root[..., 0], 0
+        # After sweeps the columns are no longer these; what is left of the vectors goes into the residual.
         matrix = matrix.gather(-1, order[:, None].expand(*matrix.shape[:2], k)) * signs[:, None]
         out = []
         for i in range(len(x)):
@@ -248,24 +251,27 @@ class SpectralModel:
         count = _warn_components(smoother)
         places = torch.arange(len(x), device=x.device) if merged is None else _first(merged, len(x))
         seen = unique.float()
-        z, context = self._columns(seen)
+        columns, context = self._columns(seen)
         assert smoother.mass is not None
         mass = smoother.mass.double()
         root = mass.sqrt()[:, None]
-        full = torch.cat([root, root * z.double()], 1)
-        q, r = orthonormalise(full)
-        start = q
+        full = root * torch.cat([torch.ones_like(columns[:, :1]), columns], 1).double()
         if ritz:
-            q, mu = refined(q.to(smoother.dtype), smoother, refine)
+            start, matrix, present = widen(full[:, : self.k], full[:, self.k :])
+            start, matrix = start[:, present], matrix[:, present]
+            q, mu = refined(start.to(smoother.dtype), smoother, refine)
             q = q.double()
         else:
+            full = full[:, : self.k]
+            q, r = orthonormalise(full)
+            start, matrix = q, torch.linalg.inv(r)
             mu = (q * smoother.apply(q.to(smoother.dtype)).double()).sum(0)
         values = rayleigh(mu.double(), smoother.step_time).clamp_min(0) / scale**2
         order = torch.cat([torch.zeros(1, dtype=torch.int64, device=x.device), 1 + values[1:].argsort(stable=True)])[:k]
         q, values = q[:, order], values[order]
         q = q * canonical_signs(q / root, mass)
         q[:, 0], values[0] = root[:, 0], 0
-        matrix = torch.linalg.solve_triangular(r, start.mT @ q, upper=True)
+        matrix = matrix @ (start.mT @ q)
         residual = ((q - full @ matrix) / root).float() if refine else None
         frame = torch.cat([x.mean(0), torch.full((1,), scale, dtype=x.dtype, device=x.device)])
         extension = ModelExtension(self, seen, frame, matrix, residual)
@@ -304,7 +310,7 @@ class SpectralModel:
 
     def columns(self, points: Tensor) -> Tensor:
         """The network's raw columns `Z (n, K - 1)`, functions on the cloud `(n, 3)`; the constant is not among them."""
-        return self._columns(points.float())[0]
+        return self._columns(points.float())[0][:, : self.k - 1]
 
     def inputs_alone(self, points: Tensor) -> Tensor:
         """What `columns` would be if nothing had been learned: the diffused seeds, `(n, K - 1)`, for comparison."""
@@ -312,10 +318,11 @@ class SpectralModel:
         return seeds[:, : self.k - 1]
 
     def _columns(self, points: Tensor) -> tuple[Tensor, Context | None]:
-        """`Z (n, K - 1)` of one cloud; of a large one, by context attention to a subset."""
+        """`[Z, P] (n, K - 1 + 49)` of one cloud; of a large one, by context attention to a subset."""
         network = self.network_on(points.device)
         if len(points) <= WHOLE:
-            return predict(network, points[None], operator_for(points))[0][0], None
+            z, seen = predict(network, points[None], operator_for(points))
+            return torch.cat([z, seen.crude], -1)[0], None
         from .geometry import farthest_points
 
         few = points[torch.as_tensor(farthest_points(points, CONTEXT, seed=0), device=points.device)]
