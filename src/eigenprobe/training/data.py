@@ -34,7 +34,8 @@ class ProbeSettings:
     ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of `Covariance`; with none of
     them, the scales at which the K wanted vectors matter (`visible_scales`).  Sampled losses draw ``count`` probes at
     every training step: of ``paper`` where given (the paper's ranges of sigma, k and steps, on the directed graph),
-    else by ``steps`` (default 20) of the smoother.
+    else by ``steps`` (default 20) of the smoother.  ``learn_scale`` learns the kernel bandwidth of ``row`` and
+    ``symmetric`` smoothers from each cloud (`scale`).
     """
 
     kind: Kind = "adaptive"
@@ -43,6 +44,7 @@ class ProbeSettings:
     scales: tuple[int, ...] | None = None
     count: int = 500
     paper: Probes | None = None
+    learn_scale: bool = False
     smoother: dict[str, Any] = field(default_factory=dict)  # further arguments of build_smoother
 
     def covariance(self, smoother: Smoother, k: int, generator: torch.Generator | None = None) -> Covariance:
@@ -103,7 +105,12 @@ def prepare(
     """Graph, smoother and covariance of one sampling ``(n, d)`` for a basis of ``k`` vectors."""
     from ..smoothing import build_smoother
 
-    smoother = build_smoother(points.double(), probes.kind, **probes.smoother)
+    options = dict(probes.smoother)
+    if probes.learn_scale and probes.kind != "adaptive":
+        from .scale import learn_scale
+
+        options["bandwidth"] = learn_scale(points.double(), dimension=options.get("dimension")).sigma
+    smoother = build_smoother(points.double(), probes.kind, **options)
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
     weight = None if smoother.mass is None else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points)

@@ -1,0 +1,66 @@
+"""The learned probe scale: differentiable, equivariant, and a gain where the default has something to lose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe import decompose
+from eigenprobe.errors import InputError
+from eigenprobe.graph import build_graph
+from eigenprobe.training import ProbeSettings, fit_network
+from eigenprobe.training.scale import ScaleCriterion, learn_scale
+
+
+def sphere(n: int, noise: float = 0.0) -> torch.Tensor:
+    i = torch.arange(n, dtype=torch.float64) + 0.5
+    height, angle = 1 - 2 * i / n, np.pi * (1 + 5**0.5) * i
+    ring = (1 - height.square()).sqrt()
+    x = torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
+    shift = torch.randn(n, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = x + noise * shift
+    return x / x.norm(dim=1, keepdim=True)
+
+
+def test_the_criterion_is_differentiable_and_has_an_inner_minimum():
+    criterion = ScaleCriterion(build_graph(sphere(300), 30), dimension=2)
+    sigma = torch.tensor(criterion.start, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(criterion, (sigma,))
+    scale = learn_scale(sphere(300), dimension=2)
+    assert 0.25 * scale.start < scale.sigma < 2 * scale.start
+    for factor in (0.6, 1.6):
+        assert float(criterion(torch.tensor(scale.sigma * factor, dtype=torch.float64))) > scale.criterion
+    again = learn_scale(sphere(300), dimension=2, start=1.5 * scale.start)
+    assert again.sigma == pytest.approx(scale.sigma, rel=0.02)  # from another start
+
+
+def test_the_scale_follows_the_units_and_the_noise_of_the_sampling():
+    clean, rough = learn_scale(sphere(500), dimension=2), learn_scale(sphere(500, noise=0.02), dimension=2)
+    assert learn_scale(7 * sphere(500), dimension=2).sigma == pytest.approx(7 * clean.sigma, rel=1e-3)
+    assert rough.sigma / rough.start > clean.sigma / clean.start  # a rougher sample must be averaged more widely
+
+
+def test_close_sheets_are_told_apart():
+    # Two flat sheets closer than ten neighbours reach: the default kernel sees both as one.
+    grid = torch.cartesian_prod(*(torch.linspace(0, 1, 20, dtype=torch.float64),) * 2)
+    sheet = torch.cat([grid, torch.zeros(400, 1)], 1)
+    both = torch.cat([sheet, sheet + torch.tensor([0.0, 0.0, 0.08])])
+    scale = learn_scale(both, dimension=2)
+    assert scale.sigma < 0.75 * scale.start
+    values = [
+        decompose(both, 4, smoother="symmetric", neighbours=15, bandwidth=sigma, dimension=2).eigenvalues
+        for sigma in (scale.start, scale.sigma)
+    ]
+    # On separate sheets every eigenvalue comes twice, the first of them 0.
+    assert float(values[1][1]) < 0.5 * float(values[0][1])
+
+
+def test_a_fit_may_learn_it_and_bad_input():
+    probes = ProbeSettings(learn_scale=True, smoother={"dimension": 2})
+    basis = fit_network(sphere(200), 4, smoother="symmetric", probes=probes, steps=40)
+    torch.testing.assert_close(basis.eigenvalues[1:], torch.full((3,), 2.0, dtype=torch.float64), rtol=0.1, atol=0)
+    with pytest.raises(InputError, match="Euclidean"):
+        learn_scale(build_graph(sphere(50), 10, metric="cosine"))
+    with pytest.raises(InputError, match="zero"):
+        learn_scale(torch.ones(30, 3))
