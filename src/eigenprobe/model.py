@@ -312,10 +312,10 @@ class SpectralModel:
         """The network's raw columns `Z (n, K - 1)`, functions on the cloud `(n, 3)`; the constant is not among them."""
         return self._columns(points.float())[0][:, : self.k - 1]
 
-    def inputs_alone(self, points: Tensor) -> Tensor:
+    def inputs_alone(self, points: Tensor, extra_landmarks: int = 0) -> Tensor:
         """What `columns` would be if nothing had been learned: the diffused seeds, `(n, K - 1)`, for comparison."""
-        seeds = inputs(points.float()[None], operator_for(points)).crude[0]
-        return seeds[:, : self.k - 1]
+        seeds = inputs(points.float()[None], operator_for(points), None, extra_landmarks).crude[0]
+        return seeds[:, : self.k - 1 + extra_landmarks]
 
     def _columns(self, points: Tensor) -> tuple[Tensor, Context | None]:
         """`[Z, P] (n, K - 1 + 49)` of one cloud; of a large one, by context attention to a subset."""

@@ -221,13 +221,14 @@ def place(points: Tensor, pose: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -> Inputs:
-    """The features of `points (b, n, 3)`; `pose` replaces the canonical one (augmentation, or a context's)."""
+def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None, extra_landmarks: int = 0) -> Inputs:
+    """The features of `points (b, n, 3)`; `pose` replaces the canonical one. `extra_landmarks` are for comparisons
+    with wider seeds only: the network takes none."""
     pose = canonical_pose(points, operator.mass) if pose is None else pose
     x = place(points, pose)
     root = operator.mass.sqrt()[..., None]
     monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
-    seeds = torch.cat([monomials, landmarks(x, _LANDMARKS)], -1)
+    seeds = torch.cat([monomials, landmarks(x, _LANDMARKS + extra_landmarks)], -1)
     moments = operator.moments()
     fine, cubic, *longer = operator.times(_LEVELS, moments).unbind(-1)
     diffused = operator.filter(
@@ -242,7 +243,7 @@ def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -
     basis = basis.gather(-1, order.expand_as(basis))
     after, late = images.gather(-1, order[:, None].expand_as(images)).unbind(1)
     weighted = operator.mass[..., None] * basis
-    row, column = torch.triu_indices(SEEDS, SEEDS, device=x.device)
+    row, column = torch.triu_indices(basis.shape[-1], basis.shape[-1], device=x.device)
     gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
     drift = torch.cat([diffused[:, i, :, :3] / root - x for i in (1, 0)], -1)
     variance = (operator.mass[..., None] * (x - (operator.mass[..., None] * x).sum(1, keepdim=True)) ** 2).sum(1)
