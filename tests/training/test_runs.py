@@ -111,3 +111,12 @@ def test_settings():
         train(runner.tiny_module(1), None, RunSettings(resume="always"))
     with pytest.raises(InputError, match="accumulate=1"):
         train(runner.tiny_module(1, accelerate="graph"), None, RunSettings(accumulate=2))
+
+
+def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch, capsys):
+    monkeypatch.setattr("eigenprobe.training.runs.progress_enabled", lambda: True)
+    pool, module = runner.circle_pool(1), runner.tiny_module(10)
+    pool.samplings[0].batch.optimum = torch.tensor([0.4])
+    trainer = train(module, ManifoldData(pool, pool, steps=10), RunSettings(device="cpu", validate_every=5))
+    assert {"train/loss", "train/gap", "val/loss", "val/gap"} <= set(trainer.progress_bar_metrics)
+    assert "train/gap" in capsys.readouterr().out

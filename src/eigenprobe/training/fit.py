@@ -84,7 +84,7 @@ class FitSettings:
         base = self.optimisation
         if base is None:
             pointwise = isinstance(networks.config(preset), networks.MLPConfig)
-            base = Optimisation(steps=400, rate=3e-3) if pointwise else Optimisation(steps=800, rate=1e-3, clip=0.01)
+            base = Optimisation(steps=300, rate=3e-3) if pointwise else Optimisation(steps=800, rate=1e-3, clip=0.01)
         return replace(
             base,
             steps=base.steps if self.steps is None else self.steps,
