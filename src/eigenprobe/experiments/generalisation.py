@@ -5,8 +5,8 @@ r"""The paper's generalisation table: one pretrained model on shapes it has neve
 Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight has touched); both
 together, 99 columns, in which `encode` rotates; and controls of 99 columns each: diffused seeds with more landmarks,
 polynomials, random Fourier features, random vectors. All share one smoother a cloud, the same Ritz rotation and the
-same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what the network has learned is
-seen in the feed-forward rows. Volumes are measured against the closed form on the same points.
+same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what the network has learned
+is seen in the feed-forward rows. Volumes are measured against the closed form on the same points.
 """
 
 from __future__ import annotations
