@@ -52,24 +52,23 @@ def improve(levels: list[Level], at: int, x: Tensor, wanted: int, tol: float, sw
     g, (turn,) = _ritz([[_inner(x, gx)]], [[_inner(x, hx)]], x.shape[1])
     x, hx = x @ turn, hx @ turn
     p = hp = None
-    best, stalled = np.inf, 0
+    best, stalled, first = np.inf, 0, 0
+    last, scale = min(wanted + SWEPT_GUARDS, x.shape[1]), levels[at].scale
     for _ in range(sweeps):
-        residual = hx - problem.gram(x) * g.float()
-        norms = residual[:, :wanted].norm(dim=0)
-        active = norms > tol
+        # Columns converge in order: those before `first` are kept in the span but no longer improved.
+        residual = torch.addcmul(hx[:, first:last], problem.gram(x[:, first:last]), g[first:last].float(), value=-1)
+        norms = _norms(residual[:, : wanted - first])
         worst = float(norms.max())
         stalled = stalled + 1 if worst > 0.9 * best else 0
         best = min(best, worst)
-        if not bool(active.any()) or stalled > 3:
+        if worst <= tol or stalled > 3:
             break
-        columns = torch.cat([active.nonzero()[:, 0], torch.arange(wanted, min(wanted + SWEPT_GUARDS, x.shape[1]))])
-        scale = levels[at].scale
-        w = scale * inverse(levels, scale * residual[:, columns], at)
-        w = problem.project(w)
-        w /= w.norm(dim=0).clamp_min(torch.finfo(w.dtype).tiny)
+        done = int((norms > tol).nonzero()[0, 0])
+        first, residual = first + done, residual[:, done:]
+        w = problem.project(inverse(levels, residual * scale, at).mul_(scale))
         blocks, images = [x, w], [hx, problem.laplacian @ w]
         if p is not None and hp is not None:
-            blocks, images = [*blocks, p[:, columns]], [*images, hp[:, columns]]
+            blocks, images = [*blocks, p[:, first:last]], [*images, hp[:, first:last]]
         g, turns = problem.ritz(blocks, images, g)
         p, hp = (_combine(parts[1:], turns[1:]) for parts in (blocks, images))
         x, hx = torch.addmm(p, x, turns[0]), torch.addmm(hp, hx, turns[0])
@@ -106,6 +105,10 @@ class _Problem:
 
 def _inner(x: Tensor, y: Tensor) -> Tensor:
     return (x.mT @ y).double()
+
+
+def _norms(x: Tensor) -> Tensor:
+    return (torch.ones((1, x.shape[0]), dtype=x.dtype) @ x.square())[0].sqrt()  # faster than norms along a strided axis
 
 
 def _combine(parts: list[Tensor], turns: list[Tensor]) -> Tensor:

@@ -1,0 +1,203 @@
+"""The direct solver against dense eigendecompositions and against scipy's Lanczos, whatever the graph looks like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import eigsh
+from torch import Tensor
+
+from eigenprobe import direct, multigrid, nested
+from eigenprobe.chebyshev import SparseOperator, growth, spectral_bounds
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.smoothing import Smoother, block_diagonal, build_smoother
+
+
+def sphere(n: int, seed: int = 0) -> Tensor:
+    x = torch.randn((n, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return x / x.norm(dim=1, keepdim=True)
+
+
+def torus(n: int, seed: int = 0) -> Tensor:
+    u, v = 2 * torch.pi * torch.rand((2, n), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    ring = 1 + 0.4 * v.cos()
+    return torch.stack([ring * u.cos(), ring * u.sin(), 0.4 * v.sin()], 1)
+
+
+def residuals(smoother: Smoother, q: Tensor, mu: Tensor) -> Tensor:
+    return (smoother.matrix.double() @ q.double() - q.double() * mu).norm(dim=0)
+
+
+def exact(smoother: Smoother, k: int) -> Tensor:
+    return torch.linalg.eigvalsh(smoother.matrix.to_dense().double()).flip(0)[:k]
+
+
+def check(smoother: Smoother, k: int, q: Tensor, mu: Tensor) -> None:
+    assert q.shape == (smoother.n, k) and mu.shape == (k,)
+    assert float(residuals(smoother, q, mu).max()) < 1e-6
+    assert torch.allclose(q.mT @ q, torch.eye(k, dtype=q.dtype), atol=1e-10)
+    assert bool((mu.diff() <= 1e-12).all())
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "adaptive"])
+@pytest.mark.parametrize("shape", [sphere, torus])
+def test_agrees_with_dense_eigh(kind, shape):
+    smoother = build_smoother(shape(2000), kind)
+    q, mu = direct.solve(smoother, 50)
+    check(smoother, 50, q, mu)
+    assert torch.allclose(mu, exact(smoother, 50), rtol=0, atol=1e-8)
+    assert torch.allclose(q[:, 0], smoother.mass.sqrt(), atol=1e-7)
+
+
+def test_nested_iteration_agrees_with_lanczos(monkeypatch):
+    smoother = build_smoother(torus(8000))
+    called = []
+    start = direct.nested_start
+    monkeypatch.setattr(direct, "nested_start", lambda *a: called.append(a) or start(*a))
+    q, mu = direct.solve(smoother, 40)
+    assert called, "8000 points in R^3 should start from a coarse level"
+    check(smoother, 40, q, mu)
+    m = smoother.matrix
+    matrix = csr_array((m.values().numpy(), m.col_indices().numpy(), m.crow_indices().numpy()), shape=(8000, 8000))
+    reference = np.sort(eigsh(matrix, 40, which="LA", ncv=160, return_eigenvectors=False))[::-1]
+    assert np.allclose(mu.numpy(), reference, rtol=0, atol=1e-8)
+
+
+def test_filters_and_nested_iteration_agree(monkeypatch):
+    smoother = build_smoother(sphere(7000))
+    _, nested_mu = direct.solve(smoother, 30)
+    monkeypatch.setattr(SparseOperator, "worth_coarsening", lambda self: False)
+    q, mu = direct.solve(smoother, 30)
+    check(smoother, 30, q, mu)
+    assert torch.allclose(mu, nested_mu, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [900, 7000])
+def test_components_have_exact_vectors(n):
+    centres = torch.tensor([0.0, 10.0, 25.0, 60.0], dtype=torch.float64)
+    cloud = torch.cat([sphere(n // 4, seed=i) * (1 + i / 2) + c for i, c in enumerate(centres)])
+    smoother = build_smoother(cloud)
+    q, mu = direct.solve(smoother, 20)
+    check(smoother, 20, q, mu)
+    assert torch.allclose(mu[:4], torch.ones(4, dtype=torch.float64), atol=1e-9)
+    assert float(mu[4]) < 1 - 1e-6
+    assert torch.allclose(q[:, 0], smoother.mass.sqrt(), atol=1e-7)
+    v = q[:, :4] / smoother.mass.sqrt()[:, None]
+    for part in v.split(n // 4):  # constant on every component
+        assert float((part - part.mean(0)).abs().max()) < 1e-6
+
+
+def test_more_components_than_vectors():
+    cloud = torch.cat([sphere(60, seed=i) + 10.0 * i for i in range(20)])
+    q, mu = direct.solve(build_smoother(cloud), 8)
+    assert torch.allclose(mu, torch.ones(8, dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(q.mT @ q, torch.eye(8, dtype=torch.float64), atol=1e-10)
+
+
+def test_high_multiplicity():
+    """Twelve copies of one cloud: every eigenvalue comes twelve times."""
+    one = build_smoother(torus(300))
+    smoother = block_diagonal([one] * 12)
+    q, mu = direct.solve(smoother, 36)
+    check(smoother, 36, q, mu)
+    assert torch.allclose(mu, exact(one, 3).repeat_interleave(12), atol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "k"), [(30, 29), (30, 30), (700, 300), (5, 1)])
+def test_many_vectors_of_few_points(n, k):
+    smoother = build_smoother(sphere(n), "symmetric", k=min(8, n - 2))
+    q, mu = direct.solve(smoother, k)
+    check(smoother, k, q, mu)
+    assert torch.allclose(mu, exact(smoother, k), atol=1e-10)
+
+
+def test_precisions_and_tolerance():
+    smoother = build_smoother(sphere(1500), "symmetric")
+    q, mu = direct.solve(smoother, 20, tol=1e-11)
+    assert float(residuals(smoother, q, mu).max()) < 1e-11
+    single = smoother.to(dtype=torch.float32)
+    q32, mu32 = direct.solve(single, 20)
+    assert q32.dtype == torch.float32 and mu32.dtype == torch.float64
+    assert torch.allclose(mu32, mu, atol=1e-6)
+
+
+def test_reproducible_and_independent_of_the_order_of_points():
+    cloud = torus(9000)
+    first, again = (direct.solve(build_smoother(cloud), 12) for _ in range(2))
+    assert torch.equal(first[0], again[0])
+    order = torch.randperm(9000, generator=torch.Generator().manual_seed(1))
+    q, mu = direct.solve(build_smoother(cloud[order]), 12)
+    assert torch.allclose(mu, first[1], atol=1e-9)
+    overlap = first[0][order].mT @ q
+    assert torch.allclose(overlap @ overlap.mT, torch.eye(12, dtype=torch.float64), atol=1e-4)
+
+
+def test_matrix_function_and_start():
+    smoother = build_smoother(sphere(1200), "symmetric")
+    q, mu = direct.solve(smoother.matrix, 15)  # nothing known about its first vector
+    check(smoother, 15, q, mu)
+    by_function = direct.solve(lambda x: smoother.matrix.to(x.dtype) @ x, 15, n=1200)
+    assert torch.allclose(by_function[1], mu, atol=1e-9)
+    warm = direct.solve(smoother, 15, start=q[:, 1:], max_sweeps=1)
+    assert torch.allclose(warm[1], mu, atol=1e-9)
+    dense = direct.solve(smoother.matrix.to_dense(), 15)
+    assert torch.allclose(dense[1], mu, atol=1e-9)
+
+
+def test_says_what_went_wrong():
+    smoother = build_smoother(sphere(1500), "symmetric")
+    with pytest.warns(EigenprobeWarning, match="residual"):
+        direct.solve(smoother, 20, max_sweeps=1)
+    with pytest.raises(InputError, match="between 1 and 1500"):
+        direct.solve(smoother, 1501)
+    with pytest.raises(InputError, match="got row"):
+        direct.solve(build_smoother(sphere(100), "row"), 5)
+    with pytest.raises(InputError, match="needs the number of points"):
+        direct.solve(lambda x: x, 5)
+    with pytest.raises(InputError, match="square matrix"):
+        direct.solve(torch.zeros(3, 4), 2)
+
+
+def test_filter_is_the_chebyshev_polynomial():
+    smoother = build_smoother(sphere(300), "symmetric")
+    operator = SparseOperator(smoother.matrix, torch.randperm(300, generator=torch.Generator().manual_seed(0)))
+    full = operator.matrix.to_dense()
+    values, vectors = torch.linalg.eigh(full)
+    lo, hi = -0.3, 0.8
+    x = torch.eye(300, dtype=torch.float64)[:, :7].contiguous()
+    t = torch.special.chebyshev_polynomial_t((2 * values - hi - lo) / (hi - lo), torch.tensor(9.0, dtype=torch.float64))
+    assert torch.allclose(operator.filter(x, 9, lo, hi), vectors @ (t[:, None] * (vectors.mT @ x)), atol=1e-8)
+    assert np.isclose(np.cosh(9 * growth(float(values[-1]), lo, hi)), float(t[-1]))
+    low, high = spectral_bounds(operator, torch.Generator().manual_seed(0))
+    assert low <= float(values[0]) + 1e-9 and high >= float(values[-1]) - 1e-9
+
+
+def test_multigrid_keeps_null_vectors_and_reduces_errors():
+    smoother = build_smoother(torus(6000))
+    operator = SparseOperator(smoother.matrix)
+    known = smoother.mass.sqrt().numpy()[:, None]
+    levels = multigrid.hierarchy(operator.laplacian(), known, 60)
+    assert len(levels) > 1 and levels[-1].n < 6000 / 4
+    for level in levels:
+        assert np.abs(level.laplacian @ level.known).max() < 1e-10
+    scaled, root = levels[0].scaled, levels[0].scale
+    null = torch.from_numpy(known).float() / root
+    null /= null.norm()
+    x = torch.randn((6000, 4), generator=torch.Generator().manual_seed(0))
+    x -= null @ (null.mT @ x)
+    error = x - multigrid.inverse(levels, scaled @ x)
+    error -= null @ (null.mT @ error)
+    energy = [float(((scaled @ e) * e).sum()) for e in (x, error)]
+    assert energy[1] < 0.05 * energy[0]
+
+
+def test_aggregates_are_connected_groups():
+    smoother = build_smoother(sphere(2000))
+    laplacian = SparseOperator(smoother.matrix).laplacian()
+    labels, count = multigrid.aggregate(laplacian, np.random.default_rng(0))
+    assert labels.min() == 0 and labels.max() == count - 1 and len(np.unique(labels)) == count
+    assert 2 < 2000 / count < 20
+    block = nested.nested_start(laplacian, smoother.mass.sqrt().numpy()[:, None], 10, 16, 1e-6)
+    assert block.shape == (2000, 16)

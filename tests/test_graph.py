@@ -1,0 +1,170 @@
+"""Nearest neighbours: every backend against brute force, whatever the metric, dimension and duplicates."""
+
+from __future__ import annotations
+
+import sys
+import types
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from eigenprobe.errors import InputError
+from eigenprobe.graph import SEARCHES, Graph, build_graph, neighbours, query
+from eigenprobe.locality import locality, morton_order
+from eigenprobe.smoothing import build_smoother
+
+EXACT = ["kdtree", "torch"]
+
+
+def points(n: int, d: int, seed: int = 0) -> Tensor:
+    return torch.randn((n, d), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def brute(x: Tensor, k: int, metric: str) -> Tensor:
+    if metric == "cosine":
+        unit = x / x.norm(dim=1, keepdim=True)
+        matrix = 1 - unit @ unit.mT
+    else:
+        matrix = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    return matrix.fill_diagonal_(torch.inf).sort(1).values[:, :k]
+
+
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize(
+    ("metric", "d"), [("euclidean", 1), ("euclidean", 3), ("euclidean", 20), ("cosine", 3), ("cosine", 20)]
+)
+def test_equals_brute_force(backend, metric, d):
+    x = points(200, d)
+    graph = build_graph(x, 7, metric=metric, backend=backend)
+    assert torch.allclose(graph.distances, brute(x, 7, metric), atol=1e-10)
+    rows = torch.arange(200)[:, None]
+    assert not bool((graph.indices == rows).any())
+    chosen = brute_distance(x, graph.indices, metric)
+    assert torch.allclose(chosen, graph.distances, atol=1e-10)
+
+
+def brute_distance(x: Tensor, indices: Tensor, metric: str) -> Tensor:
+    if metric == "euclidean":
+        return (x[indices] - x[:, None]).norm(dim=2)
+    unit = x / x.norm(dim=1, keepdim=True)
+    return 1 - (unit[indices] * unit[:, None]).sum(2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(4, 40), d=st.integers(1, 5), seed=st.integers(0, 10**6), loops=st.booleans())
+def test_duplicates_and_self_loops(n, d, seed, loops):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(0, 3, (n, d), generator=generator).double()  # many points coincide
+    a, b = (build_graph(x, 3, self_loops=loops, backend=backend) for backend in EXACT)
+    assert torch.allclose(a.distances, b.distances, atol=1e-12)
+    rows = torch.arange(n)
+    for graph in (a, b):
+        if loops:
+            assert torch.equal(graph.indices[:, 0], rows)
+        else:
+            assert not bool((graph.indices == rows[:, None]).any())
+        assert bool((graph.distances.diff(dim=1) >= 0).all())
+        assert all(len(set(row)) == graph.k for row in graph.indices.tolist())
+
+
+@pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
+def test_inverted_file_finds_most():
+    x = points(2500, 24)
+    truth = build_graph(x, 10, backend="torch")
+    found = build_graph(x, 10, backend="faiss")
+    hits = [len(set(a) & set(b)) for a, b in zip(truth.indices.tolist(), found.indices.tolist(), strict=True)]
+    assert np.mean(hits) > 6
+    assert torch.allclose(brute_distance(x, found.indices, "euclidean"), found.distances, rtol=1e-3)
+    indices, distances = query(truth, x[:20] + 1e-3, 5, backend="faiss")
+    assert indices.shape == distances.shape == (20, 5)
+
+
+def test_neighbour_descent_is_called_as_documented(monkeypatch):
+    """pynndescent compiles for minutes, so a stand-in with its interface answers by brute force."""
+
+    class NNDescent:
+        def __init__(self, data, n_neighbors, random_state):
+            assert data.dtype == np.float32 and random_state == 0
+            self.data = data
+            self.neighbor_graph = self.query(data, n_neighbors)
+
+        def query(self, rows, k):
+            lengths = np.linalg.norm(rows[:, None] - self.data, axis=2)
+            order = np.argsort(lengths, 1)[:, :k].astype(np.int32)
+            return order, np.take_along_axis(lengths, order, 1)
+
+    monkeypatch.setitem(sys.modules, "pynndescent", types.SimpleNamespace(NNDescent=NNDescent))
+    x = points(120, 6)
+    truth = build_graph(x, 9)
+    assert torch.equal(build_graph(x, 9, backend="pynndescent").indices, truth.indices)
+    assert torch.equal(query(truth, x[:7], 3, backend="pynndescent")[0], query(truth, x[:7], 3)[0])
+
+
+def test_large_clouds_are_searched_in_memory_order():
+    x = points(9000, 3)
+    assert torch.allclose(build_graph(x, 5).distances, build_graph(x, 5, backend="torch").distances, atol=1e-10)
+
+
+def test_far_from_the_origin():
+    x = points(300, 20).float() + 1000
+    exact = build_graph(x.double(), 6)
+    assert torch.allclose(build_graph(x, 6, backend="torch").distances.double(), exact.distances, rtol=1e-3)
+
+
+def test_query_of_new_points():
+    x, new = points(300, 3), points(40, 3, seed=1)
+    graph = build_graph(x, 5)
+    for backend in EXACT:
+        indices, distances = query(graph, new, 4, backend=backend)
+        truth = torch.cdist(new, x, compute_mode="donot_use_mm_for_euclid_dist").sort(1).values[:, :4]
+        assert torch.allclose(distances, truth, atol=1e-10)
+        assert torch.allclose((x[indices] - new[:, None]).norm(dim=2), truth, atol=1e-10)
+    assert query(graph, new, 1000)[0].shape == (40, 300)
+
+
+def test_truncate_and_components():
+    x = torch.cat([points(60, 3), points(40, 3) + 100])
+    graph = build_graph(x, 8)
+    assert isinstance(graph, Graph) and graph.truncate(3).k == 3
+    assert torch.equal(graph.truncate(3).indices, build_graph(x, 3).indices)
+    count, labels = graph.components()
+    assert count == 2 and len(labels[:60].unique()) == 1 and int(labels[0]) != int(labels[-1])
+
+
+def test_precision_and_errors():
+    assert build_graph(points(50, 3).float(), 4).distances.dtype == torch.float32
+    with pytest.raises(InputError, match="at least 11 points, got 10"):
+        build_graph(points(10, 3), 10)
+    with pytest.raises(InputError, match="backend must be"):
+        build_graph(points(10, 3), 2, backend="magic")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="metric must be"):
+        build_graph(points(10, 3), 2, metric="taxi")  # type: ignore[arg-type]
+    x = points(10, 3)
+    x[4] = 0
+    with pytest.raises(InputError, match="row 4"):
+        build_graph(x, 2, metric="cosine")
+    assert set(SEARCHES) == {"kdtree", "torch", "faiss", "pynndescent"}
+    assert neighbours(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_morton_order_keeps_neighbours_close(d):
+    x = torch.rand((20000, d), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    order = morton_order(x)
+    assert torch.equal(order.sort().values, torch.arange(20000))
+    steps = (x[order].diff(dim=0)).norm(dim=1).median()
+    assert float(steps) < 3 * 20000 ** (-1 / d)
+
+
+def test_locality_is_a_permutation_for_any_cloud():
+    for d in (2, 5):
+        smoother = build_smoother(points(9000, d), "symmetric", k=6)
+        assert smoother.graph is not None
+        order = locality(smoother.matrix, smoother.graph.points)
+        assert order is not None and torch.equal(order.sort().values, torch.arange(9000))
+    assert locality(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None
