@@ -130,12 +130,11 @@ def heat_operator(distances: Tensor, indices: Tensor, dense: bool) -> HeatOperat
         rows = torch.arange(b * n, device=weight.device).repeat_interleave(k)
         columns = (indices + n * torch.arange(b, device=indices.device)[:, None, None]).flatten()
         key = torch.cat([rows * (b * n) + columns, columns * (b * n) + rows])
-        key, inverse = torch.unique(key, return_inverse=True)
+        key, order = key.sort()  # torch.unique with its inverse takes far longer than the rest of this function
+        first = torch.cat([key.new_ones(1, dtype=torch.bool), key[1:] != key[:-1]])
+        key, order = key[first], order[first] % weight.numel()
         rows, columns = key // (b * n), key % (b * n)
-        values = torch.empty(len(key), device=weight.device)
-        values[inverse] = weight.flatten().repeat(2)
-        length = torch.empty_like(values)
-        length[inverse] = d2.flatten().repeat(2)
+        values, length = weight.flatten()[order], d2.flatten()[order]
         q = (_sum(values, rows, b, n) / rho.square()).clamp_min(1e-12).sqrt()
         values = values / (q.flatten()[rows] * q.flatten()[columns])
         r = _sum(values, rows, b, n).clamp_min(1e-12)
