@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,9 +165,9 @@ class Measure:
             weights = sample.areas / sample.areas.sum()
             normalized = sample.reference * np.sqrt(weights)[:, None]
             return Basis(normalized, weights, sample.eigenvalues, sample.points, {"method": "oracle"})
-        from ..decompose import decompose
+        from ..decompose import Method, decompose
 
-        return decompose(sample.points, k=self.k, method=method, seed=self.seed, **self.options).numpy()
+        return decompose(sample.points, k=self.k, method=cast(Method, method), seed=self.seed, **self.options).numpy()
 
     def row(self, method: str, sample: Sample, basis: Basis, seconds: float) -> dict[str, Any]:
         """All measures of one method on one shape."""
