@@ -7,8 +7,8 @@
 
 ``V`` (n, K) are the unnormalised vectors of the basis and ``U`` (n, K) those of the oracle. Inner products are plain
 sums over the samples. The constant first vector counts, as one of the paper's 50 outputs (leaving it out lowers a mean
-over k <= 10 by about .002 where it is .98 and by .015 where it is .88). An oracle on all vertices of a mesh is compared with a basis on
-a subset through ``indices``.
+over k <= 10 by about .002 where it is .98 and by .015 where it is .88). An oracle on all vertices of a mesh is compared
+with a basis on a subset through ``indices``.
 """
 
 from __future__ import annotations
