@@ -131,4 +131,4 @@ class Capture(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
         item = next(iter(trainer.train_dataloader))  # type: ignore[arg-type]
         batch = item.at(0) if hasattr(item, "at") else item
-        module.prepare(batch.to(module.device))
+        module.capture(batch.to(module.device))

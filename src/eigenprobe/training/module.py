@@ -218,7 +218,7 @@ class SpectralModule(pl.LightningModule):
             raise InputError(f"training stopped: {row} batches in a row had no finite gradient")
         return total
 
-    def prepare(self, batch: Batch) -> None:
+    def capture(self, batch: Batch) -> None:
         """Compile the network, or capture it as CUDA graphs, for batches of the shape of ``batch``."""
         if self.accelerate == "compile":
             self._compiled = [torch.compile(self.mixed, dynamic=False)]
