@@ -1,6 +1,6 @@
 """Procedural shapes: a gallery picture and the throughput of the source.
 
-python benchmarks/procedural.py --gallery gallery.png            # five shapes of every family
+python benchmarks/procedural.py --gallery gallery.png            # three shapes of every family
 python benchmarks/procedural.py --device cuda --count 1024       # clouds a second, as JSON
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from eigenprobe.geometry.procedural import FAMILIES, ProceduralShapes
+from eigenprobe.geometry.procedural import FAMILIES, ProceduralShapes, Variation
 
 
 def throughput(device: str, count: int, n: int, repeats: int) -> dict[str, float | int | str]:
@@ -35,24 +35,17 @@ def _wait(device: str) -> None:
 
 
 def gallery(path: Path, each: int, n: int, seed: int) -> None:
-    import matplotlib
+    """`each` shapes of every family on one page."""
+    from eigenprobe.viz.figures import gallery as draw
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = list(FAMILIES)
-    figure = plt.figure(figsize=(1.5 * len(names), 1.6 * each), dpi=80)
-    for column, name in enumerate(names):
-        clouds = ProceduralShapes(seed=seed, families=[name]).draw(each, n).numpy()
-        for row, cloud in enumerate(clouds):
-            axis = figure.add_subplot(each, len(names), row * len(names) + column + 1, projection="3d")
-            axis.scatter(*cloud.T, s=1.2, c=cloud[:, 2] + 0.5 * cloud[:, 0], cmap="viridis", linewidths=0)
-            axis.set_xlim(-0.75, 0.75), axis.set_ylim(-0.75, 0.75), axis.set_zlim(-0.75, 0.75)
-            axis.set_axis_off()
-            if row == 0:
-                axis.set_title(name, fontsize=9)
-    figure.subplots_adjust(0, 0, 1, 0.96, 0, 0)
-    figure.savefig(path)
+    clouds, titles = [], []
+    for name in FAMILIES:
+        for cloud in ProceduralShapes(seed=seed, families=[name], variation=Variation(partial=0, random=0)).draw(
+            each, n
+        ):
+            clouds.append(cloud.numpy())
+            titles.append(name)
+    draw(clouds, titles, path, per_row=4 * each, size=220)
 
 
 def main() -> None:
@@ -61,7 +54,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--n", type=int, default=1500)
-    parser.add_argument("--each", type=int, default=5)
+    parser.add_argument("--each", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
