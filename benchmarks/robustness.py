@@ -1,0 +1,74 @@
+"""How much a pretrained basis loses for other sizes, noise and rotation, beside what the closed form loses.
+
+    python benchmarks/robustness.py MESHES [--model surface] [--out benchmarks/results]
+
+Mean |cosine| with the mesh oracle over i <= 10, default Ritz, no sweeps. Noise is Gaussian, one percent of the
+diameter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import eigenprobe as ep
+from eigenprobe.evaluation.alignment import compare_vectors
+from eigenprobe.geometry import find_shapes
+
+
+def cases(vertices: np.ndarray, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Name to (indices of the vertices, points)."""
+    rng = np.random.default_rng(seed)
+    out = {}
+    for n in (500, 1000, 1500, 4000, 8000):
+        if n <= len(vertices):
+            index = np.asarray(ep.geometry.farthest_points(vertices, n, seed=seed))
+            out[f"n={n}"] = (index, vertices[index])
+    index, points = out["n=1500"]
+    diameter = float(np.linalg.norm(points.max(0) - points.min(0)))
+    out["noise 1 %"] = (index, points + 0.01 * diameter * rng.normal(size=points.shape))
+    rotation, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    out["rotated"] = (index, points @ (rotation * np.sign(np.linalg.det(rotation))))
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("--model", default="surface")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    model = ep.SpectralModel.from_pretrained(options.model)
+    found: dict[str, dict[str, list[float]]] = {}
+    for path in find_shapes(options.meshes):
+        shape = ep.geometry.load(path)
+        vertices = np.asarray(shape.vertices)
+        if len(vertices) < 8000:
+            continue  # every case on the same shapes
+        reference = np.asarray(ep.geometry.oracle(vertices, shape.faces, 10).vectors)
+        for name, (index, points) in cases(vertices, options.seed).items():
+            bases = {"pretrained": model.encode(points, k=10), "direct": ep.decompose(points, k=10)}
+            for method, basis in bases.items():
+                alignment = compare_vectors(np.asarray(basis.vectors), reference[index], np.zeros(10), np.zeros(10))
+                found.setdefault(name, {}).setdefault(method, []).append(alignment.cosine(10))
+        print(path.stem, flush=True)
+    means = {name: {method: round(float(np.mean(v)), 4) for method, v in by.items()} for name, by in found.items()}
+    count = len(next(iter(next(iter(found.values())).values())))
+    for name, by in means.items():
+        loss = means["n=1500"]["pretrained"] - by["pretrained"]
+        print(f"{name:10s} pretrained {by['pretrained']:.3f} (loses {loss:+.3f})   direct {by['direct']:.3f}")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        content = {"date": time.strftime("%Y-%m-%d"), "model": model.fingerprint, "shapes": count, "cosine10": means}
+        (options.out / "robustness.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
