@@ -22,7 +22,7 @@ from torch import Tensor
 
 OMEGA = 2 / 3  # damping of the prolongation
 LOW, HIGH = 0.2, 1.9  # part of the spectrum of S that smoothing takes care of
-SMALLEST = 700  # points at which coarsening ends
+SMALLEST = 400  # points at which coarsening ends: dense algebra takes over
 SLOWEST = 0.6  # a level with more than this share of the points above is not worth having
 
 
@@ -47,7 +47,7 @@ class Level:
 
 
 def hierarchy(laplacian: Any, known: np.ndarray, width: int, seed: int = 0) -> list[Level]:
-    """Levels from fine to coarse; the coarsest has at least three times ``width`` points."""
+    """Levels from fine to coarse; the coarsest has at least 1.5 ``width`` points."""
     rng = np.random.default_rng(seed)
     gram, levels = None, []
     while True:
@@ -59,7 +59,7 @@ def hierarchy(laplacian: Any, known: np.ndarray, width: int, seed: int = 0) -> l
         levels.append(level)
         null = known / root[:, None]
         labels, count = aggregate(scaled, rng)
-        if level.n <= SMALLEST or count < 3 * width or count > SLOWEST * level.n:
+        if level.n <= SMALLEST or 2 * count < 3 * width or count > SLOWEST * level.n:
             level.inverse = _pseudo_inverse(scaled, null)
             return levels
         weight = np.abs(null[:, 0])

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .multigrid import Level, hierarchy, inverse, matrix
 
-COARSE_SWEEPS, COARSE_ACCURACY = 6, 0.05  # a coarse level need not be more accurate than its discretisation
+COARSE_SWEEPS, COARSE_ACCURACY = 8, 0.05  # a coarse level need not be more accurate than its discretisation
 SWEPT_GUARDS = 4  # guard columns that are improved along with the wanted ones; the others only widen the span
 DEPENDENT = 1e-5  # eigenvalue of a normalised Gram matrix below which a direction is rounding
 
