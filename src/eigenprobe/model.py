@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .amortised import Context, ModelExtension, neighbours, operator_for, predict, widen
+from .amortised import Context, ModelExtension, eigh, neighbours, operator_for, predict, widen
 from .basis import Array, Basis, canonical_signs, orthonormalise
 from .errors import InputError
 from .networks.heat import heat_coefficients, heat_operator
@@ -182,9 +182,8 @@ class SpectralModel:
             first, more = torch.cat([root, root * z], -1), root * seen.crude
             if ritz:
                 full = torch.cat([first, more], -1)
-                q, matrix, _absent = widen(
-                    first, more
-                )  # absent columns have the quotient 1/2, far above the wanted ones
+                q, matrix, _present = widen(first, more)
+                # Columns that are absent have the quotient 1/2, far above the wanted ones.
             else:
                 full = first
                 q, r = orthonormalise(first, "cholesky", check=False)
@@ -195,7 +194,7 @@ class SpectralModel:
                     short = heat_coefficients(operator.times((1.5 * self.k,), seen.moments)[:, 0], operator.degree)
                     q = orthonormalise(operator.filter(q[..., : self.k].float(), short).double(), "cholesky")[0]
                 small = q.mT @ operator.apply(q.float()).double()
-                values, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
+                values, rotation = eigh(0.5 * (small + small.mT))
                 q, values = q @ rotation, 0.5 * (1 + values)
                 matrix = matrix @ rotation if not sweeps else matrix
             values = (values * operator.bound[:, None] / (operator.unit[:, None] * scale[:, 0]) ** 2).clamp_min(0)
