@@ -315,3 +315,18 @@ def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
     assert process.returncode == code
     assert "Traceback" not in err
     assert not list(Path("w").iterdir())
+
+
+def test_an_interrupted_training_saves_first_and_goes_on(run: Run) -> None:
+    words = "train recipes/overfit.yaml shape=bunny.obj k=5 checkpoint_every=1000000 --out t"
+    environment = {**os.environ, "PYTHONPATH": str(Path(ep.__file__).parent.parent)}
+    command = [sys.executable, "-m", "eigenprobe", *words.split(), "steps=1000000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    deadline = time.monotonic() + 90
+    while not list(Path("t").glob("csv/**/metrics.csv")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert re.fullmatch(r"eigenprobe: .*interrupted.*\n", err) and Path("t/last.ckpt").is_file(), err
+    assert not leftovers(Path("t"))

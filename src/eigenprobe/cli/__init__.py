@@ -72,10 +72,10 @@ def main(argv: list[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         return _run(words)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if debug:
-            raise
-        return _fail("interrupted", 130)
+            traceback.print_exc()
+        return _fail(str(stop) or "interrupted", 130)
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Point stdout elsewhere so that Python's exit does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
