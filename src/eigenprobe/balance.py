@@ -12,7 +12,9 @@ asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j)
     sum_j w_ij l_ij = 0                                            "balance"
 
 which makes coordinate functions harmonic: the property that gives the cotangent Laplacian its accuracy, here without a
-mesh and in any dimension.  The dual system has one dim-vector a point and is well conditioned (each equation involves
+mesh and in any dimension.  On surfaces the second moments are drawn towards roundness as well, sum_j w_ij l_ij l_ij^T
+towards a multiple of the identity: neighbours closer in one direction than in the other would otherwise make the
+operator anisotropic.  The dual system has one dim-vector a point and is well conditioned (each equation involves
 the edges of one point only), so a few conjugate-gradient steps solve it.  Near a boundary the direction across it stays
 free.  The mass is the local time, m_i = sum_j w_ij |l_ij|^2 / (2 dim), and the operator M^-1 (R - W) is in the units of
 the input with nothing to calibrate.  Arrays: e edges, (e, dim) directions; n points, (n, dim) dual variables.
@@ -32,7 +34,7 @@ OUTSIDE, FEW_OUTSIDE = -0.35, 0.03  # cosine with the inward direction, and the 
 #   tells a boundary: about a third inside, none at the boundary, whatever the density does
 BANDWIDTH = 2.0  # c above
 STEEPEST = 0.8  # sine of the angle beyond which an edge says nothing about an arc
-RIDGE = 1e-2  # how softly balance is imposed, relative to the second moment of the point
+RIDGE, ROUND_RIDGE = 1e-2, 2.0  # how softly balance and roundness are imposed, relative to the moments of the point
 ROUNDS, STEPS, TOLERANCE = 3, 30, 1e-2  # Newton rounds, conjugate-gradient steps in each, relative residual
 LEAST_FACTOR = 0.3  # a weight loses at most this factor in a round, so it stays positive
 
@@ -144,7 +146,9 @@ def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
     from scipy.sparse.csgraph import connected_components
 
     ends = (head.cpu().numpy(), tail.cpu().numpy())
-    count, labels = connected_components(coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(n, n)), directed=False)
+    count, labels = connected_components(
+        coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(n, n)), directed=False
+    )
     return int(count), torch.from_numpy(labels).to(head.device)
 
 
@@ -190,21 +194,40 @@ def _balance(
     """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds point i's edges."""
     n, dimension = crossing.shape
     moment = weight * length2
-    scale = ((_sum_at(moment, head, n) + _sum_at(moment, tail, n)) / dimension).rsqrt()
-    forward = _free(forward * scale[head, None], crossing[head])
-    backward = _free(backward * scale[tail, None], crossing[tail])
-    system = _BlockMatrix(head, tail, n, dimension, weight)
+    total = _sum_at(moment, head, n) + _sum_at(moment, tail, n)
+    scale = (total / dimension).rsqrt()
+    ahead, behind = (
+        _free(forward * scale[head, None], crossing[head]),
+        _free(backward * scale[tail, None], crossing[tail]),
+    )
+    ridge = weight.new_full((dimension,), RIDGE)
+    if dimension == 2:
+        quartic = moment * length2
+        scale = total / (_sum_at(quartic, head, n) + _sum_at(quartic, tail, n)).clamp_min(
+            torch.finfo(weight.dtype).tiny
+        )
+        scale = scale.sqrt() * (total / dimension).rsqrt() * (crossing == 0).all(1)  # free at the boundary
+        ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
+        behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
+        ridge = torch.cat([ridge, weight.new_full((2,), ROUND_RIDGE)])
+    forward, backward, size = ahead, behind, ridge.numel()
+    system = _BlockMatrix(head, tail, n, size, weight)
     for _ in range(ROUNDS):
         ahead, behind = weight[:, None] * forward, weight[:, None] * backward
         imbalance = _sum_at(ahead, head, n) + _sum_at(behind, tail, n)
         blocks = ahead[:, :, None] * forward[:, None, :], behind[:, :, None] * backward[:, None, :]
         diagonal = _sum_at(blocks[0], head, n) + _sum_at(blocks[1], tail, n)
-        diagonal.diagonal(dim1=1, dim2=2).add_(RIDGE)
+        diagonal.diagonal(dim1=1, dim2=2).add_(ridge)
         matrix = system.fill(diagonal, ahead[:, :, None] * backward[:, None, :])
-        dual = _conjugate_gradients(matrix, -imbalance.reshape(-1)).reshape(n, dimension)
+        dual = _conjugate_gradients(matrix, -imbalance.reshape(-1)).reshape(n, size)
         change = torch.einsum("ec,ec->e", dual[head], forward) + torch.einsum("ec,ec->e", dual[tail], backward)
         weight = weight * (1 + change).clamp_min(LEAST_FACTOR)
     return weight
+
+
+def _traceless(t: Tensor) -> Tensor:
+    """The part of ``t t^T`` that is not round, for planar ``t (e, 2)``: ``x^2 - y^2`` and ``2 x y``."""
+    return torch.stack([t[:, 0].square() - t[:, 1].square(), 2 * t[:, 0] * t[:, 1]], dim=1)
 
 
 def _free(t: Tensor, crossing: Tensor) -> Tensor:

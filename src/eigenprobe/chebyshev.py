@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 Apply = Callable[[Tensor], Tensor]
+CHAIN = 4  # mean entries of a row up to which a graph is one of a curve
 COARSEN, SPARSE = 6000, 24  # points from which, and entries a row up to which, a coarse start pays
 
 
@@ -53,13 +54,17 @@ class SparseOperator:
         entries = self.matrix.values().numel()
         return self.device.type == "cpu" and self.n >= COARSEN and entries <= SPARSE * self.n
 
+    def is_chain(self) -> bool:
+        """Whether there are so few entries that the graph is a union of chains and rings: the cloud is a curve."""
+        return self.matrix.values().numel() <= CHAIN * self.n
+
     def laplacian(self) -> Any:
         """``I - A`` as a scipy CSR array."""
         from scipy.sparse import csr_array
 
-        values = -self.matrix.values().numpy()
-        values[self.diagonal.numpy()] += 1
-        pointers, columns = (index.numpy() for index in self.pattern)
+        values = -self.matrix.values().cpu().numpy()
+        values[self.diagonal.cpu().numpy()] += 1
+        pointers, columns = (index.cpu().numpy() for index in self.pattern)
         return csr_array((values, columns, pointers), shape=(self.n, self.n))
 
     def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:

@@ -163,7 +163,7 @@ def _direct(
             raise InputError(f"expected a smoother of these {x.shape[0]} points, got one of {smoother.n}")
         unique, scale, merged = x, 1.0, None
     else:
-        centred, scale = _unit_scale(x)
+        centred, scale = _unit_scale(x, metric)
         unique, graph, merged = _distinct(centred, k, neighbours or NEIGHBOURS[kind], metric)
         width = None if bandwidth is None else bandwidth / (scale if metric == "euclidean" else 1.0)
         smoother = build_smoother(graph, kind, bandwidth=width, dimension=dimension)
@@ -210,12 +210,13 @@ def spectrum_of(smoother: Smoother, k: int, *, seed: int = 0, tol: float = 1e-6)
     return q, mass, values
 
 
-def _unit_scale(x: Tensor) -> tuple[Tensor, float]:
-    centred = x - x.mean(0)
-    scale = float(centred.abs().max())
+def _unit_scale(x: Tensor, metric: Metric) -> tuple[Tensor, float]:
+    """Points of size one about the origin; angles between rows, which cosine distance measures, are left alone."""
+    centre = x.mean(0)
+    scale = float((x - centre).abs().max())
     if not scale > 1e-12 * float(x.abs().max()) or not math.isfinite(scale):
         raise InputError(f"expected distinct points, got {len(x)} that are all equal")
-    return centred / scale, scale
+    return (x if metric == "cosine" else x - centre) / scale, scale
 
 
 def _distinct(x: Tensor, k: int, neighbours: int, metric: Metric) -> tuple[Tensor, Graph, Tensor | None]:

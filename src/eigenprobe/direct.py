@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .chain import solve_chain
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator, draw, growth, spectral_bounds
 from .errors import EigenprobeWarning, InputError
 from .locality import locality
@@ -107,12 +108,15 @@ def solve(
     if known.shape[1] < k:
         wanted = k - known.shape[1]
         width = min(wanted + guard, size - known.shape[1])
-        if start is None and known.shape[1] and isinstance(work, SparseOperator) and work.worth_coarsening():
-            block = nested_start(work.laplacian(), known.numpy(), wanted, width, 0.8 * tol)[:, : wanted + 4].double()
-            random = False
+        if known.shape[1] and isinstance(work, SparseOperator) and work.is_chain():
+            block, gaps = solve_chain(work.laplacian(), known, wanted, guard, generator)
         else:
-            block, random = _start(start, width, size, generator, work.device), start is None
-        block, gaps = _iterate(work, block, known, wanted, tol, max_sweeps, generator, random)
+            if start is None and known.shape[1] and isinstance(work, SparseOperator) and work.worth_coarsening():
+                block = nested_start(work.laplacian(), known.numpy(), wanted, width, 0.8 * tol)[:, : wanted + 4].double()
+                random = False
+            else:
+                block, random = _start(start, width, size, generator, work.device), start is None
+            block, gaps = _iterate(work, block, known, wanted, tol, max_sweeps, generator, random)
         found, mu = torch.cat([known, block[:, :wanted]], 1), torch.cat([mu, 1 - gaps[:wanted]])
     if order is not None:
         found = torch.empty_like(found).index_copy_(0, order, found)

@@ -24,7 +24,8 @@ from .balance import balanced_edges
 from .errors import InputError
 from .graph import Graph, Metric, build_graph
 
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+for _notice in ("Sparse CSR tensor support is in beta state", "Sparse invariant checks are implicitly disabled"):
+    warnings.filterwarnings("ignore", message=_notice)  # torch says so once a process; there is nothing to act on
 
 Kind = Literal["row", "symmetric", "adaptive"]
 KINDS: tuple[Kind, ...] = ("row", "symmetric", "adaptive")

@@ -1,0 +1,38 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.files import atomic_path, default_cache_dir
+
+
+def test_whole_or_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "note.txt"
+    with atomic_path(target) as temporary:
+        temporary.write_text("new")
+        assert temporary.suffix == ".txt"
+        assert not target.exists()
+    assert target.read_text() == "new"
+    with pytest.raises(KeyboardInterrupt), atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert target.read_text() == "new"
+    assert [p.name for p in target.parent.iterdir()] == ["note.txt"]
+
+
+def test_unwritable_places_are_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write to"), atomic_path(tmp_path / "file" / "below.txt"):
+        pass
+
+
+def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "mine"))
+    assert default_cache_dir() == tmp_path / "mine"
+    monkeypatch.delenv("EIGENPROBE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache_dir() == tmp_path / "eigenprobe"
