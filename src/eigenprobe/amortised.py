@@ -10,8 +10,6 @@ point.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +96,7 @@ def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tenso
     scale = more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
     overlap = q.mT @ more
     rest = more - q @ overlap
-    values, turn = eigh((rest / scale).mT @ (rest / scale))
+    values, turn = torch.linalg.eigh((rest / scale).mT @ (rest / scale))
     kept = values > cut**2
     turn = turn * torch.where(kept, values.clamp_min(cut**2).rsqrt(), 0.0)[..., None, :] / scale.mT
     added = rest @ turn
@@ -108,21 +106,6 @@ def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tenso
     bottom = torch.cat([torch.zeros_like(overlap.mT), turn], -1)
     present = torch.cat([torch.ones_like(kept[..., :1]).expand(*kept.shape[:-1], q.shape[-1]), kept], -1)
     return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
-
-
-def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """`torch.linalg.eigh` of small matrices `(..., K, K)`; those on a GPU are solved by threads of the processor.
-
-    A GPU solves matrices of this size one after the other, at a millisecond or more each; all else costs less.
-    """
-    if not matrices.is_cuda or matrices.ndim < 3:
-        return torch.linalg.eigh(matrices)
-    flat = matrices.flatten(0, -3).cpu()
-    workers = min(8, os.cpu_count() or 1, len(flat))
-    with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(torch.linalg.eigh, flat.chunk(workers)))
-    values, vectors = (torch.cat(part).to(matrices.device) for part in zip(*parts, strict=True))
-    return values.view(matrices.shape[:-1]), vectors.view(matrices.shape)
 
 
 class ModelExtension:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .amortised import Context, ModelExtension, eigh, neighbours, operator_for, predict, widen
+from .amortised import Context, ModelExtension, neighbours, operator_for, predict, widen
 from .basis import Array, Basis, canonical_signs, orthonormalise
 from .errors import InputError
 from .networks.heat import heat_coefficients, heat_operator
@@ -194,7 +194,7 @@ class SpectralModel:
                     short = heat_coefficients(operator.times((1.5 * self.k,), seen.moments)[:, 0], operator.degree)
                     q = orthonormalise(operator.filter(q[..., : self.k].float(), short).double(), "cholesky")[0]
                 small = q.mT @ operator.apply(q.float()).double()
-                values, rotation = eigh(0.5 * (small + small.mT))
+                values, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
                 q, values = q @ rotation, 0.5 * (1 + values)
                 matrix = matrix @ rotation if not sweeps else matrix
             values = (values * operator.bound[:, None] / (operator.unit[:, None] * scale[:, 0]) ** 2).clamp_min(0)
