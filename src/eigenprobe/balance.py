@@ -7,7 +7,8 @@ asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j)
 
     w_ij = |l_ij|^(dim-2) (1 + |l_ij|^2 / (2 c h_i h_j))^-2        h: local spacing
 
-(on a curve simply 1/|l_ij| to the nearest on either side) are then changed as little as possible, min sum (w' - w)^2 / w, so that at every interior point
+(on a curve simply 1/|l_ij| to the nearest on either side) are then changed as little as possible,
+min sum (w' - w)^2 / w, so that at every interior point
 
     sum_j w_ij l_ij = 0                                            "balance"
 

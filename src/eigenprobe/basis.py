@@ -88,7 +88,8 @@ def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
 class Extension(Protocol):
     """Values of the fitted vectors ``V`` at new points; row ``i`` of the result depends on row ``i`` alone."""
 
-    kind: str
+    @property
+    def kind(self) -> str: ...
 
     def __call__(self, points: Tensor) -> Tensor: ...
 
@@ -202,13 +203,14 @@ class Basis:
         """Values of ``V`` at new points ``(m, d)``: ``(m, K)``. Each row depends on its own point alone."""
         if self.extension is None:
             method = self.info.get("method", "unknown")
-            raise InputError(f"this basis (method {method!r}) has no values at new points: keep the points it was made from")
+            raise InputError(f"this basis (method {method!r}) has no values at new points: make it from points instead")
         x = torch.as_tensor(points)
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
-        if not bool(torch.isfinite(x).all()):
-            raise InputError(f"new points must be finite, row {int((~torch.isfinite(x)).any(1).nonzero()[0, 0])} is not")
+        finite = torch.isfinite(x).all(1)
+        if not bool(finite.all()):
+            raise InputError(f"new points must be finite, row {int((~finite).nonzero()[0, 0])} is not")
         values = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
@@ -249,7 +251,8 @@ class Basis:
         except (SafetensorError, OSError, ValueError) as error:
             raise InputError(f"expected a basis written by eigenprobe, cannot read {path}: {error}") from error
         if header.get("format") != FORMAT:
-            raise InputError(f"expected a basis written by eigenprobe ({FORMAT}), got {header.get('format')!r} in {path}")
+            found = header.get("format")
+            raise InputError(f"expected a basis written by eigenprobe ({FORMAT}), got {found!r} in {path}")
         extension = None
         if "extension" in header:
             module, name = EXTENSIONS[header["extension"]["kind"]].split(":")

@@ -18,9 +18,7 @@ ACCURACY = 1e-5  # largest residual of a pair, relative to its distance 1 - mu f
 SWEEPS = 100
 
 
-def solve_chain(
-    gap: Any, known: Tensor, wanted: int, guard: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def solve_chain(gap: Any, known: Tensor, wanted: int, guard: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """The ``wanted`` lowest eigenpairs of ``gap`` = I - A (scipy CSR) that are orthogonal to the ``known`` vectors."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import splu

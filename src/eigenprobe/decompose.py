@@ -4,7 +4,7 @@
     network      a network trained on this cloud alone
     pretrained   one forward pass of a model trained on many shapes, then a Ritz rotation
 
-Points are centred and scaled before anything else, and eigenvalues are scaled back, so units and offsets cost no digits.
+Points are centred and scaled before anything else, and eigenvalues scaled back, so units and offsets cost no digits.
 Coinciding points are merged: each copy gets the value and an equal share of the mass of the one point they are.
 """
 
@@ -112,7 +112,7 @@ def decompose(
 def check_points(points: Array, k: int, device: str | torch.device | None = None) -> tuple[Tensor, Any]:
     """The points as a finite float64 tensor on ``device``, and a function that gives a basis the caller's types."""
     is_numpy = not isinstance(points, Tensor)
-    array = np.asarray(points) if is_numpy else points
+    array: Any = np.asarray(points) if is_numpy else points
     if is_numpy and (array.dtype.kind not in "fiu"):
         raise InputError(f"expected points of real numbers, got dtype {array.dtype}")
     if not is_numpy and (array.is_complex() or array.dtype == torch.bool):
@@ -163,7 +163,7 @@ def _direct(
             raise InputError(f"expected a smoother of these {x.shape[0]} points, got one of {smoother.n}")
         unique, scale, merged = x, 1.0, None
     else:
-        centred, scale = _unit_scale(x, metric)
+        centred, scale = unit_scale(x, metric)
         unique, graph, merged = _distinct(centred, k, neighbours or NEIGHBOURS[kind], metric)
         width = None if bandwidth is None else bandwidth / (scale if metric == "euclidean" else 1.0)
         smoother = build_smoother(graph, kind, bandwidth=width, dimension=dimension)
@@ -210,7 +210,7 @@ def spectrum_of(smoother: Smoother, k: int, *, seed: int = 0, tol: float = 1e-6)
     return q, mass, values
 
 
-def _unit_scale(x: Tensor, metric: Metric) -> tuple[Tensor, float]:
+def unit_scale(x: Tensor, metric: Metric = "euclidean") -> tuple[Tensor, float]:
     """Points of size one about the origin; angles between rows, which cosine distance measures, are left alone."""
     centre = x.mean(0)
     scale = float((x - centre).abs().max())

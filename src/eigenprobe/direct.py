@@ -112,8 +112,8 @@ def solve(
             block, gaps = solve_chain(work.laplacian(), known, wanted, guard, generator)
         else:
             if start is None and known.shape[1] and isinstance(work, SparseOperator) and work.worth_coarsening():
-                block = nested_start(work.laplacian(), known.numpy(), wanted, width, 0.8 * tol)[:, : wanted + 4].double()
-                random = False
+                block = nested_start(work.laplacian(), known.numpy(), wanted, width, 0.8 * tol)
+                block, random = block[:, : wanted + 4].double(), False
             else:
                 block, random = _start(start, width, size, generator, work.device), start is None
             block, gaps = _iterate(work, block, known, wanted, tol, max_sweeps, generator, random)

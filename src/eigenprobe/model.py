@@ -238,13 +238,13 @@ class SpectralModel:
         return [self._one(x, k, ritz, refine, kind) for x in batch]
 
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
-        from .decompose import _distinct, _first, _unit_scale, _warn_components
+        from .decompose import _distinct, _first, _warn_components, unit_scale
         from .refine import refine as refined
         from .smoothing import NEIGHBOURS as WANTED
         from .smoothing import build_smoother
 
         began = time.perf_counter()
-        centred, scale = _unit_scale(x)
+        centred, scale = unit_scale(x)
         unique, graph, merged = _distinct(centred, max(k, FEWEST - 1), WANTED[kind], "euclidean")
         smoother = build_smoother(graph, kind)
         count = _warn_components(smoother)

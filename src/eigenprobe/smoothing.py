@@ -173,7 +173,10 @@ def block_diagonal(smoothers: Sequence[Smoother]) -> Smoother:
     kinds = {s.kind for s in smoothers}
     if len(kinds) > 1:
         raise InputError(f"expected smoothers of one kind, got {', '.join(sorted(kinds))}")
-    pointers, columns, values, rows, entries = [], [], [], 0, 0
+    pointers: list[Tensor] = []
+    columns: list[Tensor] = []
+    values: list[Tensor] = []
+    rows = entries = 0
     for s in smoothers:
         pointers.append(s.matrix.crow_indices()[(0 if not pointers else 1) :] + entries)
         columns.append(s.matrix.col_indices() + rows)
@@ -278,7 +281,8 @@ def _undirected(indices: Tensor, squared: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 
 def _degree(head: Tensor, tail: Tensor, weight: Tensor, n: int) -> Tensor:
-    return torch.zeros(n, dtype=weight.dtype, device=weight.device).index_add_(0, head, weight).index_add_(0, tail, weight)
+    total = torch.zeros(n, dtype=weight.dtype, device=weight.device)
+    return total.index_add_(0, head, weight).index_add_(0, tail, weight)
 
 
 def _csr(pointers: Tensor, columns: Tensor, values: Tensor, n: int) -> Tensor:

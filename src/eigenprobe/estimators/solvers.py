@@ -28,6 +28,7 @@ from ..smoothing import Smoother
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 CONTEXT = (4, 16, 64)  # steps of averaging of the context features
 PRINCIPAL = 32  # principal coordinates that are averaged
+DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products a step
 
 
 @dataclass
@@ -192,13 +193,22 @@ def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) -> Any:
-    from ..covariance import DENSE_LIMIT, Covariance
+    from ..covariance import DENSE_LIMIT, Covariance, DenseCovariance
     from ..training.batch import Batch
     from ..training.data import Sampling
 
     assert smoother.mass is not None
-    covariance: Any = Covariance(smoother, scales=SCALES, generator=generator)
-    covariance = covariance.dense() if smoother.n <= DENSE_LIMIT else covariance
+    covariance: Any
+    if smoother.n <= (DENSE_LIMIT if smoother.device.type == "cuda" else DENSE_ROWS):
+        power, at = smoother.matrix.to_dense().float(), 1
+        total = torch.zeros_like(power)
+        while at < max(SCALES):  # the scales are powers of two: squaring reaches each
+            power, at = power @ power, 2 * at
+            if at in SCALES:
+                total += power / power.trace() / len(SCALES)
+        covariance = DenseCovariance(total)
+    else:
+        covariance = Covariance(smoother, scales=SCALES, generator=generator)
     local = features.float()
     batch = Batch(local.unsqueeze(0), smoother.mass.float().sqrt().unsqueeze(0), covariance=covariance)
     return Sampling(local, smoother, batch)

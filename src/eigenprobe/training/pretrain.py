@@ -64,8 +64,8 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, so batches are prepared
-    in blocks of `block` and each block is seen `passes` times, in a new order each time."""
+    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, so batches are
+    prepared in blocks of `block`, and each block is seen `passes` times, in a new order each time."""
 
     network: SpectralConfig = field(default_factory=SpectralConfig)
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
