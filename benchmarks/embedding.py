@@ -1,0 +1,191 @@
+"""Optimal-Approximation Eigenmaps beside its peers: time on digits, new rows, clusters, a million rows.
+
+    python -m benchmarks.embedding                              digits: direct / SpectralEmbedding, network / UMAP
+    python -m benchmarks.embedding --new FEATURES.npz ...       fit on half, place the other half
+    python -m benchmarks.embedding --clusters FEATURES.npz ... --runs 16 --jobs 2
+    python -m benchmarks.embedding --rows 1000000 --solver direct network [--device cuda]
+
+Methods take turns and every one is warmed up first; a time is the least of `--repeats`. The result is added to
+$OUT/embedding.json or benchmarks/results/embedding.json, with the command, the date and the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe.evaluation import tables
+from eigenprobe.evaluation.clustering import kmeans_scores, neighbour_accuracy
+from eigenprobe.evaluation.protocol import run_protocol, summarise
+from eigenprobe.features.sources import read_table
+
+
+def digits(repeats: int) -> list[dict[str, Any]]:
+    """Fit times on scikit-learn's digits (1797 x 64), ten components, and how well k-means finds the digits there."""
+    from sklearn.datasets import load_digits
+    from sklearn.manifold import SpectralEmbedding
+
+    X, y = load_digits(return_X_y=True)
+    methods: dict[str, Callable[[], Any]] = {
+        "direct": lambda: OptimalApproximationEigenmaps(10, random_state=0),
+        "SpectralEmbedding": lambda: SpectralEmbedding(10, random_state=0, affinity="nearest_neighbors"),
+        "network": lambda: OptimalApproximationEigenmaps(10, solver="network", random_state=0),
+    }
+    try:
+        import umap
+
+        methods["UMAP"] = lambda: umap.UMAP(n_components=10, random_state=0)
+    except ImportError:
+        print("umap-learn is not installed: the network has nothing to be compared with")
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    embeddings = {}
+    for turn in range(repeats + 1):  # the first turn warms up: imports, compilation, thread pools
+        for name, build in methods.items():
+            start = time.perf_counter()
+            embeddings[name] = build().fit_transform(X)
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    peer = {"direct": "SpectralEmbedding", "network": "UMAP"}
+    rows = []
+    for name in methods:
+        row: dict[str, Any] = {"method": name, "seconds": min(times[name])}
+        if peer.get(name) in times:
+            row["ratio"] = row["seconds"] / min(times[peer[name]])
+        rows.append({**row, **{key: kmeans_scores(embeddings[name], y)[key] for key in ("nmi", "ari")}})
+    return rows
+
+
+def new_rows(path: Path, solvers: list[str], seed: int) -> list[dict[str, Any]]:
+    """Label accuracy of ten neighbours in the embedding: fitted on all rows, and fitted on half and placed."""
+    table = read_table(path)
+    order = np.random.default_rng(seed).permutation(len(table.features))
+    x, y = np.asarray(table.features, np.float32)[order], np.asarray(table.labels)[order]
+    half = len(x) // 2
+    rows = []
+    for solver in solvers:
+        whole = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x)
+        part = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x[:half])
+        placed = part.transform(x[half:])
+        alone = np.concatenate([part.transform(x[half + i : half + i + 1]) for i in range(20)])
+        rows.append(
+            {
+                "table": path.stem,
+                "solver": solver,
+                "fitted on all": neighbour_accuracy(
+                    whole.embedding_[:half], y[:half], whole.embedding_[half:], y[half:]
+                ),
+                "fitted on half": neighbour_accuracy(part.embedding_, y[:half], placed, y[half:]),
+                "batch difference": float(np.abs(alone - placed[:20]).max()),
+            }
+        )
+        rows[-1]["loss"] = rows[-1]["fitted on all"] - rows[-1]["fitted on half"]
+    return rows
+
+
+def clusters(path: Path, methods: list[str], runs: int, jobs: int) -> list[dict[str, Any]]:
+    """The paper's protocol: NMI and ARI of k-means, mean over random class-weighted subsets of 1500."""
+    table = read_table(path)
+    records = run_protocol(
+        np.asarray(table.features), np.asarray(table.labels), runs=runs, methods=methods, jobs=jobs, seed=0
+    )
+    keep = ("nmi", "ari", "trustworthiness", "seconds")
+    return [
+        {"table": path.stem, "method": row["method"], "k": row["k"], "runs": row["runs"], **{m: row[m] for m in keep}}
+        for row in summarise(records)
+    ]
+
+
+def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
+    """Fit and transform ``n`` rows of 128 columns from a file on disk: twenty clusters on a noisy sheet each."""
+    rng = np.random.default_rng(seed)
+    centres, planes = rng.normal(size=(20, 128)) * 2, rng.normal(size=(20, 5, 128))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        rows = np.lib.format.open_memmap(path, "w+", np.float32, (n, 128))
+        labels = rng.integers(0, 20, n)
+        for start in range(0, n, 1 << 16):
+            part = labels[start : start + (1 << 16)]
+            sheet = np.einsum("ij,ijk->ik", rng.normal(size=(len(part), 5)), planes[part])
+            rows[start : start + len(part)] = centres[part] + sheet + 0.5 * rng.normal(size=(len(part), 128))
+        del rows
+        if device.startswith("cuda"):
+            torch.cuda.reset_peak_memory_stats()
+        model = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed, device=device)
+        start_time = time.perf_counter()
+        model.fit(path)
+        fitted = time.perf_counter() - start_time
+        start_time = time.perf_counter()
+        again = model.transform(path)
+        placed = time.perf_counter() - start_time
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    sample = rng.permutation(n)[:5000]
+    return {
+        "rows": n,
+        "solver": solver,
+        "device": device,
+        "fit seconds": fitted,
+        "transform seconds": placed,
+        "peak GiB": peak,
+        "GPU GiB": torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else None,
+        "same": bool(np.allclose(again, model.embedding_, atol=1e-5)),
+        "ARI": kmeans_scores(again[sample], labels[sample])["ari"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--new", type=Path, nargs="+", default=[], metavar="FEATURES")
+    parser.add_argument("--clusters", type=Path, nargs="+", default=[], metavar="FEATURES")
+    parser.add_argument("--methods", nargs="+", default=["direct", "network", "laplacian", "pca", "umap"])
+    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=0)
+    parser.add_argument("--solver", nargs="+", default=["direct", "network"])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in options.new:
+        found.setdefault("new rows", []).extend(new_rows(path, options.solver, 0))
+    for path in options.clusters:
+        found.setdefault("clusters", []).extend(clusters(path, options.methods, options.runs, options.jobs))
+    if options.rows:
+        found["many rows"] = [many_rows(options.rows, solver, device, 0) for solver in options.solver]
+    if not found:
+        found["digits"] = digits(options.repeats)
+    for name, rows in found.items():
+        print(f"\n{name}\n{tables.markdown(rows)}", flush=True)
+    target = Path(os.environ.get("OUT", Path(__file__).parent / "results")) / "embedding.json"
+    stored = json.loads(target.read_text()) if target.is_file() else {}
+    name = (
+        torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()}, {os.cpu_count()} cores"
+    )
+    facts = {"command": " ".join(["python -m benchmarks.embedding", *map(str, sys.argv[1:])]), "device": name}
+    for key, rows in found.items():
+        where = f"{key}, {device}"
+        stored[where] = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), **facts, "rows": tables.plain(rows)}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(stored, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
