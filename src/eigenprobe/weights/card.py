@@ -24,12 +24,13 @@ basis = model.encode(points)          # (n, 3) -> Basis with up to {outputs} vec
 
 **What it is.** {parameters} parameters, stored in float16. A cloud is put in a canonical pose; 49 fixed seed functions
 (monomials of the coordinates up to degree 4 and 15 far-apart landmarks) are diffused on its neighbour graph, made
-orthonormal and sorted; a perceptron and a transformer of {layers} layers, width {width}, correct this crude basis. No
-eigenproblem is solved before the optional `{outputs} x {outputs}` Ritz rotation of `encode`.
+orthonormal and sorted; a perceptron and a transformer of {layers} layers, width {width}, correct this crude basis
+("feed-forward", `ritz=False`). No eigenproblem is solved up to here. The default `ritz=True` then takes the Ritz
+vectors in the span of the {outputs} columns and the 49 seeds.
 
-**How much is the network.** The diffused seeds are a strong start of their own: `eigenprobe reproduce generalisation`
-prints them as "its inputs alone", beside polynomials, random features and random vectors under the same rotation and
-sweeps.
+**How much of it is the network.** The diffused seeds are a strong start of their own. Feed-forward, the network adds
+what lies between "its inputs alone" and "network" in the tables that `eigenprobe reproduce generalisation` prints;
+after Ritz, as many diffused seeds without any network (the control "diffused seeds, 99") do equally well.
 
 ## Training
 - Data: procedural shapes only (implicit surfaces drawn by `eigenprobe.geometry.procedural`, {families}). No mesh, scan
@@ -39,7 +40,8 @@ sweeps.
   targets{targets}.
 - Sizes: clouds of {low} to {high} points, about {tokens} points in a batch; seed {seed}.
 - Optimiser: {optimiser}; averaged weights; {precision}.
-- Run: {steps} steps in {minutes:.1f} minutes of training on {device}. Recipe: `recipes/pretrain.yaml`.
+- Run: {steps} steps in {minutes:.1f} minutes of training on {device}, every prepared batch seen {passes} times.
+  Recipe: `recipes/pretrain.yaml`.
 
 ## Validation curve
 Held-out procedural shapes, |cosine| with the closed form on the same graph, mean over i <= k.
@@ -80,6 +82,7 @@ def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, sourc
         seed=recipe.get("seed", "?"),
         optimiser=schedule.get("optimiser", "?"),
         precision=recipe.get("precision", "?"),
+        passes=recipe.get("passes", 1),
         steps=last.get("step", "?"),
         minutes=last.get("seconds", 0) / 60,
         device=facts.get("device", "?"),
