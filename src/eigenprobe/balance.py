@@ -211,18 +211,11 @@ def _balance(
         ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
         behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
         ridge = torch.cat([ridge, weight.new_full((2,), ROUND_RIDGE)])
-    forward, backward, size = ahead, behind, ridge.numel()
-    system = _BlockMatrix(head, tail, n, size, weight)
+    edges = _Incidence(ahead, behind, head, tail, n)
+    ridge = ridge.repeat(n)
     for _ in range(ROUNDS):
-        ahead, behind = weight[:, None] * forward, weight[:, None] * backward
-        imbalance = _sum_at(ahead, head, n) + _sum_at(behind, tail, n)
-        blocks = ahead[:, :, None] * forward[:, None, :], behind[:, :, None] * backward[:, None, :]
-        diagonal = _sum_at(blocks[0], head, n) + _sum_at(blocks[1], tail, n)
-        diagonal.diagonal(dim1=1, dim2=2).add_(ridge)
-        matrix = system.fill(diagonal, ahead[:, :, None] * backward[:, None, :])
-        dual = _conjugate_gradients(matrix, -imbalance.reshape(-1)).reshape(n, size)
-        change = torch.einsum("ec,ec->e", dual[head], forward) + torch.einsum("ec,ec->e", dual[tail], backward)
-        weight = weight * (1 + change).clamp_min(LEAST_FACTOR)
+        dual = _conjugate_gradients(edges, weight, ridge, -(edges.scatter @ weight))
+        weight = weight * (1 + edges.gather @ dual).clamp_min(LEAST_FACTOR)
     return weight
 
 
@@ -235,35 +228,43 @@ def _free(t: Tensor, crossing: Tensor) -> Tensor:
     return t - crossing * (crossing * t).sum(1, keepdim=True)
 
 
-class _BlockMatrix:
-    """A symmetric sparse matrix of (dim, dim) blocks, one a point and one an edge; the pattern is sorted once."""
+class _Incidence:
+    """``B (n dim, e)`` and its transpose, sparse: one column an edge, its directions at both ends.
 
-    def __init__(self, head: Tensor, tail: Tensor, n: int, dimension: int, like: Tensor) -> None:
-        loop = torch.arange(n, device=head.device)
-        rows, columns = torch.cat([loop, head, tail]), torch.cat([loop, tail, head])
+    The dual matrix ``B W B^T`` is applied as a product of the two; assembled it would have twice their entries.
+    """
+
+    def __init__(self, forward: Tensor, backward: Tensor, head: Tensor, tail: Tensor, n: int) -> None:
+        count, dimension = forward.shape
         within = torch.arange(dimension, device=head.device)
-        row = (rows[:, None, None] * dimension + within[:, None]).expand(-1, dimension, dimension).reshape(-1)
-        column = (columns[:, None, None] * dimension + within).expand(-1, dimension, dimension).reshape(-1)
-        self.size = n * dimension
-        self.order = torch.argsort(row * self.size + column)
-        counts = torch.bincount(row, minlength=self.size).cumsum(0)
-        self.pointers = torch.cat([counts.new_zeros(1), counts]).int()
-        self.columns = column[self.order].int()
+        ends = torch.cat([head[:, None] * dimension + within, tail[:, None] * dimension + within], 1)
+        columns, values = ends.reshape(-1).int(), torch.cat([forward, backward], 1).reshape(-1)
+        pointers = torch.arange(0, len(columns) + 1, 2 * dimension, device=head.device).int()
+        self.gather = self._csr(pointers, columns, values, (count, n * dimension))  # B^T
+        if head.device.type == "cpu":  # a counting sort
+            from scipy.sparse import csr_array
 
-    def fill(self, diagonal: Tensor, block: Tensor) -> Tensor:
-        values = torch.cat([diagonal.reshape(-1), block.reshape(-1), block.mT.reshape(-1)])[self.order]
-        shape = (self.size, self.size)
-        return torch.sparse_csr_tensor(self.pointers, self.columns, values, shape, check_invariants=False)
+            flipped = csr_array((values.numpy(), columns.numpy(), pointers.numpy()), shape=self.gather.shape).tocsc()
+            parts = [torch.from_numpy(part) for part in (flipped.indptr, flipped.indices, flipped.data)]
+        else:
+            order = torch.argsort(columns, stable=True)
+            counts = torch.bincount(columns, minlength=n * dimension).cumsum(0)
+            parts = [torch.cat([counts.new_zeros(1), counts]).int(), (order // (2 * dimension)).int(), values[order]]
+        self.scatter = self._csr(parts[0], parts[1], parts[2], (n * dimension, count))  # B
+
+    @staticmethod
+    def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+        return torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False)
 
 
-def _conjugate_gradients(matrix: Tensor, right: Tensor) -> Tensor:
+def _conjugate_gradients(edges: _Incidence, weight: Tensor, ridge: Tensor, right: Tensor) -> Tensor:
     solution, residual, direction = torch.zeros_like(right), right, right
     size = right @ right
     target = TOLERANCE**2 * size
     for _ in range(STEPS):
         if not bool(size > target):
             break
-        image = matrix @ direction
+        image = torch.addcmul(edges.scatter @ (weight * (edges.gather @ direction)), ridge, direction)
         step = size / (direction @ image)
         solution = solution + step * direction
         residual = residual - step * image
