@@ -3,7 +3,7 @@
     python benchmarks/pretrain_run.py --folder /tmp/ckpt --piece 9 --minutes 14 --out out/pretrain
 
 Goes on from the checkpoint in `--folder` if there is one. Leaves the averaged weights so far (float16 safetensors), the
-history and, with `--evaluate`, cosines on unseen shapes under `--out`. So does `eigenprobe train recipes/pretrain.yaml`.
+history and, with `--evaluate`, cosines on unseen shapes under `--out`; so does `eigenprobe train recipes/pretrain.yaml`
 """
 
 from __future__ import annotations
