@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -109,6 +110,18 @@ def training(document: Document) -> str:
     return markdown(table, digits=2)
 
 
+def encode(document: Document) -> str:
+    """Milliseconds by what was encoded and how; of repeated calls the median without the first, which warms up."""
+    if "seconds" in document:
+        return markdown([{"what": name, "ms": 1000 * value} for name, value in document["seconds"].items()], digits=1)
+    table = []
+    for name, values in document["milliseconds_a_cloud"].items():
+        what = "direct" if name == "direct" else "encode" + name.replace("{}", "").replace("{", " ").replace("}", "")
+        middle = statistics.median(values[1:]) if isinstance(values, list) else values
+        table.append({"what": what.replace("'", "").replace(": ", "="), "ms a cloud": middle})
+    return markdown(table, digits=1)
+
+
 @dataclass(frozen=True)
 class Result:
     """Files by pattern, how to show one, and the command that makes it."""
@@ -130,7 +143,7 @@ TABLES = {
     "embedding": Result("embedding*.json", rows, "python -m benchmarks.embedding"),
     "direct": Result("direct*.json", direct, "python -m benchmarks.direct"),
     "training": Result("training_h200.json", training, "python -m benchmarks.training loss step"),
-    "encode": Result("encode*.json", rows, "python -m benchmarks.encode"),
+    "encode": Result("encode*.json", encode, "python -m benchmarks.encode"),
 }
 
 
@@ -148,9 +161,13 @@ def section(name: str, results: Path = RESULTS) -> str:
     for path in sorted(results.glob(result.pattern)):
         for document in _documents(json.loads(path.read_text())):
             facts = {**document, **document.get("facts", {})}
-            where = ", ".join(str(facts[key])[:40] for key in ("device", "machine", "date") if facts.get(key))
-            head = f"`{facts.get('command', result.command)}`" + (f" ({where})" if where else "") + ":"
-            shown.append(f"{head}\n\n{result.show(document)}")
+            where = ", ".join(str(facts[key]).split("T")[0] for key in ("device", "machine", "date") if facts.get(key))
+            made = facts.get("command", result.command)
+            head = f"`{made}`" if made.startswith(("eigenprobe ", "python ")) else made.replace("`", "")
+            try:
+                shown.append(f"{head}{f' ({where})' if where else ''}:\n\n{result.show(document)}")
+            except (KeyError, TypeError, AttributeError) as error:
+                raise SystemExit(f"benchmarks.readme: {path.name} has not the form of {name!r}: {error!r}") from error
     return "\n\n".join(shown) if shown else f"Not measured yet: `{result.command}`."
 
 
