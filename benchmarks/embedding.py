@@ -70,31 +70,34 @@ def digits(repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
-def new_rows(path: Path, solvers: list[str], seed: int) -> list[dict[str, Any]]:
-    """Label accuracy of ten neighbours in the embedding: fitted on all rows, and fitted on half and placed."""
+def new_rows(path: Path, solvers: list[str], splits: int) -> list[dict[str, Any]]:
+    """Label accuracy of ten neighbours in the embedding: fitted on all rows, and fitted on half with the rest placed."""
     table = read_table(path)
-    order = np.random.default_rng(seed).permutation(len(table.features))
-    x, y = np.asarray(table.features, np.float32)[order], np.asarray(table.labels)[order]
-    half = len(x) // 2
     rows = []
     for solver in solvers:
-        whole = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x)
-        part = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x[:half])
-        placed = part.transform(x[half:])
-        alone = np.concatenate([part.transform(x[half + i : half + i + 1]) for i in range(20)])
-        rows.append(
-            {
-                "table": path.stem,
-                "solver": solver,
-                "fitted on all": neighbour_accuracy(
-                    whole.embedding_[:half], y[:half], whole.embedding_[half:], y[half:]
-                ),
-                "fitted on half": neighbour_accuracy(part.embedding_, y[:half], placed, y[half:]),
-                "batch difference": float(np.abs(alone - placed[:20]).max()),
-            }
-        )
-        rows[-1]["loss"] = rows[-1]["fitted on all"] - rows[-1]["fitted on half"]
+        found = [
+            _halves(np.asarray(table.features, np.float32), np.asarray(table.labels), solver, i) for i in range(splits)
+        ]
+        means = {key: float(np.mean([row[key] for row in found])) for key in ("fitted on all", "fitted on half")}
+        loss = [row["fitted on all"] - row["fitted on half"] for row in found]
+        row = {"table": path.stem, "solver": solver, "splits": splits, **means}
+        row |= {"loss": float(np.mean(loss)), "worst loss": float(np.max(loss))}
+        rows.append({**row, "batch difference": f"{max(row['batch difference'] for row in found):.0e}"})
     return rows
+
+
+def _halves(x: np.ndarray, y: np.ndarray, solver: Any, seed: int) -> dict[str, float]:
+    order = np.random.default_rng(seed).permutation(len(x))
+    x, y, half = x[order], y[order], len(x) // 2
+    whole = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x)
+    part = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x[:half])
+    placed = part.transform(x[half:])
+    alone = np.concatenate([part.transform(x[half + i : half + i + 1]) for i in range(20)])
+    return {
+        "fitted on all": neighbour_accuracy(whole.embedding_[:half], y[:half], whole.embedding_[half:], y[half:]),
+        "fitted on half": neighbour_accuracy(part.embedding_, y[:half], placed, y[half:]),
+        "batch difference": float(np.abs(alone - placed[:20]).max()),
+    }
 
 
 def clusters(path: Path, methods: list[str], runs: int, jobs: int) -> list[dict[str, Any]]:
@@ -150,6 +153,7 @@ def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--new", type=Path, nargs="+", default=[], metavar="FEATURES")
+    parser.add_argument("--splits", type=int, default=4, help="random halves of --new")
     parser.add_argument("--clusters", type=Path, nargs="+", default=[], metavar="FEATURES")
     parser.add_argument("--methods", nargs="+", default=["direct", "network", "laplacian", "pca", "umap"])
     parser.add_argument("--runs", type=int, default=16)
@@ -165,7 +169,7 @@ def main() -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     found: dict[str, list[dict[str, Any]]] = {}
     for path in options.new:
-        found.setdefault("new rows", []).extend(new_rows(path, options.solver, 0))
+        found.setdefault("new rows", []).extend(new_rows(path, options.solver, options.splits))
     for path in options.clusters:
         found.setdefault("clusters", []).extend(clusters(path, options.methods, options.runs, options.jobs))
     if options.rows:
