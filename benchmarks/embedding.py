@@ -71,7 +71,7 @@ def digits(repeats: int) -> list[dict[str, Any]]:
 
 
 def new_rows(path: Path, solvers: list[str], splits: int) -> list[dict[str, Any]]:
-    """Label accuracy of ten neighbours in the embedding: fitted on all rows, and fitted on half with the rest placed."""
+    """Label accuracy of ten neighbours in the embedding: fitted on all rows, and on half with the rest placed."""
     table = read_table(path)
     rows = []
     for solver in solvers:
