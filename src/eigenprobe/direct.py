@@ -134,9 +134,8 @@ def _iterate(
     random: bool,
 ) -> tuple[Tensor, Tensor]:
     """Sweep ``block`` until its first ``wanted`` Ritz pairs have converged: ``X (n, p)`` and ``1 - mu (p,)``."""
-    lo, top = spectral_bounds(work, generator)
-    top = 1.0 if known.shape[1] else top
-    hi, degree, sweeps = (lo + 3 * top) / 4, 8, 0
+    lo = top = hi = math.nan
+    degree, sweeps = 8, 0
     active = torch.ones(block.shape[1], dtype=torch.bool)
     gaps = worst = None
     for dtype in (torch.float32, torch.float64) if block.dtype == torch.float32 else (torch.float64,):
@@ -154,6 +153,11 @@ def _iterate(
                 if now <= target or stalled or sweeps >= max_sweeps:
                     break
                 before = now
+            if not sweeps:  # a good start may need no sweep and no bounds
+                lo, top = spectral_bounds(work, generator)
+                top = 1.0 if known.shape[1] else top
+                hi = (lo + 3 * top) / 4
+            if gaps is not None:
                 lowest = float(1 - gaps[-1])
                 if lowest > lo:
                     hi = min(lowest, top - 1e-12)

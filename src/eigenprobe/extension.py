@@ -18,6 +18,7 @@ from torch import Tensor
 from .graph import Graph, Metric, query
 
 NEIGHBOURS = 10
+CHUNK = 2048  # rows averaged at once
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class KernelExtension:
         tiny = torch.finfo(squared.dtype).eps ** 2 * squared[:, -1:].clamp_min(torch.finfo(squared.dtype).tiny)
         inverse = 1 / squared.clamp_min(tiny)
         inverse = inverse / inverse.sum(1, keepdim=True)
-        return self.scale * smooth + (inverse[:, None] @ self.remainder[indices])[:, 0]
+        return self.scale * smooth + _average(inverse, self.remainder, indices)
 
     def _smooth(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         empty = torch.empty((self.points.shape[0], 0), dtype=torch.int64, device=self.points.device)
@@ -69,4 +70,10 @@ class KernelExtension:
         width = squared.mean(1, keepdim=True).clamp_min(torch.finfo(squared.dtype).tiny)
         weight = torch.exp(-squared / width)
         weight = weight / weight.sum(1, keepdim=True)
-        return (weight[:, None] @ self.values[indices])[:, 0], (indices, squared)
+        return _average(weight, self.values, indices), (indices, squared)
+
+
+def _average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
+    """``sum_j weight[i, j] values[indices[i, j]]`` in parts that fit a cache: the gathered values are k times as many."""
+    parts = zip(weight.split(CHUNK), indices.split(CHUNK), strict=True)
+    return torch.cat([(w[:, None] @ values[i])[:, 0] for w, i in parts])
