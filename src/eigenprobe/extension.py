@@ -74,6 +74,6 @@ class KernelExtension:
 
 
 def _average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
-    """``sum_j weight[i, j] values[indices[i, j]]`` in parts that fit a cache: the gathered values are k times as many."""
+    """``sum_j weight[i, j] values[indices[i, j]]`` in parts: gathered values are k times as many."""
     parts = zip(weight.split(CHUNK), indices.split(CHUNK), strict=True)
     return torch.cat([(w[:, None] @ values[i])[:, 0] for w, i in parts])

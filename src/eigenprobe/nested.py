@@ -69,9 +69,12 @@ def improve(levels: list[Level], at: int, x: Tensor, wanted: int, tol: float, sw
         blocks, images = [x, w], [hx, problem.laplacian @ w]
         if p is not None and hp is not None:
             blocks, images = [*blocks, p[:, first:last]], [*images, hp[:, first:last]]
+        del residual, w
         g, turns = problem.ritz(blocks, images, g)
-        p, hp = (_combine(parts[1:], turns[1:]) for parts in (blocks, images))
-        x, hx = torch.addmm(p, x, turns[0]), torch.addmm(hp, hx, turns[0])
+        p, blocks = _combine(blocks[1:], turns[1:]), []  # blocks are the largest arrays: freed as soon as used
+        x = torch.addmm(p, x, turns[0])
+        hp, images = _combine(images[1:], turns[1:]), []
+        hx = torch.addmm(hp, hx, turns[0])
     return x
 
 
