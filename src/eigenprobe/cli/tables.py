@@ -37,7 +37,7 @@ def embed(
         solver: direct is the closed form, network learns a function for new rows
         labels: the column (csv, parquet) or array (npz) that holds labels; used for colours only
         new: a second table, placed in the coordinates fitted on the first
-        metric: distance between rows; auto is cosine for rows on a sphere, Euclidean otherwise
+        metric: distance between rows; auto is cosine from 64 columns on, Euclidean below
         neighbors: size of the neighbourhood graph
         report: write report.html
     """
