@@ -40,7 +40,8 @@ def surfaces(document: Document) -> str:
     keys = {key for row in found for key in row if re.fullmatch(r"cosine_\d+", key)}
     levels = tuple(sorted(int(key.split("_")[1]) for key in keys))
     report = Evaluation(found, facts.get("failed", {}), facts, levels).markdown().split("\n\n")
-    return "\n\n".join(report[:2])  # the headline by shape, then the means
+    # the headline by shape, the means, and the remarks; the details by shape stay in the command's own files
+    return "\n\n".join([*report[:2], *report[3:]]).strip()
 
 
 def generalisation(document: Document) -> str:
