@@ -1,9 +1,9 @@
 r"""Prediction with a trained network: columns of one cloud or of a batch, and their values at new points.
 
-    z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x), p(x)] T + r(x)
+    z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x), p(x), g(x)] T + r(x)
 
-`raw` attends to the frozen context only. The inputs that come from diffusion (the crude basis `p` among them) are known
-at the context's points and extended to `x` by its kernel; `T` maps columns to vectors; `r` is what refinement added at
+`raw` attends to the frozen context only. What comes from diffusion (inputs, crude basis `p`, guards `g`) is known at
+the context's points and extended to `x` by its kernel; `T` maps columns to vectors; `r` is what refinement added at
 the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
 point.
 """
@@ -19,7 +19,7 @@ from torch import Tensor
 from .basis import orthonormalise
 from .extension import KernelExtension
 from .networks.heat import HeatOperator, heat_operator
-from .networks.spectral import Inputs, SpectralNetwork, coordinates, inputs, place
+from .networks.spectral import GUARDS, Inputs, SpectralNetwork, coordinates, guards, inputs, place
 
 if TYPE_CHECKING:
     from .model import SpectralModel
@@ -44,7 +44,7 @@ class Context:
 
     network: SpectralNetwork
     pose: Tensor  # (4, 3)
-    fields: KernelExtension  # diffused inputs, crude basis, and what polishing added
+    fields: KernelExtension  # diffused inputs, crude basis, what polishing added, guards
     mixing: Tensor  # (49, K - 1), identity included
     bias: Tensor  # (1, 1, width)
     memory: list[tuple[Tensor, Tensor]]
@@ -58,7 +58,8 @@ class Context:
         mixing = mixing[0] + torch.eye(*mixing.shape[1:], device=mixing.device)
         bare = raw[0].float() + seen.crude[0] @ mixing
         polished = network.finish(raw, mixing[None] - torch.eye(*mixing.shape, device=mixing.device), seen, operator)[0]
-        values = torch.cat([seen.features[0, :, PLACED:], seen.crude[0], polished - bare], -1)
+        further = guards(points[None], operator, seen)[0]
+        values = torch.cat([seen.features[0, :, PLACED:], seen.crude[0], polished - bare, further], -1)
         bias = network.bias(network.shape(seen.gram))[:, None]
         transformer = network.transformer
         x, memory = transformer.tokens(seen.features) + bias, []
@@ -69,20 +70,20 @@ class Context:
 
     @torch.no_grad()
     def __call__(self, points: Tensor) -> Tensor:
-        """Columns and crude basis `(m, K - 1 + 49)` at points `(m, 3)`, each on its own."""
+        """Columns, crude basis and guards `(m, K - 1 + 49 + 49)` at points `(m, 3)`, each on its own."""
         return torch.cat([self._rows(part) for part in points.split(CHUNK)])
 
     def _rows(self, points: Tensor) -> Tensor:
         values = self.fields(points)
-        width = values.shape[1] - self.mixing.shape[0] - self.mixing.shape[1]
-        diffused, crude, added = values.split([width, *self.mixing.shape], -1)
+        width = values.shape[1] - self.mixing.shape[0] - self.mixing.shape[1] - GUARDS
+        diffused, crude, added, further = values.split([width, *self.mixing.shape, GUARDS], -1)
         x = place(points[None], self.pose[None])
         features = torch.cat([*coordinates(x), diffused[None]], -1)
         transformer = self.network.transformer
         x = transformer.tokens(features) + self.bias
         for layer, memory in zip(transformer.layers, self.memory, strict=True):
             x = layer(x, memory)
-        return torch.cat([transformer.finish(x)[0] + crude @ self.mixing + added, crude], -1)
+        return torch.cat([transformer.finish(x)[0] + crude @ self.mixing + added, crude, further], -1)
 
 
 def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,8 +3,8 @@ r"""One model for all shapes: a cloud to its spectral basis in one forward pass.
     points (n, 3) -> graph -> network -> Z (n, K - 1) -> Q = orthonormalise(M^{1/2} [1, Z]) -> Ritz -> refinement sweeps
 
 `ritz=False, refine=0` is the network alone. The default takes the Ritz vectors of the smoother in the span of the `K`
-columns and of the 49 diffused seeds they were made from, a 99 x 99 problem; every sweep of `refine` smooths,
-orthonormalises and rotates once more.
+columns, of the 49 diffused seeds they were made from and of 49 more diffused landmarks as guards (no guards in batches
+on a GPU, where speed counts); every sweep of `refine` smooths, orthonormalises and rotates once more.
 
 >>> model = SpectralModel.from_pretrained("surface")                             # doctest: +SKIP
 >>> basis = model.encode(points, k=50)                                           # doctest: +SKIP
@@ -27,7 +27,7 @@ from .amortised import Context, ModelExtension, neighbours, operator_for, predic
 from .basis import Array, Basis, canonical_signs, orthonormalise
 from .errors import InputError
 from .networks.heat import heat_coefficients, heat_operator
-from .networks.spectral import SpectralNetwork, inputs
+from .networks.spectral import SpectralNetwork, guards, inputs
 from .spectrum import rayleigh
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
@@ -311,17 +311,22 @@ class SpectralModel:
         """The network's raw columns `Z (n, K - 1)`, functions on the cloud `(n, 3)`; the constant is not among them."""
         return self._columns(points.float())[0][:, : self.k - 1]
 
+    def span(self, points: Tensor) -> Tensor:
+        """All functions `(n, K - 1 + 98)` among which `encode` looks for Ritz vectors: columns, seeds, guards."""
+        return self._columns(points.float())[0]
+
     def inputs_alone(self, points: Tensor, extra_landmarks: int = 0) -> Tensor:
         """What `columns` would be if nothing had been learned: the diffused seeds, `(n, K - 1)`, for comparison."""
         seeds = inputs(points.float()[None], operator_for(points), None, extra_landmarks).crude[0]
         return seeds[:, : self.k - 1 + extra_landmarks]
 
     def _columns(self, points: Tensor) -> tuple[Tensor, Context | None]:
-        """`[Z, P] (n, K - 1 + 49)` of one cloud; of a large one, by context attention to a subset."""
+        """Columns, seeds and guards of one cloud; of a large one, by context attention to a subset."""
         network = self.network_on(points.device)
         if len(points) <= WHOLE:
-            z, seen = predict(network, points[None], operator_for(points))
-            return torch.cat([z, seen.crude], -1)[0], None
+            operator = operator_for(points)
+            z, seen = predict(network, points[None], operator)
+            return torch.cat([z, seen.crude, guards(points[None], operator, seen)], -1)[0], None
         from .geometry import farthest_points
 
         few = points[torch.as_tensor(farthest_points(points, CONTEXT, seed=0), device=points.device)]

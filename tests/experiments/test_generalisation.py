@@ -51,7 +51,7 @@ def test_rows_and_table(model, mesh, tmp_path):
     assert rows["surface", "closed form", ""]["k<=10"] > 0.9
     assert rows["volume", "closed form", ""]["k<=10"] == pytest.approx(1)
     assert ("surface", "polynomials", "feed-forward") not in rows
-    for start in ("network", "its inputs alone", "network and its inputs"):
+    for start in ("network", "its inputs alone", "network, seeds, guards"):
         assert rows["volume", start, "3 sweeps"]["k<=10"] > rows["volume", "random vectors", "Ritz"]["k<=10"]
         assert rows["volume", start, "Ritz"]["subspace 10"] > 0.9
     text = result.markdown()

@@ -2,11 +2,11 @@ r"""The paper's generalisation table: one pretrained model on shapes it has neve
 
     mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz | 1 sweep | 3 sweeps -> |cosine| with oracle
 
-Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight has touched); both
-together, 99 columns, in which `encode` rotates; and controls of 99 columns each: diffused seeds with more landmarks,
-polynomials, random Fourier features, random vectors. All share one smoother a cloud, the same Ritz rotation and the
-same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what the network has learned
-is seen in the feed-forward rows. Volumes are measured against the closed form on the same points.
+Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight has touched); the
+span in which `encode` rotates, columns, seeds and guards, 148 in all; and controls of 148 columns each: diffused seeds
+with more landmarks, polynomials, random Fourier features, random vectors. All share one smoother a cloud, the same Ritz
+rotation and the same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what the
+network has learned is seen in the feed-forward rows. Volumes are measured against the closed form on the same points.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ..evaluation.alignment import compare_vectors
 from ..evaluation.tables import markdown, write
 from ..geometry import farthest_points, find_shapes, is_closed, load, oracle, sample_volume
 from ..model import SpectralModel
+from ..networks.spectral import GUARDS, SEEDS
 from ..progress import track
 from ..refine import ritz, sweep
 from ..smoothing import Smoother, build_smoother
@@ -40,10 +41,10 @@ PAPER = {
     "SHREC'07": (0.729, 0.610, 0.535, 0.480, 0.438, 0.403, 0.374, 0.349, 0.327, 0.308),
 }
 STARTS = (
-    "network and its inputs",
+    "network, seeds, guards",
     "network",
     "its inputs alone",
-    "diffused seeds, 99",
+    "diffused seeds, 148",
     "polynomials",
     "Fourier features",
     "random vectors",
@@ -196,15 +197,17 @@ def _agreement(vectors: Array, truth: Array, k: int) -> dict[str, float]:
 
 def starts(name: str, network: SpectralModel, x: Tensor, smoother: Smoother, generator: torch.Generator) -> Tensor:
     """Columns of one start, the constant first, on points of about unit size."""
-    n, k = len(x), 2 * network.k - 1  # as many as network and inputs have together
-    if name in STARTS[:3]:
-        parts = [network.columns(x)] if "network" in name else []
-        parts += [network.inputs_alone(x)] if "inputs" in name else []
-        return torch.cat([torch.ones(n, 1, device=x.device, dtype=x.dtype), *(part.to(x.dtype) for part in parts)], 1)
-    if name == "diffused seeds, 99":
-        columns = network.inputs_alone(x, network.k - 1).to(x.dtype)
+    n, k = len(x), network.k + SEEDS + GUARDS  # as many as `encode` rotates in
+    if name == "network, seeds, guards":
+        columns = network.span(x).to(x.dtype)
+    elif name == "network":
+        columns = network.columns(x).to(x.dtype)
+    elif name == "its inputs alone":
+        columns = network.inputs_alone(x).to(x.dtype)
+    elif name == "diffused seeds, 148":
+        columns = network.inputs_alone(x, k - 1 - SEEDS).to(x.dtype)
     elif name == "polynomials":
-        powers = sorted(((a, b, c) for a in range(8) for b in range(8) for c in range(8) if a + b + c < 8), key=sum)
+        powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if a + b + c < 9), key=sum)
         return torch.stack([x[:, 0] ** a * x[:, 1] ** b * x[:, 2] ** c for a, b, c in powers], 1)[:, :k]
     elif name == "Fourier features":
         waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)

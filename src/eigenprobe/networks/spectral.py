@@ -30,6 +30,7 @@ _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(ra
 _LANDMARKS = 15
 _CUBIC = 19  # monomials up to degree 3
 SEEDS = len(_POWERS) + _LANDMARKS  # 49
+GUARDS = 49
 INPUTS = 3 + 12 + 2 * SEEDS + 6 + 1 + 5
 GLOBALS = SEEDS * (SEEDS + 1)  # two upper triangles
 
@@ -258,6 +259,17 @@ def landmarks(x: Tensor, count: int) -> Tensor:
     """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips of limbs, mostly."""
     order = farthest(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1)[:, 1:] - 1
     return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
+
+
+@torch.no_grad()
+def guards(points: Tensor, operator: HeatOperator, seen: Inputs) -> Tensor:
+    """Further landmarks, diffused like the seeds, `(b, n, GUARDS)`: not for the network, but for the span in which its
+    columns are rotated."""
+    x = place(points, seen.pose)
+    time = operator.times(_LEVELS[:1], seen.moments)[:, 0]
+    chosen = landmarks(x, _LANDMARKS + GUARDS)[..., _LANDMARKS:]
+    smooth = operator.filter(chosen, heat_coefficients(time, operator.degree))
+    return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / operator.mass.sqrt()[..., None]
 
 
 def coordinates(x: Tensor) -> list[Tensor]:

@@ -26,11 +26,12 @@ basis = model.encode(points)          # (n, 3) -> Basis with up to {outputs} vec
 (monomials of the coordinates up to degree 4 and 15 far-apart landmarks) are diffused on its neighbour graph, made
 orthonormal and sorted; a perceptron and a transformer of {layers} layers, width {width}, correct this crude basis
 ("feed-forward", `ritz=False`). No eigenproblem is solved up to here. The default `ritz=True` then takes the Ritz
-vectors in the span of the {outputs} columns and the 49 seeds.
+vectors in the span of the {outputs} columns, the 49 seeds and 49 further diffused landmarks (without these last in
+batches on a GPU).
 
 **How much of it is the network.** The diffused seeds are a strong start of their own. Feed-forward, the network adds
 what lies between "its inputs alone" and "network" in the tables that `eigenprobe reproduce generalisation` prints;
-after Ritz, as many diffused seeds without any network (the control "diffused seeds, 99") do equally well.
+after Ritz, as many diffused seeds without any network (the control "diffused seeds, 148") do equally well.
 
 ## Training
 - Data: procedural shapes only (implicit surfaces drawn by `eigenprobe.geometry.procedural`, {families}). No mesh, scan
