@@ -81,10 +81,12 @@ def test_every_option_is_documented_and_every_example_parses(path: tuple[str, ..
 def test_start_is_quick_and_light() -> None:
     code = "import sys; from eigenprobe.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     best = 9.0
-    for _ in range(3):
+    for _ in range(8):  # other tests share the cores: the least of several is the program's own time
         started = time.perf_counter()
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         best = min(best, time.perf_counter() - started)
+        if best < 0.6:
+            break
     assert not {"torch", "numpy", "scipy", "matplotlib", "plotly"} & set(done.stderr.split())
     assert best < 1.0
 
