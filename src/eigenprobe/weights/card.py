@@ -54,8 +54,8 @@ Held-out procedural shapes, |cosine| with the closed form on the same graph, mea
   context.
 - Feed-forward vectors mix where eigenvalues are close, the more the higher k; use the default `ritz=True` for anything
   that needs single eigenvectors, and `refine=1` or more (or `method="direct"`) for the last digits.
-- On few points (500) or with noise of a percent of the diameter single vectors swap and mix, as those of the closed form
-  on the same points do.
+- On few points (500) or with noise of a percent of the diameter single vectors swap and mix, as those of the closed
+  form on the same points do.
 - For one cloud on a processor `method="direct"` is both faster and exact; the model is for batches on a GPU, and for
   values at new points.
 - Sheets closer to each other than the spacing of the points are one sheet to the neighbour graph.
