@@ -28,6 +28,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     return X[rows], y[rows]
 
 
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_basis_is_mass_orthonormal_and_ordered(digits: tuple[np.ndarray, np.ndarray], solver: str) -> None:
     model = _model(8, solver=solver).fit(digits[0])
@@ -97,10 +98,7 @@ def test_scale_and_offset(digits: tuple[np.ndarray, np.ndarray]) -> None:
 def test_disconnected_clusters_are_told_apart(solver: str) -> None:
     X, y = make_blobs(90, 3, centers=[[0, 0, 0], [50, 0, 0], [0, 80, 0]], random_state=0)
     model = _model(2, solver=solver)
-    if solver == "direct":
-        with pytest.warns(EigenprobeWarning, match="3 separate parts"):
-            model.fit(X)
-    else:
+    with pytest.warns(EigenprobeWarning, match="3 separate parts"):
         model.fit(X)
     assert kmeans_scores(model.embedding_, y)["ari"] == pytest.approx(1)
 

@@ -41,11 +41,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Closed form, or a network trained to reconstruct the probes.
     metric : {"auto", "cosine", "euclidean"}, default="auto"
         ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements).
-    n_neighbors : int, default=10
+    n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
     coordinates : {"sphere", "diffusion", "vectors", "normalized"}, default="sphere"
         ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``.
-    diffusion_steps : float, default=10
+    diffusion_steps : float, default=30
         The power ``t``.
     max_samples : int, default=20000
         Larger data are embedded through a random subset of this size: the subset is fitted, the rest is placed by
@@ -93,9 +93,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         *,
         solver: Literal["direct", "network"] = "direct",
         metric: Literal["auto", "cosine", "euclidean"] = "auto",
-        n_neighbors: int = 10,
+        n_neighbors: int = 12,
         coordinates: Coordinates = "sphere",
-        diffusion_steps: float = 10.0,
+        diffusion_steps: float = 30.0,
         max_samples: int = 20_000,
         hidden_layer_sizes: tuple[int, ...] = (128,),
         max_iter: int = 100,
@@ -181,11 +181,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
                 rate=self.learning_rate,
                 flags=self.trainer,
             )
-        pieces = int((fitted.factors > 1 - 1e-9).sum())
-        if pieces > 1 and fitted.smoother.graph is not None:
+        pieces = 1 if fitted.smoother.graph is None else fitted.smoother.graph.components()[0]
+        if pieces > 1:
             warnings.warn(
-                f"the neighbourhood graph has {fitted.smoother.graph.components()[0]} separate parts: the first "
-                "coordinates tell them apart (raise n_neighbors to join them)",
+                f"the neighbourhood graph has {pieces} separate parts: the first coordinates tell them apart (raise "
+                "n_neighbors to join them)",
                 EigenprobeWarning,
                 stacklevel=3,
             )
