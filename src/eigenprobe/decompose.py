@@ -25,6 +25,7 @@ from .direct import solve
 from .errors import EigenprobeWarning, InputError
 from .extension import KernelExtension
 from .graph import Graph, Metric, build_graph
+from .locality import threads_for
 from .smoothing import KINDS, NEIGHBOURS, Kind, Smoother, build_smoother
 from .spectrum import quotients, rayleigh
 
@@ -85,7 +86,8 @@ def decompose(
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         built = smoother if isinstance(smoother, Smoother) else None
         kind: Kind = "adaptive" if isinstance(smoother, Smoother) else smoother
-        basis = _direct(x, k, built, kind, metric, neighbours, bandwidth, dimension, seed, tol)
+        with threads_for(len(x), x.device):
+            basis = _direct(x, k, built, kind, metric, neighbours, bandwidth, dimension, seed, tol)
     elif method == "network":
         from .training.fit import fit_network
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from .chain import solve_chain
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator, draw, growth, spectral_bounds
 from .errors import EigenprobeWarning, InputError
-from .locality import locality
+from .locality import locality, threads_for
 from .nested import nested_start
 
 if TYPE_CHECKING:
@@ -103,11 +103,29 @@ def solve(
         work = SparseOperator(matrix, order)
         mass = mass if mass is None or order is None else mass[order]
         start = start if start is None or order is None else start[order]
+    with threads_for(size, work.device):
+        found, mu = _leading(work, mass, start, k, guard, tol, max_sweeps, generator)
+    if order is not None:
+        found = torch.empty_like(found).index_copy_(0, order, found)
+    return found.to(dtype), mu.to(work.device)
+
+
+def _leading(
+    work: Operator,
+    mass: Tensor | None,
+    start: Tensor | None,
+    k: int,
+    guard: int,
+    tol: float,
+    max_sweeps: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """The known eigenvectors of mu = 1 and the others by whichever way suits the operator; float64."""
     known = _known(work, mass, k)
     found, mu = known, 1 - _gaps(known, known - work.apply(known))
     if known.shape[1] < k:
         wanted = k - known.shape[1]
-        width = min(wanted + guard, size - known.shape[1])
+        width = min(wanted + guard, work.n - known.shape[1])
         if known.shape[1] and isinstance(work, SparseOperator) and work.is_chain():
             block, gaps = solve_chain(work.laplacian(), known, wanted, guard, generator)
         else:
@@ -115,12 +133,10 @@ def solve(
                 block = nested_start(work.laplacian(), known.numpy(), wanted, width, 0.8 * tol)
                 block, random = block[:, : wanted + 4].double(), False
             else:
-                block, random = _start(start, width, size, generator, work.device), start is None
+                block, random = _start(start, width, work.n, generator, work.device), start is None
             block, gaps = _iterate(work, block, known, wanted, tol, max_sweeps, generator, random)
         found, mu = torch.cat([known, block[:, :wanted]], 1), torch.cat([mu, 1 - gaps[:wanted]])
-    if order is not None:
-        found = torch.empty_like(found).index_copy_(0, order, found)
-    return found.to(dtype), mu.to(work.device)
+    return found, mu
 
 
 def _iterate(
@@ -173,7 +189,7 @@ def _iterate(
         warnings.warn(
             f"direct solver stopped after {sweeps} sweeps with a residual of {float(worst.max()):.1e}, above {tol:.1e}",
             EigenprobeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return block, gaps
 

@@ -1,4 +1,4 @@
-"""Orders of the points that keep neighbours near in memory.
+"""Orders of the points that keep neighbours near in memory, and the number of threads that pays.
 
 Searches and sparse products are bound by memory: at 100k points in random order most accesses miss the cache, and a
 product is several times slower than with the points along a space-filling curve (at most three coordinates) or in
@@ -7,11 +7,30 @@ reverse Cuthill-McKee order (any graph).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor
 
 REORDER = 8192  # rows below which everything is in cache anyway
+ONE_THREAD = 12_000  # points below which threads wait for each other longer than they work
+
+
+@contextmanager
+def threads_for(n: int, device: torch.device) -> Iterator[None]:
+    """One thread for small clouds on the host, inside the block: their many short operations gain next to nothing from
+    more, and on a busy machine each of them would wait for the slowest thread."""
+    before = torch.get_num_threads()
+    fewer = device.type == "cpu" and n < ONE_THREAD and before > 1
+    if fewer:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if fewer:
+            torch.set_num_threads(before)
 
 
 def locality(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:
