@@ -236,9 +236,9 @@ def table(n: int, d: int, options: argparse.Namespace) -> dict[str, Any]:
         print(f"  {name:20} {text}   {stages}", flush=True)
     result: dict[str, Any] = {"n": n, "d": d, "rows": rows}
     if "seconds" in ours and "seconds" in peer:
-        result["ratio"] = {key: ours[key] / max(peer[key], 1e-9) for key in ("seconds", "MiB")}
+        result["ratio"] = {key: ours[key] / max(peer[key], 1e-9) for key in ("seconds", "cpu", "MiB")}
         print(
-            f"  direct / robust_laplacian: time {result['ratio']['seconds']:.2f}, memory {result['ratio']['MiB']:.2f}"
+            "  direct / robust_laplacian: " + ", ".join(f"{key} {value:.2f}" for key, value in result["ratio"].items())
         )
     return result
 
