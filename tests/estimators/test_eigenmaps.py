@@ -105,6 +105,18 @@ def test_disconnected_clusters_are_told_apart(solver: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
+def test_more_parts_than_components(rng: np.random.Generator, solver: str) -> None:
+    centres = 40 * rng.normal(size=(12, 16))
+    X, y = make_blobs(480, centers=centres, random_state=0)
+    model = _model(4, solver=solver).fit(X)
+    assert kmeans_scores(model.embedding_, y)["ari"] > 0.95
+    gram = model.vectors_.T @ (model.mass_[:, None] * model.vectors_)
+    np.testing.assert_allclose(gram, np.eye(4), atol=1e-3)
+    np.testing.assert_allclose(model.vectors_.T @ model.mass_, 0, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_awkward_tables_have_defined_results(rng: np.random.Generator, solver: str) -> None:
     X = rng.normal(size=(40, 5))
     constant = np.concatenate([X, np.full((40, 3), 7.0)], axis=1)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +29,20 @@ from .solvers import Fitted, distinct, fit_by_network, fit_direct
 
 Array = NDArray[Any]
 BLOCK = 1 << 16  # rows of a stream in memory at once
+SMALL = 2500  # rows up to which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    """One thread for small tables: on their short loops threads mostly wait for each other."""
+    before = torch.get_num_threads()
+    if n <= SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -131,7 +146,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         sample = np.asarray(rows.take(chosen) if len(chosen) < n else np.concatenate(list(rows.blocks(BLOCK))))
         self._frame = Frame.of(sample, self.metric)
         points = distinct(self._points(sample), self.n_neighbors, self.n_components + 1)
-        self._fitted = self._solve(points, rows, rng, seed)
+        with _threads(len(points)):
+            self._fitted = self._solve(points, rows, rng, seed)
         self._place(rows, None if len(chosen) == n and len(self._fitted.mass) == n else BLOCK)
         scale = 2 if self._frame.metric == "cosine" else self._frame.scale**2  # cosine distance: half a squared length
         values = (1 - self._fitted.factors[1:]) / self._fitted.smoother.step_time / scale

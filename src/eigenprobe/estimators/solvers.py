@@ -93,10 +93,28 @@ def fit_direct(points: Tensor, count: int, neighbours: int, seed: int) -> Fitted
     assert smoother.mass is not None
     vectors = q.double() / smoother.mass.double().sqrt()[:, None]
     mu = mu.to(vectors)
+    parts, labels = smoother.graph.components() if smoother.graph is not None else (1, None)
+    if labels is not None and count < parts <= points.shape[1]:
+        vectors = _part_vectors(points.double(), labels, smoother.mass.double(), parts, count)
     vectors = vectors * _signs(vectors, smoother.mass)
     return Fitted(
         vectors, mu, smoother.mass, smoother, NeighbourhoodExtension.of(smoother, vectors, mu), {"solver": "direct"}
     )
+
+
+def _part_vectors(points: Tensor, labels: Tensor, mass: Tensor, parts: int, count: int) -> Tensor:
+    """Vectors ``(n, count)`` that are constant on every part of a graph with more parts than vectors.
+
+    All functions constant on the parts share mu = 1, so any would do; these are the principal directions of the parts'
+    centres, in which no two parts fall together that are apart in the data.
+    """
+    weight = torch.zeros(parts, dtype=mass.dtype, device=mass.device).index_add_(0, labels, mass)
+    centres = torch.zeros((parts, points.shape[1]), dtype=mass.dtype, device=mass.device)
+    centres = centres.index_add_(0, labels, points * mass[:, None]) / weight[:, None]
+    root = weight.sqrt()[:, None]
+    spread = (centres - (centres * weight[:, None]).sum(0) / weight.sum()) * root
+    left = torch.linalg.svd(spread, full_matrices=False)[0][:, : count - 1]  # orthogonal to root: spread^T root = 0
+    return torch.cat([torch.ones_like(root), left / root * weight.sum().sqrt()], 1)[labels]
 
 
 def fit_by_network(
