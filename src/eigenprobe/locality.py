@@ -7,7 +7,6 @@ reverse Cuthill-McKee order (any graph).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,16 +15,15 @@ import torch
 from torch import Tensor
 
 REORDER = 8192  # rows below which everything is in cache anyway
-BUSY = 2.0  # running processes a processor, averaged over a minute
 ONE_THREAD = 12_000  # points below which threads wait for each other longer than they work
 
 
 @contextmanager
 def threads_for(n: int, device: torch.device) -> Iterator[None]:
     """One thread for small clouds on the host, inside the block: their many short operations gain next to nothing from
-    more. One, too, on a machine with more work than processors, where every operation waits for its slowest thread."""
+    more, and on a busy machine each of them would wait for the slowest thread."""
     before = torch.get_num_threads()
-    fewer = device.type == "cpu" and before > 1 and (n < ONE_THREAD or _busy())
+    fewer = device.type == "cpu" and n < ONE_THREAD and before > 1
     if fewer:
         torch.set_num_threads(1)
     try:
@@ -33,10 +31,6 @@ def threads_for(n: int, device: torch.device) -> Iterator[None]:
     finally:
         if fewer:
             torch.set_num_threads(before)
-
-
-def _busy() -> bool:
-    return hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)
 
 
 def locality(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:
