@@ -18,8 +18,8 @@ tags: [point-cloud, spectral-geometry, laplacian]
 ```python
 import eigenprobe as ep
 
-model = ep.SpectralModel.from_pretrained({source!r})
-basis = model.encode(points)          # (n, 3) -> Basis with up to {outputs} vectors
+model = ep.SpectralModel.from_pretrained("{source}")
+basis = model.encode(points)  # (n, 3) -> Basis with up to {outputs} vectors
 ```
 
 **What it is.** {parameters} parameters, stored in float16. A cloud is put in a canonical pose; 49 fixed seed functions
