@@ -281,6 +281,7 @@ def main() -> None:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": device,
         "torch": torch.__version__,
+        "threads": {name: os.environ[name] for name in sorted(os.environ) if name.endswith("_NUM_THREADS")},
         "tables": [table(n, 3, options) for n in options.sizes] + [table(n, 384, options) for n in options.embeddings],
         "loss": loss_table(options),
     }
