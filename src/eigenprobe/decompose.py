@@ -25,7 +25,7 @@ from .direct import solve
 from .errors import EigenprobeWarning, InputError
 from .extension import KernelExtension
 from .graph import Graph, Metric, build_graph
-from .locality import threads_for
+from .locality import ONE_THREAD, threads_for
 from .smoothing import KINDS, NEIGHBOURS, Kind, Smoother, build_smoother
 from .spectrum import quotients, rayleigh
 
@@ -91,18 +91,19 @@ def decompose(
     elif method == "network":
         from .training.fit import fit_network
 
-        basis = fit_network(
-            x,
-            k,
-            seed=seed,
-            device=x.device,
-            metric=metric,
-            neighbours=neighbours,
-            bandwidth=bandwidth,
-            dimension=dimension,
-            smoother=smoother,
-            **options,
-        )
+        with threads_for(ONE_THREAD, x.device):
+            basis = fit_network(
+                x,
+                k,
+                seed=seed,
+                device=x.device,
+                metric=metric,
+                neighbours=neighbours,
+                bandwidth=bandwidth,
+                dimension=dimension,
+                smoother=smoother,
+                **options,
+            )
     else:
         from .model import SpectralModel
 

@@ -7,6 +7,7 @@ reverse Cuthill-McKee order (any graph).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,12 +21,14 @@ ONE_THREAD = 12_000  # points below which threads wait for each other longer tha
 
 @contextmanager
 def threads_for(n: int, device: torch.device) -> Iterator[None]:
-    """One thread for small clouds on the host, inside the block: their many short operations gain next to nothing from
-    more, and on a busy machine each of them would wait for the slowest thread."""
+    """Few enough threads for a cloud of ``n`` points on the host, inside the block: one for small clouds, whose many
+    short operations gain next to nothing from more, and at most half of the processors. With all of them in use, one
+    other busy process makes every operation wait for its slowest thread: ten times slower on two cores."""
     before = torch.get_num_threads()
-    fewer = device.type == "cpu" and n < ONE_THREAD and before > 1
+    wanted = 1 if n < ONE_THREAD else max(1, (os.cpu_count() or 2) // 2)
+    fewer = device.type == "cpu" and before > wanted
     if fewer:
-        torch.set_num_threads(1)
+        torch.set_num_threads(wanted)
     try:
         yield
     finally:

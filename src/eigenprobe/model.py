@@ -26,6 +26,7 @@ from torch import Tensor
 from .amortised import Context, ModelExtension, neighbours, operator_for, predict, widen
 from .basis import Array, Basis, canonical_signs, orthonormalise
 from .errors import InputError
+from .locality import ONE_THREAD, threads_for
 from .networks.heat import heat_coefficients, heat_operator
 from .networks.spectral import SpectralNetwork, guards, inputs
 from .spectrum import rayleigh
@@ -139,8 +140,7 @@ class SpectralModel:
         if isinstance(points, (str, os.PathLike)):
             points = _read(Path(points))
         single = not isinstance(points, (list, tuple)) and np.ndim(points) != 3
-        clouds = [points] if single else list(points)
-        if not clouds:
+        if not (clouds := [points] if single else list(points)):
             raise InputError("expected at least one cloud, got an empty list")
         checked = [self._check(cloud, k, device) for cloud in clouds]
         # Clouds of one size go through together.
@@ -151,7 +151,9 @@ class SpectralModel:
             whole = stacked.shape[1] <= WHOLE
             run = self._heat if batched and whole else self._library
             kind = "adaptive" if smoother in ("auto", "heat") else smoother
-            for i, basis in zip(members, run(stacked, k, ritz, refine, kind), strict=True):
+            with threads_for(ONE_THREAD, stacked.device):
+                encoded = run(stacked, k, ritz, refine, kind)
+            for i, basis in zip(members, encoded, strict=True):
                 bases[i] = checked[i][1](basis)
         return bases[0] if single else [bases[i] for i in range(len(clouds))]
 
