@@ -76,8 +76,9 @@ def direct(points: torch.Tensor, stages: dict[str, float]) -> None:
 
 def staged(points: torch.Tensor, stages: dict[str, float]) -> None:
     """The same in three steps, for the profile."""
-    from eigenprobe import direct as solver
-    from eigenprobe import graph, smoothing
+    from eigenprobe.eigen import solve as solver
+    from eigenprobe.graph import neighbours as graph
+    from eigenprobe.smoothers import smoother as smoothing
 
     t0 = clock(points)
     built = graph.build_graph(points, smoothing.NEIGHBOURS["adaptive"])
@@ -163,7 +164,7 @@ def textbook_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> tor
 
 
 def one_cholesky_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
-    from eigenprobe.objective import prefix_errors
+    from eigenprobe.probes.objective import prefix_errors
 
     return prefix_errors(q, f, mass)
 

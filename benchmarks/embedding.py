@@ -29,10 +29,10 @@ import numpy as np
 import torch
 
 from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe.estimators.rows import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.evaluation.clustering import kmeans_scores, neighbour_accuracy
-from eigenprobe.evaluation.protocol import run_protocol, summarise
-from eigenprobe.features.sources import read_table
+from eigenprobe.paper.protocol import run_protocol, summarise
 
 
 def digits(repeats: int) -> list[dict[str, Any]]:

@@ -21,9 +21,9 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.geometry.procedural import ProceduralShapes
-from eigenprobe.model import SpectralModel
 from eigenprobe.networks.spectral import SpectralNetwork
-from eigenprobe.weights import packaged
+from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.pretrained.store import packaged
 
 
 def clock(call: Callable[[], Any], device: str, repeats: int) -> float:

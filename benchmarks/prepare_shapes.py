@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import eigenprobe as ep
-from eigenprobe.evaluation.paper import NINE
+from eigenprobe.paper.published import NINE
 
 
 def main() -> None:

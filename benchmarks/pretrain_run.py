@@ -16,8 +16,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from eigenprobe.training.pretrain import pretrain
-from eigenprobe.training.pretrain_recipe import load_recipe
+from eigenprobe.pretrained.pretrain import pretrain
+from eigenprobe.pretrained.recipe import load_recipe
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
         import torch
         from pretrain_trial import on_shapes
 
-        from eigenprobe.weights import read
+        from eigenprobe.pretrained.store import read
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
         result = on_shapes(read(model)[0].to(device).eval(), options.evaluate, device)

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork, inputs
-from eigenprobe.objective import nested_basis
+from eigenprobe.pretrained.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
+from eigenprobe.pretrained.reconstruction import operator_of
+from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
+from eigenprobe.pretrained.validation import Held, ritz
+from eigenprobe.probes.objective import nested_basis
 from eigenprobe.training.muon import Muon
-from eigenprobe.training.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
-from eigenprobe.training.reconstruction import operator_of
-from eigenprobe.training.shapes import ShapeSettings, ShapeStream
-from eigenprobe.training.validation import Held, ritz
 
 BASE = PretrainSettings(alignment=0.0)
 POINTS = replace(BASE, network=replace(BASE.network, channel_every=0))
@@ -163,7 +163,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.model:
-        from eigenprobe.weights import read
+        from eigenprobe.pretrained.store import read
 
         network = read(options.model)[0].to(options.device).eval()
         print(json.dumps(on_shapes(network, options.evaluate, options.device), indent=1))

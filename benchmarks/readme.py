@@ -46,7 +46,7 @@ def surfaces(document: Document) -> str:
 
 def generalisation(document: Document) -> str:
     """Means over the shapes: starts and stages, the paper's rows first."""
-    from eigenprobe.experiments.generalisation import Generalisation
+    from eigenprobe.paper.generalisation import Generalisation
 
     facts = document["facts"]
     return Generalisation(document["rows"], facts.get("failed", {}), facts).markdown().strip()
@@ -54,7 +54,7 @@ def generalisation(document: Document) -> str:
 
 def overfit(document: Document) -> str:
     """Means over the shapes of the network, the closed form and the paper, and the time to get within 1 %."""
-    from eigenprobe.evaluation.paper import published
+    from eigenprobe.paper.published import published
 
     good = [row for row in document.get("shapes", document.get("rows", [])) if "error" not in row]
     for row in good:
@@ -77,7 +77,7 @@ def overfit(document: Document) -> str:
 
 def images(document: Document) -> str:
     """Scores of every method at every k, the best in bold."""
-    from eigenprobe.experiments.images import markdown as scores
+    from eigenprobe.paper.images import markdown as scores
 
     return f"{document['facts'].get('table', '')}:\n\n{scores(document['rows'])}".removeprefix(":\n\n")
 

@@ -22,7 +22,7 @@ import torch
 
 from eigenprobe import decompose
 from eigenprobe.evaluation.alignment import compare_vectors
-from eigenprobe.training.scale import learn_scale
+from eigenprobe.probes.scale import learn_scale
 
 PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere
 

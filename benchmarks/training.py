@@ -29,11 +29,11 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 
-from eigenprobe.covariance import Covariance
-from eigenprobe.decompose import decompose
-from eigenprobe.experiments.overfit import Reference, learn_shape
-from eigenprobe.objective import expected_errors, first_mass, prefix_errors
-from eigenprobe.smoothing import build_smoother
+from eigenprobe.decomposition import decompose
+from eigenprobe.paper.overfit import Reference, learn_shape
+from eigenprobe.probes.covariance import Covariance
+from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
+from eigenprobe.smoothers.smoother import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_manifold
 
 SECTIONS = ("loss", "step", "quality", "shapes")

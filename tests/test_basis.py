@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eigenprobe as ep
-from eigenprobe.basis import Basis, canonical_signs, orthonormalise
+from eigenprobe.basis import Basis
+from eigenprobe.eigen.span import canonical_signs, orthonormalise
 from eigenprobe.errors import InputError, RankError
-from eigenprobe.extension import KernelExtension
+from eigenprobe.extensions.kernel import KernelExtension
 
 METHODS = ["qr", "cholesky"]
 

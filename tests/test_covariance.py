@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from eigenprobe.covariance import Covariance, DenseCovariance
 from eigenprobe.errors import InputError
+from eigenprobe.probes.covariance import Covariance, DenseCovariance
 
 
 def dense_smoother(n: int = 20, symmetric: bool = True, seed: int = 0, blocks: int = 1) -> SimpleNamespace:
@@ -75,7 +75,7 @@ def test_hutchinson_is_close_and_deflation_makes_it_closer(monkeypatch):
     smoother = dense_smoother(200)
     covariance = Covariance(smoother, steps=1)
     exact = float(covariance.trace())
-    monkeypatch.setattr("eigenprobe.covariance.EXACT_LIMIT", 10)
+    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 10)
     g = torch.Generator()
     plain = [abs(float(covariance.trace(g.manual_seed(i))) - exact) for i in range(5)]
     top = torch.linalg.eigh(smoother.matrix).eigenvectors[:, -5:]

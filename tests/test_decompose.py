@@ -12,7 +12,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.smoothing import build_smoother
+from eigenprobe.smoothers.smoother import build_smoother
 from tests import clouds as c
 
 
@@ -40,7 +40,7 @@ def test_direct_agrees_with_dense_eigenvectors(kind: str, rng: np.random.Generat
     smoother = build_smoother(torch.as_tensor(c.random_sphere(2000, rng)), kind)
     k = 50
     values, vectors = np.linalg.eigh(smoother.matrix.to_dense().numpy())
-    from eigenprobe.direct import solve
+    from eigenprobe.eigen.solve import solve
 
     q, mu = solve(smoother, k)
     np.testing.assert_allclose(mu.numpy(), values[::-1][:k], atol=1e-8)

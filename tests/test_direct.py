@@ -9,10 +9,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
-from eigenprobe import direct, multigrid, nested
-from eigenprobe.chebyshev import SparseOperator, growth, spectral_bounds
+from eigenprobe.eigen import multigrid, nested
+from eigenprobe.eigen import solve as direct
+from eigenprobe.eigen.chebyshev import SparseOperator, growth, spectral_bounds
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.smoothing import Smoother, block_diagonal, build_smoother
+from eigenprobe.smoothers.smoother import Smoother, block_diagonal, build_smoother
 
 
 def sphere(n: int, seed: int = 0) -> Tensor:

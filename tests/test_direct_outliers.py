@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from eigenprobe.direct import solve
+from eigenprobe.eigen.solve import solve
 
 
 @pytest.mark.timeout(60)

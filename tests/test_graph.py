@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph import SEARCHES, Graph, build_graph, neighbours, query
-from eigenprobe.locality import locality, morton_order
-from eigenprobe.smoothing import build_smoother
+from eigenprobe.graph.neighbours import SEARCHES, Graph, build_graph, neighbours, query
+from eigenprobe.graph.order import locality, morton_order
+from eigenprobe.smoothers.smoother import build_smoother
 
 EXACT = ["kdtree", "torch"]
 

@@ -12,9 +12,9 @@ import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.geometry.procedural import ProceduralShapes
-from eigenprobe.model import SpectralModel
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
-from eigenprobe.weights import packaged
+from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.pretrained.store import packaged
 
 SMALL = SpectralConfig(outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16)
 shipped = pytest.mark.skipif("surface" not in packaged(), reason="the package has no weights yet")
@@ -120,8 +120,8 @@ def test_units_offsets_and_rotations(model, clouds, rng):
 
 
 def test_large_clouds_use_a_context(model, monkeypatch):
-    monkeypatch.setattr("eigenprobe.model.WHOLE", 500)
-    monkeypatch.setattr("eigenprobe.model.CONTEXT", 300)
+    monkeypatch.setattr("eigenprobe.pretrained.model.WHOLE", 500)
+    monkeypatch.setattr("eigenprobe.pretrained.model.CONTEXT", 300)
     i = np.arange(900) + 0.5
     height, angle = 1 - 2 * i / 900, np.pi * (1 + 5**0.5) * i
     ring = np.sqrt(1 - height**2)
@@ -229,7 +229,7 @@ def test_the_shipped_model_beats_its_inputs_and_agrees_with_the_closed_form():
 
 @shipped
 def test_the_shipped_model_is_small_enough():
-    from eigenprobe.weights import PACKAGED
+    from eigenprobe.pretrained.store import PACKAGED
 
     files = list((PACKAGED / "surface").glob("*.safetensors"))
     assert files and sum(f.stat().st_size for f in files) <= 25e6 and max(f.stat().st_size for f in files) < 16 * 2**20

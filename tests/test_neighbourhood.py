@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.direct import solve
-from eigenprobe.graph import build_graph
-from eigenprobe.neighbourhood import NeighbourhoodExtension, fuzzy_weights, neighbourhood_smoother
+from eigenprobe.eigen.solve import solve
+from eigenprobe.extensions.neighbourhood import NeighbourhoodExtension
+from eigenprobe.graph.neighbours import build_graph
+from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenprobe.errors import InputError
-from eigenprobe.objective import (
+from eigenprobe.probes.objective import (
     Objective,
     expected_errors,
     first_mass,

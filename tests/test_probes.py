@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph import build_graph
-from eigenprobe.probes import Probes
+from eigenprobe.graph.neighbours import build_graph
+from eigenprobe.probes.probes import Probes
 
 
 def cloud(n: int = 60, seed: int = 0) -> torch.Tensor:

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenprobe.basis import orthonormalise
-from eigenprobe.direct import solve
+from eigenprobe.eigen.refine import refine, ritz, sweep
+from eigenprobe.eigen.solve import solve
+from eigenprobe.eigen.span import orthonormalise
 from eigenprobe.errors import InputError
-from eigenprobe.refine import refine, ritz, sweep
-from eigenprobe.smoothing import block_diagonal, build_smoother
+from eigenprobe.smoothers.smoother import block_diagonal, build_smoother
 
 
 def cloud(n: int, seed: int = 0) -> Tensor:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.balance import balanced_edges, components, tangent_frames
 from eigenprobe.errors import InputError
-from eigenprobe.extension import KernelExtension
-from eigenprobe.graph import build_graph
-from eigenprobe.smoothing import KINDS, Smoother, block_diagonal, build_smoother, estimate_dimension
+from eigenprobe.extensions.kernel import KernelExtension
+from eigenprobe.graph.dimension import estimate_dimension
+from eigenprobe.graph.neighbours import build_graph
+from eigenprobe.smoothers.balanced import balanced_edges, components, tangent_frames
+from eigenprobe.smoothers.smoother import KINDS, Smoother, block_diagonal, build_smoother
 from tests import clouds as c
 
 N = 400

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe import spectrum
 from eigenprobe.errors import InputError
-from eigenprobe.objective import expected_errors, prefix_errors
+from eigenprobe.probes import spectrum
+from eigenprobe.probes.objective import expected_errors, prefix_errors
 
 
 def test_worst_is_the_min_max_theorem():

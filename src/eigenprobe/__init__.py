@@ -12,27 +12,25 @@ Everything public is listed in ``__all__`` and loaded on first use, so ``import 
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 # public name -> module that defines it
 _NAMES = {
-    "decompose": "decompose",
+    "decompose": "decomposition",
     "Basis": "basis",
     "InputError": "errors",
     "EigenprobeWarning": "errors",
     "Graph": "graph",
     "build_graph": "graph",
-    "Smoother": "smoothing",
-    "build_smoother": "smoothing",
+    "Smoother": "smoothers",
+    "build_smoother": "smoothers",
     "Probes": "probes",
-    "SpectralModel": "model",
+    "SpectralModel": "pretrained",
     "OptimalApproximationEigenmaps": "estimators",
 }
-_MODULES = ("apps", "evaluation", "experiments", "features", "geometry", "networks", "training", "viz")
+_MODULES = ("apps", "evaluation", "geometry", "networks", "paper", "training", "viz")
 
 __all__ = [
     "Basis",
@@ -49,24 +47,23 @@ __all__ = [
     "build_smoother",
     "decompose",
     "evaluation",
-    "experiments",
-    "features",
     "geometry",
     "networks",
+    "paper",
     "training",
     "viz",
 ]
 
 if TYPE_CHECKING:
-    from . import apps, evaluation, experiments, features, geometry, networks, training, viz
+    from . import apps, evaluation, geometry, networks, paper, training, viz
     from .basis import Basis
-    from .decompose import decompose
+    from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError
     from .estimators import OptimalApproximationEigenmaps
     from .graph import Graph, build_graph
-    from .model import SpectralModel
+    from .pretrained import SpectralModel
     from .probes import Probes
-    from .smoothing import Smoother, build_smoother
+    from .smoothers import Smoother, build_smoother
 
 
 def __getattr__(name: str) -> Any:
@@ -76,21 +73,9 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    setattr(sys.modules[__name__], name, value)
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """``decompose`` is a function and the module it lives in; importing the module must not hide the function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "decompose" and isinstance(value, ModuleType):
-            value = value.decompose
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -10,8 +10,8 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import surfaces
-from eigenprobe.evaluation.paper import NINE, SINGLE_SHAPES, published
 from eigenprobe.geometry import Shape, save
+from eigenprobe.paper.published import NINE, SINGLE_SHAPES, published
 from tests.geometry.meshes import blob, cube, torus
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.experiments.generalisation import STARTS, run
 from eigenprobe.geometry import Shape, save
-from eigenprobe.model import SpectralModel
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
+from eigenprobe.paper.generalisation import STARTS, run
+from eigenprobe.pretrained.model import SpectralModel
 
 pytest.importorskip("igl")
 

@@ -13,8 +13,8 @@ from sklearn.datasets import make_blobs
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, neighbour_accuracy, trustworthiness
-from eigenprobe.evaluation.protocol import class_weights, run_protocol, summarise, weighted_subset
-from eigenprobe.experiments import images, images_recipe
+from eigenprobe.paper import images, images_recipe
+from eigenprobe.paper.protocol import class_weights, run_protocol, summarise, weighted_subset
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("images_*.yaml"))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.experiments.overfit import SETTINGS, overfit
+from eigenprobe.paper.overfit import SETTINGS, overfit
 
 
 def test_table_of_a_bumpy_sphere(tmp_path):

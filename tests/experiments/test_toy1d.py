@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from eigenprobe.experiments import toy1d
-from eigenprobe.objective import expected_errors, prefix_errors
-from eigenprobe.probes import Probes
+from eigenprobe.paper import toy1d
+from eigenprobe.probes.objective import expected_errors, prefix_errors
+from eigenprobe.probes.probes import Probes
 
 
 def test_both_losses_learn_the_cosines(tmp_path):

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.features import extract
-from eigenprobe.features.datasets import open_images
-from eigenprobe.features.vision import Preprocess, load_encoder
+from eigenprobe.paper import extract
+from eigenprobe.paper.datasets import open_images
+from eigenprobe.paper.vision import Preprocess, load_encoder
 
 pytest.importorskip("transformers")
 Image = pytest.importorskip("PIL.Image")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.features.sources import open_rows, read_table
+from eigenprobe.estimators.rows import open_rows, read_table
 
 pandas = pytest.importorskip("pandas")
 

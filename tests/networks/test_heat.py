@@ -17,7 +17,7 @@ from eigenprobe.networks.spectral import (
     orthonormal,
     place,
 )
-from eigenprobe.training.validation import closed_form
+from eigenprobe.pretrained.validation import closed_form
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ import lightning.pytorch as pl
 import torch
 
 from eigenprobe import networks
-from eigenprobe.objective import Objective
-from eigenprobe.training.data import Frame, ManifoldData, Pool, ProbeSettings, prepare
+from eigenprobe.cloud import Frame
+from eigenprobe.probes.objective import Objective
+from eigenprobe.training.data import ManifoldData, Pool, ProbeSettings, prepare
 from eigenprobe.training.module import Optimisation, SpectralModule
 from eigenprobe.training.runs import RunSettings, train
 

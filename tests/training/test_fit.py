@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from eigenprobe.basis import Basis
-from eigenprobe.direct import solve
+from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
-from eigenprobe.probes import Probes
-from eigenprobe.smoothing import build_smoother
+from eigenprobe.probes.probes import Probes
+from eigenprobe.smoothers.smoother import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, fit_manifold, fit_network
 
 

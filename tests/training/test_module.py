@@ -90,7 +90,7 @@ def test_padding_does_not_change_the_loss():
     mask = torch.cat([torch.ones(1, 80, dtype=torch.bool), torch.zeros(1, pad, dtype=torch.bool)], 1)
     wide = torch.zeros(1, 80 + pad, 80 + pad)
     wide[:, :80, :80] = batch.covariance.matrix
-    from eigenprobe.covariance import DenseCovariance
+    from eigenprobe.probes.covariance import DenseCovariance
 
     padded = Batch(points, weight, mask, DenseCovariance(wide))
     module.eval()

@@ -11,20 +11,20 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.model import SpectralModel
 from eigenprobe.networks.spectral import SpectralConfig, inputs
-from eigenprobe.training.muon import Muon, orthogonalise
-from eigenprobe.training.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
-from eigenprobe.training.pretrain_recipe import load_recipe, run_recipe, settings_of
-from eigenprobe.training.reconstruction import (
+from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.pretrained.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
+from eigenprobe.pretrained.recipe import load_recipe, run_recipe, settings_of
+from eigenprobe.pretrained.reconstruction import (
     covariance_coefficients,
     energies,
     misalignment,
     operator_of,
     prefix_errors,
 )
-from eigenprobe.training.shapes import ShapeSettings, ShapeStream
-from eigenprobe.training.validation import closed_form, measure
+from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
+from eigenprobe.pretrained.validation import closed_form, measure
+from eigenprobe.training.muon import Muon, orthogonalise
 
 RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "pretrain.yaml"
 NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)

@@ -51,7 +51,7 @@ def decompose(
         refine: refinement sweeps after --method pretrained
         report: write report.html
     """
-    from ..decompose import decompose as solve
+    from ..decomposition import decompose as solve
 
     points, faces = read_points(shape, samples, volume, context.seed)
     folder = context.folder(shape.stem)
@@ -138,7 +138,7 @@ def encode(
         refine: refinement sweeps
     """
     from ..geometry import find_shapes
-    from ..model import SpectralModel
+    from ..pretrained.model import SpectralModel
     from ..progress import Progress
 
     files = list(dict.fromkeys(find_shapes(shapes)))

@@ -108,7 +108,7 @@ def toy1d(*, steps: int = 1500, probes: int = 500_000, context: Context) -> None
         steps: training steps for each loss
         probes: probe functions in a batch of the paper's loss
     """
-    from ..experiments import toy1d as experiment
+    from ..paper import toy1d as experiment
 
     folder = context.folder("toy1d")
     toy = experiment.toy1d(seed=context.seed, steps=steps, probes=probes)
@@ -145,8 +145,8 @@ def overfit(
     """
     from dataclasses import replace
 
-    from ..experiments.overfit import SETTINGS, overfit
     from ..geometry import find_shapes
+    from ..paper.overfit import SETTINGS, overfit
 
     files = find_shapes(shapes)
     folder = context.folder("overfit")
@@ -185,8 +185,8 @@ def generalisation(
         volumes: how many closed shapes to measure on points inside them too
         figures: draw the figures
     """
-    from ..experiments.generalisation import run
     from ..geometry import find_shapes
+    from ..paper.generalisation import run
 
     files = find_shapes(shapes)
     folder = context.folder("generalisation")
@@ -235,7 +235,7 @@ def images(
         ks: embedding sizes
         jobs: subsets in parallel, -1 for one a core
     """
-    from ..experiments.images import run
+    from ..paper.images import run
 
     result = run(
         features,

@@ -42,7 +42,7 @@ def embed(
         report: write report.html
     """
     from ..estimators import OptimalApproximationEigenmaps
-    from ..features.sources import read_table
+    from ..estimators.rows import read_table
 
     read = read_table(table, labels=labels)
     fresh = read_table(new) if new is not None else None
@@ -110,7 +110,7 @@ def features(
         batch: images at a time
         limit: only this many images, evenly spread
     """
-    from ..features.extract import run
+    from ..paper.extract import run
 
     folder = context.folder(f"{images.stem}-features")
     path = run(

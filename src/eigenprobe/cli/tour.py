@@ -63,9 +63,9 @@ def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
     """
     import numpy as np
 
-    from ..decompose import decompose
+    from ..decomposition import decompose
     from ..evaluation import compare
-    from ..model import SpectralModel
+    from ..pretrained.model import SpectralModel
     from ..viz import figures
     from ..viz.report import write_report
     from .creature import creature

@@ -11,8 +11,8 @@ from .context import Context
 
 RECIPES = {
     "overfit": "training.recipes",
-    "pretrain": "training.pretrain_recipe",
-    "images": "experiments.images_recipe",
+    "pretrain": "pretrained.recipe",
+    "images": "paper.images_recipe",
     "toy1d": "training.recipes",
 }
 BESIDE = {

@@ -23,8 +23,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import EigenprobeWarning, InputError
-from ..features.sources import Rows, open_rows
 from .frame import COORDINATES, Coordinates, Frame, coordinates
+from .rows import Rows, open_rows
 from .solvers import Fitted, distinct, fit_by_network, fit_direct
 
 Array = NDArray[Any]

@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..basis import canonical_signs
+from ..eigen.span import canonical_signs
 from ..errors import InputError
-from ..graph import build_graph
-from ..neighbourhood import NeighbourhoodExtension, neighbourhood_smoother
-from ..smoothing import Smoother
+from ..extensions.neighbourhood import NeighbourhoodExtension
+from ..graph.neighbours import build_graph
+from ..smoothers.neighbourhood import neighbourhood_smoother
+from ..smoothers.smoother import Smoother
 
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 CONTEXT = (4, 16, 64)  # steps of averaging of the context features
@@ -85,7 +86,7 @@ def distinct(points: Tensor, neighbours: int, count: int) -> Tensor:
 
 def fit_direct(points: Tensor, count: int, neighbours: int, seed: int) -> Fitted:
     """``count`` leading vectors in closed form."""
-    from ..direct import solve
+    from ..eigen.solve import solve
 
     smoother = smoother_of(points, neighbours)
     # The precision of a coordinate is that of its float32 points: a tighter residual would buy nothing.
@@ -131,7 +132,7 @@ def fit_by_network(
     """Train on the subsets ``clouds`` (the first is the one the result is defined on)."""
     from .. import networks
     from ..networks.mlp import MLPConfig
-    from ..objective import Objective, nested_basis
+    from ..probes.objective import Objective, nested_basis
     from ..training.data import ManifoldData, Pool
     from ..training.module import Optimisation, SpectralModule
     from ..training.runs import RunSettings, train
@@ -211,7 +212,7 @@ def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) -> Any:
-    from ..covariance import DENSE_LIMIT, Covariance, DenseCovariance
+    from ..probes.covariance import DENSE_LIMIT, Covariance, DenseCovariance
     from ..training.batch import Batch
     from ..training.data import Sampling
 

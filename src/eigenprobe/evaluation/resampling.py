@@ -91,7 +91,7 @@ def run(
 def _measure(
     shape: Shape, drawn: SurfaceSample, exact: Basis, k: int, seed: int, options: dict[str, Any] | None
 ) -> dict[str, float]:
-    from ..decompose import decompose
+    from ..decomposition import decompose
 
     basis = decompose(drawn.points, k=k, seed=seed, **(options or {})).numpy()
     reference = drawn.interpolate(shape, exact.vectors)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..paper.published import NINE
 from . import tables
-from .paper import NINE
 
 
 @dataclass(frozen=True)

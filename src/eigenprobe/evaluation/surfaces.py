@@ -23,10 +23,10 @@ from ..errors import InputError
 from ..geometry import farthest_points, find_shapes, load, oracle, sample_volume
 from ..geometry.io import Shape
 from ..geometry.oracle import point_cloud
+from ..paper.published import DIFFERENT, published
 from ..progress import track
 from .alignment import Alignment, compare_vectors
 from .mass import mass_correlation, nearest_sample_areas
-from .paper import DIFFERENT, published
 from .reconstruction import oracle_errors, reconstruction_errors
 from .surface_report import Evaluation
 
@@ -165,7 +165,7 @@ class Measure:
             weights = sample.areas / sample.areas.sum()
             normalized = sample.reference * np.sqrt(weights)[:, None]
             return Basis(normalized, weights, sample.eigenvalues, sample.points, {"method": "oracle"})
-        from ..decompose import Method, decompose
+        from ..decomposition import Method, decompose
 
         return decompose(sample.points, k=self.k, method=cast(Method, method), seed=self.seed, **self.options).numpy()
 

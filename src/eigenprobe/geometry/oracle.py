@@ -22,7 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..basis import Basis, canonical_signs
+from ..basis import Basis
+from ..eigen.span import canonical_signs
 from ..errors import EigenprobeWarning, InputError
 from ..files import atomic_path, default_cache_dir
 from .mesh import check_mesh

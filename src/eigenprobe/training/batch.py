@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..objective import Objective
+from ..probes.objective import Objective
 
 Draw = Callable[[torch.Generator], Tensor]
 

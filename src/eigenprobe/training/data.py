@@ -17,14 +17,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from ..covariance import DENSE_LIMIT, Covariance, visible_scales
+from ..cloud import Frame
 from ..errors import InputError
-from ..objective import Objective
-from ..probes import Probes, smooth_noise
+from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
+from ..probes.objective import Objective
+from ..probes.probes import Probes, smooth_noise
 from .batch import Batch
 
 if TYPE_CHECKING:
-    from ..smoothing import Kind, Smoother
+    from ..smoothers.smoother import Kind, Smoother
 
 
 @dataclass(frozen=True)
@@ -64,36 +65,6 @@ class Sampling:
     batch: Batch
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Where the network's coordinates are: ``x -> (x - centre) / radius``, the unit sphere around the cloud.
-
-    ``unit`` first divides every point by its norm, which the cosine distance does not see.
-    """
-
-    centre: Tensor  # (d,)
-    radius: float
-    unit: bool = False
-
-    @classmethod
-    def of(cls, points: Tensor, metric: str = "euclidean") -> Frame:
-        unit = metric == "cosine"
-        points = _unit_rows(points.double()) if unit else points.double()
-        centre = points.mean(0)
-        radius = float((points - centre).norm(dim=1).max())
-        if not radius > 0:
-            raise InputError(f"expected at least two different points, got {len(points)} equal ones")
-        return cls(centre, radius, unit)
-
-    def __call__(self, points: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        points = _unit_rows(points.double()) if self.unit else points.double()
-        return ((points - self.centre.to(points.device, torch.float64)) / self.radius).to(dtype)
-
-
-def _unit_rows(points: Tensor) -> Tensor:
-    return points / points.norm(dim=1, keepdim=True).clamp_min(torch.finfo(points.dtype).tiny)
-
-
 def prepare(
     points: Tensor,
     frame: Frame,
@@ -103,11 +74,11 @@ def prepare(
     generator: torch.Generator | None = None,
 ) -> Sampling:
     """Graph, smoother and covariance of one sampling ``(n, d)`` for a basis of ``k`` vectors."""
-    from ..smoothing import build_smoother
+    from ..smoothers.smoother import build_smoother
 
     options = dict(probes.smoother)
     if probes.learn_scale and probes.kind != "adaptive":
-        from .scale import learn_scale
+        from ..probes.scale import learn_scale
 
         options["bandwidth"] = learn_scale(points.double(), dimension=options.get("dimension")).sigma
     smoother = build_smoother(points.double(), probes.kind, **options)
@@ -127,7 +98,7 @@ def prepare(
 
 def _sampler(points: Tensor, smoother: Smoother, probes: ProbeSettings) -> Callable[[torch.Generator], Tensor]:
     if probes.paper is not None:
-        from ..graph import build_graph
+        from ..graph.neighbours import build_graph
 
         paper = probes.paper
         widest = paper.k if isinstance(paper.k, int) else paper.k[1]

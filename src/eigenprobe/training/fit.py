@@ -18,14 +18,16 @@ import torch
 from torch import Tensor
 
 from .. import networks
-from ..basis import Basis, canonical_signs
-from ..covariance import visible_scales
+from ..basis import Basis
+from ..cloud import Frame
+from ..eigen.span import canonical_signs
 from ..errors import InputError
-from ..objective import Objective, nested_basis
-from ..smoothing import KINDS, Kind, Smoother
-from ..spectrum import quotients, rayleigh
-from .data import Frame, ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
-from .extension import NetworkExtension
+from ..networks.extension import NetworkExtension
+from ..probes.covariance import visible_scales
+from ..probes.objective import Objective, nested_basis
+from ..probes.spectrum import quotients, rayleigh
+from ..smoothers.smoother import KINDS, Kind, Smoother
+from .data import ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -267,7 +269,7 @@ def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int =
     """
     batch = sampling.batch
     if sampling.smoother.symmetric:
-        from ..direct import solve
+        from ..eigen.solve import solve
 
         generator = torch.Generator(sampling.smoother.device).manual_seed(seed)
         best, _ = solve(sampling.smoother, k, generator=generator)

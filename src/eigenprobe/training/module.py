@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import EigenprobeWarning, InputError
-from ..objective import Objective
+from ..probes.objective import Objective
 from .batch import Batch
 
 log = logging.getLogger(__name__)

@@ -62,7 +62,7 @@ def build(cls: type, values: Mapping[str, Any], where: str) -> Any:
 
 def fit_settings(recipe: Mapping[str, Any]) -> Any:
     """`FitSettings` of an ``overfit`` recipe."""
-    from ..probes import Probes
+    from ..probes.probes import Probes
     from .data import ProbeSettings
     from .fit import FitSettings
     from .module import Optimisation
@@ -132,7 +132,7 @@ def _overfit(recipe: dict[str, Any], out: Path, device: str, resume: str) -> Pat
 
 
 def _toy1d(recipe: dict[str, Any], out: Path) -> Path:
-    from ..experiments.toy1d import figure, toy1d
+    from ..paper.toy1d import figure, toy1d
 
     toy = toy1d(**{key: value for key, value in recipe.items() if key != "kind"})
     figure(toy, out / "toy1d.png")

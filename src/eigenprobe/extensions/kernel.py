@@ -1,0 +1,79 @@
+"""Values at new points from the cloud's kernel: a smooth part plus what is left of it at the nearest points.
+
+    N(x) = s * sum_j g_j(x) v_j / sum_j g_j(x)          g: Gaussian of the distances to the k nearest fitted points
+    v(x) = N(x) + sum_j p_j(x) (v_j - N(x_j))           p: inverse squared distances, normalised
+
+`s` (one number a vector) undoes the shrinking by the average, as Nystrom's 1/mu does. At a fitted point all of `p` is
+on that point, so v(x_i) = v_i. Every row depends on its own point alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from ..graph.neighbours import Graph, Metric, query
+
+NEIGHBOURS = 10
+CHUNK = 2048  # rows averaged at once
+
+
+@dataclass(frozen=True)
+class KernelExtension:
+    """Fitted ``values (n, K)`` at ``points (n, d)``, with the ``remainder`` v - N and the ``scale`` s."""
+
+    points: Tensor
+    values: Tensor
+    remainder: Tensor
+    scale: Tensor
+    metric: Metric = "euclidean"
+    kind: str = "kernel"
+
+    @classmethod
+    def fit(cls, points: Tensor, values: Tensor, metric: Metric = "euclidean") -> KernelExtension:
+        """Prepare the extension of ``values (n, K)`` from ``points (n, d)``."""
+        bare = cls(points, values, torch.zeros_like(values), torch.ones_like(values[0]), metric)
+        smooth, _ = bare._smooth(points)
+        scale = (smooth * values).sum(0) / smooth.square().sum(0).clamp_min(torch.finfo(values.dtype).tiny)
+        return cls(points, values, values - scale * smooth, scale, metric)
+
+    def __call__(self, points: Tensor) -> Tensor:
+        x = points.to(self.points)
+        return torch.cat([self._rows(part) for part in x.split(65536)]) if len(x) else self.values[:0]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"points": self.points, "values": self.values, "remainder": self.remainder, "scale": self.scale}
+
+    def facts(self) -> dict[str, Any]:
+        return {"metric": self.metric}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> KernelExtension:
+        t = tensors
+        return cls(t["points"], t["values"], t["remainder"], t["scale"], cast(Metric, facts["metric"]))
+
+    def _rows(self, points: Tensor) -> Tensor:
+        smooth, (indices, squared) = self._smooth(points)
+        tiny = torch.finfo(squared.dtype).eps ** 2 * squared[:, -1:].clamp_min(torch.finfo(squared.dtype).tiny)
+        inverse = 1 / squared.clamp_min(tiny)
+        inverse = inverse / inverse.sum(1, keepdim=True)
+        return self.scale * smooth + _average(inverse, self.remainder, indices)
+
+    def _smooth(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        empty = torch.empty((self.points.shape[0], 0), dtype=torch.int64, device=self.points.device)
+        graph = Graph(self.points, empty, empty.to(self.points), self.metric)
+        indices, distances = query(graph, points, min(NEIGHBOURS, self.points.shape[0]))
+        squared = distances if self.metric == "cosine" else distances.square()
+        width = squared.mean(1, keepdim=True).clamp_min(torch.finfo(squared.dtype).tiny)
+        weight = torch.exp(-squared / width)
+        weight = weight / weight.sum(1, keepdim=True)
+        return _average(weight, self.values, indices), (indices, squared)
+
+
+def _average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
+    """``sum_j weight[i, j] values[indices[i, j]]`` in parts: gathered values are k times as many."""
+    parts = zip(weight.split(CHUNK), indices.split(CHUNK), strict=True)
+    return torch.cat([(w[:, None] @ values[i])[:, 0] for w, i in parts])

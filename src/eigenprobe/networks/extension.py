@@ -1,0 +1,77 @@
+"""A fitted network as a function: values of the basis at new points.
+
+    v(x) = [1, phi_2(x), ..., phi_K(x)] T                mass known by the smoother (T = R^-1 and the Ritz rotation)
+    v(x) = q(x) / q_1(x),   q(x) = phi(x) R^-1           mass learned as q_1^2 (`row`)
+
+phi attends to the frozen context only, so a row depends on its own point alone and is the fitted value at a fitted
+point.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import networks
+from ..cloud import Frame
+
+CHUNK = 2048  # rows at once: bounds the memory, changes no value
+
+
+class NetworkExtension:
+    """Network, context cloud and the K x K matrix ``T``; saved with its basis as plain tensors."""
+
+    kind = "network"
+
+    def __init__(
+        self, network: networks.Network, frame: Frame, context: Tensor, matrix: Tensor, learned_mass: bool = False
+    ) -> None:
+        # In float64, since T may be ill-conditioned and rows must not depend on how their batch was cut.
+        self.network = copy.deepcopy(network).eval().requires_grad_(False).double()
+        self.frame, self.context, self.matrix, self.learned_mass = frame, context, matrix, learned_mass
+        self._memory: Any = None
+
+    @torch.no_grad()
+    def features(self, points: Tensor) -> Tensor:
+        """Network features ``phi`` at points of the user's coordinates: ``(m, d) -> (m, K)`` float64."""
+        device = self.matrix.device
+        if self._memory is None:
+            self._memory = self.network.context(self.context.to(device, torch.float64))
+        local = self.frame(points.to(device), torch.float64)
+        values = torch.cat([self.network.query(x, self._memory) for x in local.split(CHUNK)])
+        if not self.learned_mass:
+            values[:, 0] = 1.0  # the constant is known exactly where the mass is
+        return values
+
+    def __call__(self, points: Tensor) -> Tensor:
+        """Values of the vectors ``V`` at new points: ``(m, d) -> (m, K)`` on the points' device."""
+        values = self.features(points) @ self.matrix
+        if self.learned_mass:
+            values = values / values[:, :1]
+        return values.to(points.device)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything needed to rebuild it."""
+        weights = {f"network.{name}": value.float() for name, value in self.network.state_dict().items()}
+        return {**weights, "context": self.context, "matrix": self.matrix, "centre": self.frame.centre}
+
+    def facts(self) -> dict[str, Any]:
+        """JSON-able settings beside the tensors."""
+        return {
+            "network": self.network.describe(),
+            "radius": self.frame.radius,
+            "unit": self.frame.unit,
+            "learned_mass": self.learned_mass,
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
+        """The inverse of `tensors` and `facts`."""
+        network = networks.rebuild(facts["network"])
+        prefix = "network."
+        network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
+        return cls(network, frame, tensors["context"], tensors["matrix"], facts["learned_mass"])

@@ -1,0 +1,143 @@
+"""The paper's toy: five functions on the unit interval, learned, against the cosines.
+
+    x_i = i / 99;   f = S^10 g, S Gaussian on 16 neighbours;   MLP 1-64-64-64-5, ReLU
+    Adam at 1e-2, times 0.1 at 30 % and again at 70 % of the steps
+    expected: v_i(x) = cos(pi (i - 1) x),  i = 1..5
+
+Two losses: the paper's (M-projection, 2-norm error, batches of m = 500 000 probes) and the expected one.  The paper's
+loss of a batch F (n, m) depends on F through F F^T / m alone, so a batch is kept as that n x n matrix: the same
+number, exactly, at m / n = 5000 times less work a step.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import networks
+from ..basis import Basis
+from ..cloud import Frame
+from ..probes.covariance import DenseCovariance
+from ..probes.objective import Objective
+from ..probes.probes import seed_signal
+from ..smoothers.smoother import Smoother
+from ..training.batch import Batch
+from ..training.data import ManifoldData, Pool, ProbeSettings, Sampling, prepare
+from ..training.fit import assemble
+from ..training.module import Optimisation, SpectralModule
+from ..training.runs import RunSettings, train
+
+POINTS, VECTORS, NEIGHBOURS, SIGMA, STEPS = 100, 5, 16, 0.05, 10
+PROBES = 500_000
+BATCHES = 4  # of probes, used in turn
+BLOCK = 50_000  # probes held at once while F F^T is summed
+LOSSES = {"paper": "hybrid loss, sampled probes", "expected": "expected loss"}
+
+
+@dataclass(frozen=True)
+class Toy:
+    """What was learned with each loss: bases of (100, 5) vectors, |cosine| with the cosines ``(5,)``, seconds."""
+
+    points: np.ndarray
+    bases: dict[str, Basis]
+    cosines: dict[str, np.ndarray]
+    seconds: dict[str, float]
+
+    @property
+    def vectors(self) -> dict[str, np.ndarray]:
+        """``V (100, 5)`` of every loss."""
+        return {name: basis.numpy().vectors for name, basis in self.bases.items()}
+
+    def markdown(self) -> str:
+        """A table, one row a loss."""
+        head = "| loss | " + " | ".join(f"cos {i} pi x" if i else "constant" for i in range(VECTORS)) + " | seconds |"
+        rows = [
+            f"| {LOSSES[name]} | "
+            + " | ".join(f"{c:.4f}" for c in self.cosines[name])
+            + f" | {self.seconds[name]:.1f} |"
+            for name in self.bases
+        ]
+        return "\n".join([head, "|---" * (VECTORS + 2) + "|", *rows])
+
+
+def reference(points: Tensor) -> Tensor:
+    """The Neumann eigenfunctions of the interval, unit columns ``(n, 5)``."""
+    columns = torch.cos(torch.pi * points.double() * torch.arange(VECTORS, dtype=torch.float64))
+    return columns / columns.norm(dim=0)
+
+
+def empirical_covariance(smoother: Smoother, probes: int, generator: torch.Generator) -> DenseCovariance:
+    """``F F^T / m`` of ``m`` drawn probes ``F = S^t G``, as ``S^t (G G^T / m) (S^t)^T`` with G drawn in blocks."""
+    total, done = torch.zeros(smoother.n, smoother.n, dtype=torch.float64), 0
+    while done < probes:
+        noise = seed_signal(smoother.n, min(BLOCK, probes - done), "uniform", torch.empty(0), generator)
+        total += (noise @ noise.T).double()
+        done += noise.shape[1]
+    power = torch.linalg.matrix_power(smoother.matrix.to_dense(), STEPS)
+    return DenseCovariance((power @ (total / probes) @ power.T).float().unsqueeze(0))
+
+
+def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tuple[str, ...] = tuple(LOSSES)) -> Toy:
+    """Learn the interval with each loss.
+
+    >>> toy1d().cosines["paper"].min() > 0.99                                                   # doctest: +SKIP
+    True
+    """
+    points = torch.linspace(0, 1, POINTS, dtype=torch.float64).unsqueeze(1)
+    frame = Frame.of(points)
+    settings = ProbeSettings("row", steps=STEPS, smoother={"k": NEIGHBOURS, "bandwidth": SIGMA, "dimension": 1})
+    generator = torch.Generator().manual_seed(seed)
+    whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
+    expected = DenseCovariance(whole.batch.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
+    bases: dict[str, Basis] = {}
+    cosines: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for name in losses:
+        started = time.perf_counter()
+        covariances = [expected]
+        if name == "paper":
+            covariances = [empirical_covariance(whole.smoother, probes, generator) for _ in range(BATCHES)]
+        pool = Pool([replace(whole, batch=Batch(whole.batch.points, covariance=c)) for c in covariances], seed)
+        bases[name] = _learn(pool, whole, points, frame, seed, steps)
+        v = bases[name].vectors
+        cosines[name] = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().numpy()
+        seconds[name] = time.perf_counter() - started
+    return Toy(points[:, 0].numpy(), bases, cosines, seconds)
+
+
+def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int, steps: int) -> Basis:
+    network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
+    schedule = Optimisation(steps, rate=1e-2, warmup=0, schedule="step", betas=(0.9, 0.999), clip=0.0)
+    module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
+    train(module, ManifoldData(pool, steps=steps), RunSettings(device="cpu"))
+    module.eval()
+    extension, q, mass, values = assemble(network, whole, whole.points, points, frame, ritz=False)
+    return Basis(q, mass, values, points, {"method": "network", "experiment": "toy1d"}, extension)
+
+
+def figure(toy: Toy, path: Path) -> Path:
+    """The first five vectors against the cosines, one panel each."""
+    from ..viz.layout import finish, new_figure, tidy
+
+    target = reference(torch.from_numpy(toy.points).unsqueeze(1)).numpy()
+    canvas = new_figure(2.4 * VECTORS, 2.4)
+    for i in range(VECTORS):
+        axes = canvas.add_subplot(1, VECTORS, i + 1)
+        axes.plot(toy.points, target[:, i] * POINTS**0.5, color="0.75", linewidth=5, label="cosine")
+        for (name, v), style in zip(toy.vectors.items(), ("-", "--"), strict=False):
+            unit = v[:, i] / np.linalg.norm(v[:, i]) * POINTS**0.5
+            axes.plot(
+                toy.points, unit * np.sign(unit @ target[:, i]), style, color="C0" if style == "-" else "C3", label=name
+            )
+        axes.set_title(f"$v_{i + 1}$   " + " / ".join(f"{c[i]:.4f}" for c in toy.cosines.values()), fontsize=9)
+        tidy(axes)
+    canvas.axes[0].set_ylim(-2, 2)
+    canvas.axes[0].legend(fontsize=8, frameon=False)
+    finish(canvas, path)
+    return path

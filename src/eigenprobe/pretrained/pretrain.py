@@ -1,0 +1,284 @@
+r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruction alone.
+
+    Q = orthonormalise(M^{1/2} [1, Z]),   C = mean over levels of exp(-t L) / tr exp(-t L),   tr exp(-t L) = level
+    e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k,   w_k proportional to k^-decay
+
+The schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint with weights, averages and
+optimiser, so a run may be cut into pieces of a few minutes on machines of different speed. `b` clouds, `n` points.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..files import atomic_path
+from ..networks.heat import HeatOperator
+from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, canonical_pose, inputs
+from ..probes.objective import Objective
+from ..training.data import ManifoldData
+from ..training.module import Optimisation, SpectralModule
+from ..training.muon import Muon
+from .reconstruction import dense_is_faster, energies, misalignment, operator_of, prefix_errors
+from .shapes import ShapeSettings, ShapeStream
+from .validation import Held, measure
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast. `minutes` is the whole budget over all pieces, `piece` that of this command (0: no limit);
+    `steps` ends a run earlier. The rate warms up, stays, and falls linearly to zero over the last `cooldown` share."""
+
+    minutes: float = 14.0
+    piece: float = 0.0
+    steps: int = 1_000_000
+    optimiser: Literal["muon", "adamw"] = "muon"
+    rate: float = 0.01
+    adam_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup: float = 0.01
+    cooldown: float = 0.6
+    clip: float = 1.0
+
+    def factor(self, progress: float) -> float:
+        """Rate at a share of the run, relative to the highest."""
+        if progress < self.warmup:
+            return max(0.02, progress / self.warmup)
+        return min(1.0, max(0.0, (1 - progress) / self.cooldown))
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Rotations of up to about `turn` radians away from the canonical pose, for a `share` of the clouds."""
+
+    turn: float = 0.15
+    share: float = 0.7
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, so batches are
+    prepared in blocks of `block`, and each block is seen `passes` times, in a new order each time."""
+
+    network: SpectralConfig = field(default_factory=SpectralConfig)
+    shapes: ShapeSettings = field(default_factory=ShapeSettings)
+    schedule: Schedule = field(default_factory=Schedule)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
+    prefix: Literal["mean", "log"] = "mean"
+    decay: float = 0.0
+    alignment: float = 0.1
+    block: int = 32
+    passes: int = 4
+    average: float = 0.998
+    precision: Literal["32", "bf16"] = "bf16"
+    compile: bool = False
+    validate_every: int = 500
+    held_out: int = 48
+    checkpoint_every: int = 500
+    seed: int = 0
+
+
+class PretrainModule(SpectralModule):
+    """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device at every step."""
+
+    def __init__(self, settings: PretrainSettings) -> None:
+        network = SpectralNetwork(settings.network)
+        objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
+        optimisation = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
+        super().__init__(network, objective, optimisation, precision=settings.precision, seed=settings.seed)
+        self.settings = settings
+        self.seconds = 0.0
+        self.history: list[dict[str, Any]] = []
+        self._tick: float | None = None
+        self._began = time.monotonic()
+        self._held: Held | None = None
+        self._dense: bool | None = None
+        self._core: Any = network.raw
+        self._block: tuple[int, dict[int, tuple[HeatOperator, Inputs]]] = (-1, {})
+        if settings.compile:
+            for layer in network.transformer.layers:
+                layer.compile(dynamic=True)
+
+    @property
+    def progress(self) -> float:
+        schedule = self.settings.schedule
+        return max(self.seconds / (60 * schedule.minutes), self.global_step / schedule.steps)
+
+    @torch.no_grad()
+    def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[HeatOperator, Inputs]:
+        """All that does not depend on the weights."""
+        if self._dense is None:
+            self._dense = dense_is_faster(clouds)
+        operator = operator_of(clouds, self._dense)
+        return operator, inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
+
+    def clouds_loss(self, operator: HeatOperator, seen: Inputs) -> Tensor:
+        """Loss of every cloud `(b,)`."""
+        z = self.columns(seen, operator)
+        energy, basis = energies(z, operator, seen.moments, self.settings.levels)
+        errors = prefix_errors(energy)
+        loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
+        return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
+
+    def prepared(self, stream: ShapeStream, step: int) -> tuple[HeatOperator, Inputs]:
+        """The batch of a step, which depends on the seed and the step alone; kept while its block lasts."""
+        size, passes = self.settings.block, self.settings.passes
+        block, place = divmod(step, size * passes)
+        turn, place = divmod(place, size)
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(block * passes + turn))
+        index = block * size + int(order[place])
+        if self._block[0] != block:
+            self._block = (block, {})
+        if index not in self._block[1]:
+            generator = torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + index * 64 + stream.rank)
+            self._block[1][index] = self.prepare(stream.at(index), generator)
+        return self._block[1][index]
+
+    def columns(self, seen: Inputs, operator: HeatOperator) -> Tensor:
+        network = self.network
+        assert isinstance(network, SpectralNetwork)
+        with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+            raw, mixing = self._core(seen)
+        return network.finish(raw, mixing, seen, operator)
+
+    def training_step(self, item: Any, batch_idx: int) -> Tensor:
+        stream: ShapeStream = item
+        operator, seen = self.prepared(stream.to(self.device), self.batches_seen)
+        self.batches_seen += 1
+        loss = self.clouds_loss(operator, seen).mean()
+        if self.global_step % self.log_every == 0:
+            self.log("train/loss", loss.detach().float(), prog_bar=True, batch_size=1)
+            self.log("train/progress", self.progress, prog_bar=True, batch_size=1)
+        return loss
+
+    def on_train_start(self) -> None:
+        self._tick = time.monotonic()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        for optimiser in self.trainer.optimizers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["highest"] * self.settings.schedule.factor(self.progress)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        super().on_train_batch_end(outputs, batch, batch_idx)
+        now = time.monotonic()
+        clock = torch.tensor([now - (self._tick or now), now - self._began])
+        if self.trainer.world_size > 1:  # every process follows the first one's clock
+            clock = self.trainer.strategy.broadcast(clock)
+        self._tick = now
+        self.seconds += float(clock[0])
+        piece = self.settings.schedule.piece
+        if self.progress >= 1 or (piece and float(clock[1]) > 60 * piece):
+            self.trainer.should_stop = True
+
+    def on_validation_start(self) -> None:
+        self._validation = time.monotonic()
+
+    def on_validation_end(self) -> None:
+        if self._tick is not None:
+            self._tick += time.monotonic() - self._validation  # validation costs no training time
+
+    def validation_step(self, item: Any, batch_idx: int) -> None:
+        facts = self.evaluate()
+        self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
+        for name, value in facts.items():
+            self.log(f"val/{name}", value, prog_bar=name in ("cosine20", "excess"), batch_size=1, sync_dist=True)
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Feed-forward and Ritz measures on held-out procedural shapes against their closed form."""
+        if self._held is None:
+            stream = self.settings.shapes
+            self._held = Held.draw(self.settings.held_out, stream.typical, self.device, stream.families)
+        out: list[dict[str, float]] = []
+        for clouds, vectors in self._held.batches(16):
+            operator = operator_of(clouds, dense=False)
+            seen = inputs(clouds, operator)
+            z = self.columns(seen, operator)
+            out.append(measure(z, operator, vectors, seen.moments, self.settings.levels))
+        return {name: sum(o[name] for o in out) / len(out) for name in out[0]}
+
+    def configure_optimizers(self) -> Any:
+        s = self.settings.schedule
+        named = [(name, p) for name, p in self.network.named_parameters() if p.requires_grad]
+        hidden = [p for name, p in named if p.ndim == 2 and ".layers." in name]
+        others = [p for name, p in named if not (p.ndim == 2 and ".layers." in name)]
+        if s.optimiser == "muon":
+            optimiser: torch.optim.Optimizer = Muon(hidden, others, s.rate, s.adam_rate, weight_decay=s.weight_decay)
+        else:
+            optimiser = torch.optim.AdamW(
+                hidden + others, s.adam_rate, (0.9, 0.99), weight_decay=s.weight_decay, fused=True
+            )
+        for group in optimiser.param_groups:
+            group["highest"] = group["lr"]
+        return optimiser
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["pretrain"] = {"seconds": self.seconds, "history": self.history}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        self.seconds, self.history = checkpoint["pretrain"]["seconds"], checkpoint["pretrain"]["history"]
+
+
+def turned(clouds: Tensor, operator: HeatOperator, how: Augmentation, generator: torch.Generator) -> Tensor:
+    """The canonical pose, turned a little about a random axis."""
+    pose = canonical_pose(clouds, operator.mass)
+    b, device = len(clouds), clouds.device
+    size = how.turn * torch.randn(b, 3, generator=generator, device=device)
+    size = size * (torch.rand(b, 1, generator=generator, device=device) < how.share)
+    x, y, z = size.unbind(-1)
+    zero = torch.zeros_like(x)
+    cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).unflatten(-1, (3, 3))
+    return pose @ torch.linalg.matrix_exp(cross)
+
+
+def pretrain(
+    settings: PretrainSettings, folder: Path, *, device: str = "auto", flags: dict[str, Any] | None = None
+) -> Path:
+    """Run (or go on with) pretraining in `folder`; returns the folder of the exported model.
+
+    Each call trains until the budget, the piece or the steps are used up, and exports the averaged weights so far.
+    """
+    from ..training.runs import RunSettings, train
+    from .model import SpectralModel
+
+    if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
+        raise InputError(f"expected a positive budget, got {settings.schedule}")
+    torch.manual_seed(settings.seed)
+    module = PretrainModule(settings)
+    stream = ShapeStream(settings.shapes)
+    data = ManifoldData(stream, [0] if settings.validate_every else None, settings.schedule.steps)
+    run = RunSettings(
+        folder=folder,
+        device=device,
+        average=settings.average,
+        checkpoint_every=settings.checkpoint_every,
+        validate_every=settings.validate_every,
+        flags={"max_epochs": -1, **(flags or {})},
+    )
+    trainer = train(module, data, run)
+    module.to(trainer.strategy.root_device)  # Lightning hands the module back on the processor
+    final = {"step": trainer.global_step, "seconds": round(module.seconds, 1), **module.evaluate()}
+    facts = {
+        "recipe": json.loads(json.dumps(asdict(settings), default=str)),
+        "history": [*module.history, final],
+        "skipped": module.report_skipped(),
+        "device": torch.cuda.get_device_name() if module.device.type == "cuda" else module.device.type,
+    }
+    network = module.network
+    assert isinstance(network, SpectralNetwork)
+    if trainer.is_global_zero:
+        SpectralModel(network.cpu().float(), facts).save_pretrained(folder / "model")
+        with atomic_path(folder / "history.json") as temporary:
+            Path(temporary).write_text(json.dumps(facts, indent=1))
+    return folder / "model"

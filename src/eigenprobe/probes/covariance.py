@@ -1,0 +1,260 @@
+"""The exact covariance of the probes of a smoother, applied without drawing any.
+
+    steps = t        C = A^2t                     (row: S^t (S^t)^T)              probes f = A^t g
+    resolvent = J    C = sum_{s < 2^J} A^s = prod_{j < J} (I + A^{2^j})           about (I - A)^-1: the class |f|_L <= 1
+    scales = [s..]   C = mean_s A^s / tr A^s      (row: A^s is S^{s/2} (S^{s/2})^T)   every scale has the same energy
+
+All three are polynomials in A with non-negative coefficients, so on a symmetric smoother they share their eigenvectors,
+and the optimum of the expected loss is the same for each: only the weight of the frequencies differs.  A large single
+`t` hides the high ones; `scales` and `resolvent` keep them visible.
+
+`Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense` multiplies the powers out
+by repeated squaring, log2(power) dense products once, after which a training step costs one (n, n) x (n, K) product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..smoothers.smoother import Smoother
+
+DENSE_LIMIT = 8192  # points up to which an n x n matrix is worth its memory
+EXACT_LIMIT = 2048  # points up to which the trace is summed column by column
+DEFAULT_SCALES = (4, 16, 64)
+
+
+class Covariance:
+    """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent`` and ``scales``.
+
+    ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not matter where every
+    scale is divided by its trace.  ``apply`` takes ``(n, K)``; with a block-diagonal smoother of ``clouds = b`` equal
+    clouds ``(b, n, K)``, and traces are then a number a cloud.
+    """
+
+    def __init__(
+        self,
+        smoother: Smoother,
+        *,
+        steps: int | None = None,
+        resolvent: int | None = None,
+        scales: Sequence[int] | None = None,
+        variance: float = 1.0,
+        clouds: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        given = [
+            name
+            for name, value in (("steps", steps), ("resolvent", resolvent), ("scales", scales))
+            if value is not None
+        ]
+        if len(given) > 1:
+            raise InputError(f"expected one of steps, resolvent and scales, got {' and '.join(given)}")
+        if not given:
+            scales = DEFAULT_SCALES
+        if smoother.n % clouds:
+            raise InputError(f"expected {smoother.n} stacked points to be {clouds} clouds of one size")
+        self.smoother, self.variance, self.clouds = smoother, variance, clouds
+        self.terms = _coefficients(steps, resolvent, scales, smoother.symmetric)  # power -> weight
+        self.balanced = scales is not None  # every power is divided by its trace
+        if not smoother.symmetric and any(power % 2 for power in self.terms):
+            raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.terms)}")
+        self._generator = generator
+        self._coefficients: dict[int, Any] | None = None
+
+    @property
+    def coefficients(self) -> dict[int, Any]:
+        """Power of A -> its coefficient, a number or, for several clouds, a column ``(b n, 1)``."""
+        if self._coefficients is None:
+            self._coefficients = dict(self.terms)
+            for power, weight in self.terms.items() if self.balanced else ():
+                each = weight / self._traces({power: 1.0}, self._generator)
+                # Constant on each block, so it commutes with A.
+                rows = each.repeat_interleave(self.smoother.n // self.clouds).unsqueeze(-1).to(self.smoother.dtype)
+                self._coefficients[power] = float(each) if self.clouds == 1 else rows
+        return self._coefficients
+
+    def apply(self, x: Tensor) -> Tensor:
+        """``C x`` for ``x (..., n, K)``; differentiable in ``x``."""
+        flat = x.reshape(-1, x.shape[-1])
+        if flat.shape[0] != self.smoother.n:
+            raise InputError(f"expected {self.smoother.n} rows, got {tuple(x.shape)}")
+        return (self.variance * self._polynomial(flat, self.coefficients)).reshape(x.shape)
+
+    __call__ = apply
+
+    def _polynomial(self, x: Tensor, coefficients: dict[int, Any]) -> Tensor:
+        smoother, last = self.smoother, max(coefficients)
+        if smoother.symmetric:  # Horner: x is the only vector block kept
+            out = coefficients[last] * x
+            for power in range(last - 1, -1, -1):
+                out = smoother.apply(out)
+                if power in coefficients:
+                    out = out + coefficients[power] * x
+            return out
+        back, kept = x, {0: x}
+        for t in range(1, last // 2 + 1):  # (S^T)^t x, then Horner in S
+            back = smoother.apply_transpose(back)
+            if 2 * t in coefficients:
+                kept[t] = back
+        out = coefficients[last] * kept[last // 2]
+        for t in range(last // 2 - 1, -1, -1):
+            out = smoother.apply(out)
+            if 2 * t in coefficients:
+                out = out + coefficients[2 * t] * kept[t]
+        return out
+
+    def trace(
+        self, generator: torch.Generator | None = None, *, deflate: Tensor | None = None, count: int = 64
+    ) -> Tensor:
+        """``tr C``, float64, ``()`` or ``(b,)``: exact up to 2048 points, else Hutchinson's with ``count`` signs.
+
+        ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is left is small.
+        """
+        traces = self.variance * self._traces(self.coefficients, generator, deflate, count)
+        return traces.squeeze(0) if self.clouds == 1 else traces
+
+    @torch.no_grad()
+    def _traces(
+        self,
+        coefficients: dict[int, Any],
+        generator: torch.Generator | None,
+        deflate: Tensor | None = None,
+        count: int = 64,
+    ) -> Tensor:
+        smoother = self.smoother
+        n, device, dtype = smoother.n, smoother.device, smoother.dtype
+
+        def sums(products: Tensor) -> Tensor:
+            return products.double().sum(-1).reshape(self.clouds, -1).sum(-1)
+
+        known = torch.zeros(self.clouds, device=device, dtype=torch.float64)
+        if n <= EXACT_LIMIT:
+            for block in torch.eye(n, device=device, dtype=dtype).split(512, 1):
+                known += sums(block * self._polynomial(block.contiguous(), coefficients))
+            return known
+        source = device if generator is None else generator.device
+        draw = torch.rand((n, count), generator=generator, device=source)
+        signs = torch.where(draw < 0.5, -1.0, 1.0).to(device=device, dtype=dtype)
+        if deflate is not None and self.clouds == 1:
+            basis = deflate.to(device=device, dtype=dtype)
+            known = sums(basis * self._polynomial(basis, coefficients))
+            signs = signs - basis @ (basis.mT @ signs)
+        return known + sums(signs * self._polynomial(signs, coefficients)) / count
+
+    @torch.no_grad()
+    def dense(self, dtype: torch.dtype | None = None) -> DenseCovariance:
+        """The matrix itself ``(n, n)``, by repeated squaring; for up to a few thousand points."""
+        smoother = self.smoother
+        if self.clouds != 1:
+            raise InputError(f"expected the covariance of one cloud, got {self.clouds}: stack dense ones instead")
+        matrix = smoother.matrix.to_dense()
+        matrix = matrix if dtype is None else matrix.to(dtype)
+        if smoother.symmetric and list(self.terms) == list(range(len(self.terms))) and not self.balanced:
+            total = _resolvent(matrix, len(self.terms))
+        else:
+            total, current, at = torch.zeros_like(matrix), matrix, 1
+            for power, weight in sorted(self.terms.items()):
+                exponent = power if smoother.symmetric else power // 2
+                if at and exponent % at == 0:  # A^64 from A^16 is two squarings
+                    current = torch.linalg.matrix_power(current, exponent // at)
+                else:
+                    current = current @ torch.linalg.matrix_power(matrix, exponent - at)
+                at = exponent
+                term = current if smoother.symmetric else current @ current.mT
+                total += term * (weight / term.diagonal().double().sum().to(term.dtype) if self.balanced else weight)
+        total = 0.5 * (total + total.mT) * self.variance
+        return DenseCovariance(total)
+
+
+class DenseCovariance:
+    """Covariances as matrices ``(..., n, n)``: one product applies them."""
+
+    def __init__(self, matrix: Tensor, trace: Tensor | None = None) -> None:
+        self.matrix = matrix
+        self._trace = matrix.diagonal(dim1=-2, dim2=-1).double().sum(-1) if trace is None else trace
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.matrix @ x.to(self.matrix.dtype)
+
+    __call__ = apply
+
+    def trace(self, generator: torch.Generator | None = None) -> Tensor:
+        """``tr C (...)``, exact."""
+        return self._trace
+
+    def to(self, device: torch.device | str) -> DenseCovariance:
+        """The same covariances on a device."""
+        return DenseCovariance(self.matrix.to(device), self._trace.to(device))
+
+    @classmethod
+    def stack(cls, covariances: Sequence[DenseCovariance]) -> DenseCovariance:
+        """A batch ``(b, n, n)`` of covariances of equal size."""
+        return cls(torch.stack([c.matrix for c in covariances]), torch.stack([c._trace for c in covariances]))
+
+
+@torch.no_grad()
+def visible_scales(
+    smoother: Smoother,
+    k: int,
+    *,
+    spread: Sequence[int] = (1, 4, 16),
+    generator: torch.Generator | None = None,
+    count: int = 16,
+    most: int = 1 << 14,
+) -> tuple[int, ...]:
+    """Powers of A at which ``k`` vectors matter: multiples ``spread`` of the ``s`` with ``tr A^s`` about ``k``.
+
+    The trace of ``A^s`` is the number of modes that ``s`` steps have not yet damped, whatever the time of one step.  It
+    is estimated as ``|A^{s/2} x|^2`` over random signs, doubling ``s``, so that powers are powers of two.
+    """
+    device = smoother.device if generator is None else generator.device
+    draw = torch.rand((smoother.n, count), generator=generator, device=device)
+    x = torch.where(draw < 0.5, -1.0, 1.0).to(device=smoother.device, dtype=smoother.dtype)
+    step = smoother.apply if smoother.symmetric else smoother.apply_transpose
+    power, done, before = 2, 0, float("inf")
+    while True:
+        for _ in range(power // 2 - done):
+            x = step(x)
+        done = power // 2
+        visible = float(x.double().square().sum()) / count
+        if visible <= k or power >= most:
+            break
+        power, before = 2 * power, visible
+    if before / k < k / max(visible, 1e-300) and power > 2:  # the one before was nearer to k
+        power //= 2
+    return tuple(power * factor for factor in spread)
+
+
+def _coefficients(
+    steps: int | None, resolvent: int | None, scales: Sequence[int] | None, symmetric: bool
+) -> dict[int, float]:
+    if steps is not None:
+        if steps < 0:
+            raise InputError(f"expected a number of steps of at least 0, got {steps}")
+        return {2 * steps: 1.0}
+    if resolvent is not None:
+        if not 1 <= resolvent <= 16:
+            raise InputError(f"expected between 1 and 16 doublings for the resolvent, got {resolvent}")
+        return dict.fromkeys(range(0, 2**resolvent, 1 if symmetric else 2), 1.0)
+    assert scales is not None
+    powers = [int(s) for s in scales]
+    if not powers or min(powers) < 0 or len(set(powers)) != len(powers):
+        raise InputError(f"expected distinct non-negative scales, got {list(scales)}")
+    return dict.fromkeys(sorted(powers), 1.0 / len(powers))
+
+
+def _resolvent(matrix: Tensor, terms: int) -> Tensor:
+    """``sum_{s < 2^J} A^s`` as ``prod_j (I + A^{2^j})``: 2 J products instead of 2^J."""
+    eye = torch.eye(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
+    total, power = eye + matrix, matrix
+    for _ in range(terms.bit_length() - 2):
+        power = power @ power
+        total = total @ (eye + power)
+    return total

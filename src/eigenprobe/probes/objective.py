@@ -1,0 +1,215 @@
+"""Progressive reconstruction errors and losses.
+
+    e_k(f) = |f - P_k f|^2,   P_k f = Q_k c,   Q_k^T M Q_k c = Q_k^T M f        (k = 1..K)
+
+All K prefixes come from one Cholesky factor, because the Gram matrix of a prefix is a leading block of the whole:
+with G = Q^T M Q = L L^T, W = Q L^-T (nested, M-orthonormal), a = W^T M F, b = W^T F and H = W^T W,
+
+    e_k = |f|^2 - 2 cumsum(a*b)_k + cumsum(2 a * (tril(H,-1) a) + a^2 * diag(H))_k
+
+and, in expectation over f ~ (0, C),  E[a_i b_i] = (W^T C M W)_ii  and  E[a a^T] = (M W)^T C (M W): one application of C
+to the K columns of M W.  With M = I the errors are  |f|^2 - cumsum(a^2)  and  tr C - cumsum_i w_i^T C w_i.
+
+`Q` need not be orthonormal: the errors depend only on the nested spans, so raw network features `(b, n, K)` may be
+passed and the QR step is the Cholesky factor above.  Shapes: Q (..., n, K), F (..., n, m), mass (..., n).
+The K x K algebra is done in float64 whatever the dtype of the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+CovarianceApply = Callable[[Tensor], Tensor]
+
+
+def nested_basis(features: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Nested orthonormal basis of the columns: ``W = features L^-T`` with ``W^T M W = I``.
+
+    Returns ``(W, L)``, both float64, ``W (..., n, K)`` and ``L (..., K, K)`` lower triangular with a positive diagonal,
+    so that ``features = W L^T`` is the QR factorisation when ``mass`` is None.  Rank-deficient input gives NaN and no
+    exception: a check would stop a GPU at every training step.
+    """
+    z = features.double()
+    # Unit columns first: Cholesky's breakdown depends on the correlation of the columns, not on their scale.
+    scale = z.detach().square().sum(-2, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny).rsqrt()  # (..., 1, K)
+    z = z * scale
+    weighted = z if mass is None else z * mass.double().unsqueeze(-1)
+    gram = z.mT @ weighted  # (..., K, K)
+    gram = 0.5 * (gram + gram.mT)
+    factor, status = torch.linalg.cholesky_ex(gram)
+    # Columns that depend on each other but for their rounding give pivots of that size: noise, not a direction.
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    smallest = (factor.diagonal(dim1=-2, dim2=-1) / norms).amin(-1)
+    independent = (status == 0) & (smallest > 8 * torch.finfo(features.dtype).eps)
+    factor = torch.where(independent[..., None, None], factor, torch.full_like(factor, torch.nan))
+    basis = torch.linalg.solve_triangular(factor, z.mT, upper=False).mT
+    return basis, factor / scale.mT
+
+
+def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None) -> Tensor:
+    """Squared 2-norm errors ``(..., K, m)`` of the M-orthogonal projections on every prefix of the columns.
+
+    Equivalent to K separate least-squares solves; costs ``O(nKm + K^2 m)`` time and ``O((n + K) m)`` memory.
+    ``mass=None`` is the Euclidean projection.
+    """
+    _check(basis, probes, mass)
+    nested, _ = nested_basis(basis, mass)
+    nested = nested.to(probes.dtype)
+    total = probes.double().square().sum(-2, keepdim=True) if probes.dtype == torch.float64 else _norms(probes)
+    b = (nested.mT @ probes).double()  # (..., K, m)
+    if mass is None:
+        return total - b.square().cumsum(-2)
+    a = ((nested * mass.to(probes.dtype).unsqueeze(-1)).mT @ probes).double()
+    overlap = nested.double()
+    overlap = overlap.mT @ overlap  # (..., K, K)
+    return total + _hybrid_increment(a, b, overlap).cumsum(-2)
+
+
+def _norms(probes: Tensor) -> Tensor:
+    # A float64 copy of (n, m) float32 probes would double the memory of the whole loss.
+    return torch.linalg.vector_norm(probes, dim=-2, keepdim=True).double().square()
+
+
+def _hybrid_increment(a: Tensor, b: Tensor, overlap: Tensor) -> Tensor:
+    diagonal = overlap.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+    return 2 * a * (overlap.tril(-1) @ a - b) + a.square() * diagonal
+
+
+def expected_errors(
+    basis: Tensor, covariance: CovarianceApply, trace: Tensor | float, mass: Tensor | None = None
+) -> Tensor:
+    """Mean of `prefix_errors` over infinitely many probes of covariance ``C``: ``(..., K)``, no Monte-Carlo noise.
+
+    ``covariance(x)`` returns ``C x`` for ``x (..., n, K)``; ``trace`` is ``tr C``.
+    """
+    nested, _ = nested_basis(basis, mass)
+    left = nested if mass is None else nested * mass.double().unsqueeze(-1)  # M W
+    smoothed = covariance(left.to(basis.dtype)).double()  # C M W
+    total = torch.as_tensor(trace, dtype=torch.float64, device=basis.device).unsqueeze(-1)
+    if mass is None:
+        return total - (left * smoothed).sum(-2).cumsum(-1)
+    second = left.mT @ smoothed  # E[a a^T]
+    overlap = nested.mT @ nested
+    cross = (nested * smoothed).sum(-2)  # E[a_i b_i]
+    pairs = 2 * (overlap.tril(-1) * second).sum(-1)
+    square = second.diagonal(dim1=-2, dim2=-1) * overlap.diagonal(dim1=-2, dim2=-1)
+    return total + (pairs + square - 2 * cross).cumsum(-1)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """How prefix errors become one number.
+
+    Parameters
+    ----------
+    kind
+        ``"expected"`` (from a covariance) or ``"sampled"`` (from drawn probes, the paper's loss).
+    projection
+        ``"euclidean"`` or ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the paper's).
+    prefix
+        ``"mean"`` averages ``e_k``; ``"log"`` averages ``log e_k``, which weighs every prefix by its relative error.
+    relative
+        Divide by the energy ``tr C`` (or ``mean |f|^2``) of each cloud, so that clouds and scales are comparable.
+    decay
+        Weight of prefix ``k`` is ``k^-decay``, normalised to sum to 1; 0 is the paper's uniform mean.
+    """
+
+    kind: Literal["expected", "sampled"] = "expected"
+    projection: Literal["euclidean", "hybrid"] = "euclidean"
+    prefix: Literal["mean", "log"] = "mean"
+    relative: bool = False
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, allowed in {
+            "kind": ("expected", "sampled"),
+            "projection": ("euclidean", "hybrid"),
+            "prefix": ("mean", "log"),
+        }.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"objective {name} must be one of {allowed}, got {getattr(self, name)!r}")
+
+    def errors(
+        self,
+        features: Tensor,
+        *,
+        covariance: CovarianceApply | None = None,
+        trace: Tensor | float | None = None,
+        probes: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Mean prefix errors ``(..., K)`` and the probes' energy ``(...)``, both float64."""
+        mass = first_mass(features) if self.projection == "hybrid" else None
+        if self.kind == "sampled":
+            if probes is None:
+                raise InputError("a sampled objective needs probes of shape (..., n, m), got None")
+            errors = prefix_errors(features, probes, mass).mean(-1)
+            return errors, _norms(probes).squeeze(-2).mean(-1)
+        if covariance is None or trace is None:
+            raise InputError("an expected objective needs a covariance and its trace, got None")
+        errors = expected_errors(features, covariance, trace, mass)
+        energy = torch.as_tensor(trace, dtype=torch.float64, device=features.device)
+        return errors, energy.expand(errors.shape[:-1])
+
+    def reduce(self, errors: Tensor, energy: Tensor) -> Tensor:
+        """One loss ``(...)`` a cloud from errors ``(..., K)`` and energy ``(...)``."""
+        weights = torch.arange(1, errors.shape[-1] + 1, dtype=errors.dtype, device=errors.device) ** -self.decay
+        weights = weights / weights.sum()
+        if self.relative:
+            errors = errors / energy.unsqueeze(-1)
+        if self.prefix == "log":
+            # Rounding may leave a converged error at zero or below; its logarithm must stay finite.
+            floor = 1e-12 if self.relative else 1e-12 * energy.unsqueeze(-1)
+            errors = errors.clamp_min(floor).log()
+        return (errors * weights).sum(-1)
+
+    def __call__(
+        self,
+        features: Tensor,
+        *,
+        covariance: CovarianceApply | None = None,
+        trace: Tensor | float | None = None,
+        probes: Tensor | None = None,
+    ) -> Tensor:
+        """Loss averaged over the batch, a float64 scalar."""
+        return self.reduce(*self.errors(features, covariance=covariance, trace=trace, probes=probes)).mean()
+
+
+def first_mass(features: Tensor) -> Tensor:
+    """``M = q_1^2`` of the normalised first column ``(..., n)``; sums to 1."""
+    first = features[..., 0].double().square()
+    return first / first.sum(-1, keepdim=True)
+
+
+def reconstruction_loss(
+    basis: Tensor,
+    probes: Tensor | None = None,
+    *,
+    covariance: CovarianceApply | None = None,
+    trace: Tensor | float | None = None,
+    projection: Literal["euclidean", "hybrid"] = "euclidean",
+) -> Tensor:
+    """The paper's loss: mean of ``e_k`` over the prefixes and over the probes, sampled or expected.
+
+    >>> q = torch.eye(4, 2, dtype=torch.float64)
+    >>> float(reconstruction_loss(q, covariance=lambda x: x, trace=4.0))   # (3 + 2) / 2
+    2.5
+    """
+    kind: Literal["expected", "sampled"] = "expected" if probes is None else "sampled"
+    return Objective(kind, projection)(basis, covariance=covariance, trace=trace, probes=probes)
+
+
+def _check(basis: Tensor, probes: Tensor, mass: Tensor | None) -> None:
+    if basis.ndim < 2 or probes.ndim < 2 or basis.shape[-2] != probes.shape[-2]:
+        raise InputError(
+            f"expected a basis (..., n, K) and probes (..., n, m) with one n, got {tuple(basis.shape)} and "
+            f"{tuple(probes.shape)}"
+        )
+    if mass is not None and mass.shape[-1] != basis.shape[-2]:
+        raise InputError(f"expected a mass of length n={basis.shape[-2]}, got {tuple(mass.shape)}")

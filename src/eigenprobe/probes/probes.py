@@ -1,0 +1,164 @@
+"""Probes: random signals smoothed on the kNN graph.
+
+    f = S_T ... S_1 g,   S = D^-1 W,   w_ij = exp(-d_ij^2 / sigma^2),   g ~ U[-1,1]^n  or  N(0,1)^n
+
+`sigma`, `k` and the number of steps are numbers or ranges ``(low, high)``; a range is drawn for every field (each of
+the m columns has its own smoothing) or for every step (all columns share it).  The number of steps may also be
+geometric, which makes the covariance of the probes a resolvent.  Shapes: points (n, d) or (b, n, d) -> probes (n, m)
+or (b, n, m).
+
+These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`, `adaptive`) are
+``smoother.power(g, steps)``: see `smooth_noise`; their exact covariance is in `covariance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph.neighbours import Graph, build_graph
+
+if TYPE_CHECKING:
+    from ..smoothers.smoother import Smoother
+
+Distribution = Literal["uniform", "gaussian"]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """A distribution of probe functions; `draw` samples it.
+
+    Parameters
+    ----------
+    count
+        ``m``, the number of probes in a draw.
+    steps, k, sigma
+        A number, or a range ``(low, high)``, ends included.  ``sigma=None``: the median distance to the 10th neighbour.
+    distribution
+        Of the seed signal: ``"uniform"`` on [-1, 1] (variance 1/3) or ``"gaussian"`` (variance 1).
+    step_distribution
+        ``"uniform"`` over the range of ``steps``; ``"geometric"`` with mean ``steps``, cut at four times the mean.
+    vary
+        Ranges of ``k`` and ``sigma`` are drawn per ``"field"`` (the paper) or per ``"step"``.
+    """
+
+    count: int = 500
+    steps: int | tuple[int, int] = 20
+    k: int | tuple[int, int] = 15
+    sigma: float | tuple[float, float] | None = None
+    distribution: Distribution = "uniform"
+    step_distribution: Literal["uniform", "geometric"] = "uniform"
+    vary: Literal["field", "step"] = "field"
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    self_loops: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise InputError(f"expected at least one probe, got count={self.count}")
+        for name, low in (("steps", 0), ("k", 1), ("sigma", 0.0)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            pair = (value, value) if isinstance(value, (int, float)) else tuple(value)
+            ok = len(pair) == 2 and low <= pair[0] <= pair[1] and (name != "sigma" or pair[0] > 0)
+            if not ok:
+                raise InputError(f"expected {name} as a number or a range (low, high) of at least {low}, got {value!r}")
+        if self.step_distribution == "geometric" and not isinstance(self.steps, int):
+            raise InputError(f"geometric steps need one mean, got the range {self.steps!r}")
+
+    @property
+    def variance(self) -> float:
+        """Variance of one entry of the seed signal."""
+        return 1 / 3 if self.distribution == "uniform" else 1.0
+
+    def draw(self, cloud: Tensor | Graph, generator: torch.Generator | None = None) -> Tensor:
+        """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``."""
+        if isinstance(cloud, Tensor) and cloud.ndim == 3:
+            return torch.stack([self.draw(points, generator) for points in cloud])
+        widest = self.k if isinstance(self.k, int) else self.k[1]
+        if isinstance(cloud, Graph):
+            if cloud.k < widest:
+                raise InputError(f"expected a graph with at least {widest} neighbours, got {cloud.k}")
+            graph = cloud.truncate(widest)
+        else:
+            graph = build_graph(cloud, widest, metric=self.metric, self_loops=self.self_loops)
+        signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
+        lengths = self._lengths(graph, generator)  # (m,)
+        last = int(lengths.max())
+        weights = None if self.vary == "step" else self._weights(graph, self.count, generator)
+        varying = bool((lengths != last).any())
+        for step in range(last):
+            if self.vary == "step":
+                weights = self._weights(graph, 1, generator)
+            assert weights is not None
+            smoothed = _average(signal, graph.indices, weights)
+            signal = torch.where(lengths > step, smoothed, signal) if varying else smoothed
+        return signal
+
+    def _lengths(self, graph: Graph, generator: torch.Generator | None) -> Tensor:
+        device = graph.distances.device
+        if self.step_distribution == "geometric":
+            assert isinstance(self.steps, int)
+            u = torch.rand(self.count, generator=generator, device=device, dtype=torch.float64)
+            # Inverse transform of P(t >= s) = c^s with mean c / (1 - c) = steps.
+            ratio = torch.log(torch.tensor(self.steps / (self.steps + 1.0), dtype=torch.float64))
+            return (u.clamp_min(1e-12).log() / ratio.to(device)).floor().long().clamp_max(4 * self.steps)
+        low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
+        return torch.randint(low, high + 1, (self.count,), generator=generator, device=device)
+
+    def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
+        """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
+        distances = graph.distances
+        device, dtype = distances.device, distances.dtype
+        if self.sigma is None:
+            sigma = distances[:, min(10, graph.k) - 1].median().reshape(1)
+        elif isinstance(self.sigma, (int, float)):
+            sigma = torch.full((1,), float(self.sigma), device=device, dtype=dtype)
+        else:
+            low, high = self.sigma
+            sigma = low + (high - low) * torch.rand(fields, generator=generator, device=device, dtype=dtype)
+        # Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them at 1: a small
+        # sigma then never underflows a whole row to 0 / 0.
+        nearest = distances[:, :1].square()
+        weights = torch.exp(-(distances.square() - nearest).unsqueeze(-1) / sigma.square())  # (n, k, 1 or fields)
+        if not isinstance(self.k, int):
+            counts = torch.randint(self.k[0], self.k[1] + 1, (fields,), generator=generator, device=device)
+            weights = weights * (torch.arange(graph.k, device=device)[:, None] < counts)
+        return weights / weights.sum(1, keepdim=True)
+
+
+def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
+    # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k times the probes' memory.
+    out = torch.zeros_like(signal)
+    for j in range(indices.shape[1]):
+        out.addcmul_(weights[:, j].expand_as(signal), signal[indices[:, j]])
+    return out
+
+
+def seed_signal(
+    n: int, count: int, distribution: Distribution, like: Tensor, generator: torch.Generator | None = None
+) -> Tensor:
+    """White noise ``(n, m)`` of the dtype and device of ``like``."""
+    shape = (n, count)
+    if distribution == "uniform":
+        return 2 * torch.rand(shape, generator=generator, device=like.device, dtype=like.dtype) - 1
+    if distribution == "gaussian":
+        return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
+    raise InputError(f"distribution must be 'uniform' or 'gaussian', got {distribution!r}")
+
+
+def smooth_noise(
+    smoother: Smoother,
+    count: int,
+    steps: int = 20,
+    *,
+    distribution: Distribution = "uniform",
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Probes ``A^t g`` (``S^t g`` for a row smoother) of a ready smoother: ``(n, m)``."""
+    like = torch.empty(0, device=smoother.device, dtype=smoother.dtype)
+    return smoother.power(seed_signal(smoother.n, count, distribution, like, generator), steps)
