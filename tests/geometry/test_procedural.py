@@ -12,12 +12,11 @@ from eigenprobe.geometry.procedural import (
     ProceduralShapes,
     Rng,
     Variation,
-    connected,
-    farthest,
-    nearest,
     project,
     seeds,
 )
+from eigenprobe.graph.batched import connected, nearest
+from eigenprobe.graph.farthest import farthest_points
 
 PLAIN = Variation(scale=0, bend=0, twist=0, taper=0, partial=0, uneven=0, random=0, noise=0)
 
@@ -67,13 +66,13 @@ def test_revolved_capsules_make_a_torus():
 
 def test_farthest_points_match_the_definition(generator):
     points = torch.rand(2, 60, 3, generator=generator)
-    order = farthest(points, 20)
+    order = farthest_points(points, 20, start=0)
     for cloud, chosen in zip(points, order, strict=True):
         for t in range(1, 20):
             reach = torch.cdist(cloud, cloud[chosen[:t]]).amin(1)
             assert reach[chosen[t]] >= reach.max() - 1e-6
     valid = torch.rand(2, 60, generator=generator) < 0.5
-    kept = farthest(points, 10, valid)
+    kept = farthest_points(points, 10, start=0, valid=valid)
     assert valid.gather(1, kept).all()
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from eigenprobe import geometry
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import sampling
-from eigenprobe.geometry.sampling import draw_surface, farthest_points, sample_surface, sample_volume, winding_number
+from eigenprobe.geometry.sampling import draw_surface, sample_surface, sample_volume, winding_number
+from eigenprobe.graph import farthest
+from eigenprobe.graph.farthest import farthest_points
 from tests.geometry.meshes import cube, sphere, torus
 
 
@@ -34,7 +35,7 @@ def test_farthest_points_are_the_farthest(n, d, seed) -> None:
 def test_the_search_in_balls_is_exact(rng, monkeypatch) -> None:
     x = rng.standard_normal((3000, 3))
     expected = farthest_points(x, 700, start=5)
-    monkeypatch.setattr(sampling, "BALL_POINTS", 1000)
+    monkeypatch.setattr(farthest, "BALL_POINTS", 1000)
     assert (farthest_points(x, 700, start=5) == expected).all()
 
 
@@ -45,7 +46,7 @@ def test_both_ways_to_a_distance(rng, d) -> None:
 
 
 def test_huge_clouds_are_thinned_first(rng, monkeypatch) -> None:
-    monkeypatch.setattr(sampling, "THINNED", 500)
+    monkeypatch.setattr(farthest, "THINNED", 500)
     x = rng.uniform(size=(5000, 2)).astype(np.float32)
     for options in ({"seed": 1}, {"start": 4321}, {}):
         chosen = farthest_points(x, 50, **options)
@@ -67,6 +68,32 @@ def test_tensors_and_batches_agree_with_arrays(rng) -> None:
     assert (tensors.numpy() == arrays).all()
     assert (single.numpy() == arrays[0]).all()
     assert farthest_points(torch.from_numpy(x), 50).shape == (2, 50)
+
+
+def test_weights_and_validity_mean_the_same_everywhere(rng) -> None:
+    x, weight = rng.standard_normal((2, 80, 3)), rng.uniform(1, 9, (2, 80))
+    valid = rng.random((2, 80)) < 0.6
+    arrays = farthest_points(x, 20, start=3, weight=weight, valid=valid)
+    for cloud, w, mask, chosen in zip(x, weight, valid, arrays, strict=True):
+        kept = np.flatnonzero(mask)
+        expected = [kept[3]]
+        while len(expected) < 20:
+            reach = w * ((cloud[:, None] - cloud[expected]) ** 2).sum(2).min(1)
+            expected.append(kept[reach[kept].argmax()])
+        assert chosen.tolist() == expected
+        assert farthest_points(cloud, 20, start=3, weight=w, valid=mask).tolist() == expected
+    tensors = [torch.from_numpy(a) for a in (x, weight, valid)]
+    for options in ({"start": 3}, {}):
+        arrays = farthest_points(x, 20, **options, weight=weight, valid=valid)
+        found = farthest_points(tensors[0], 20, **options, weight=tensors[1], valid=tensors[2])
+        assert (found.numpy() == arrays).all()
+    assert tensors[2].gather(1, farthest_points(tensors[0], 20, 5, valid=tensors[2])).all()
+    hidden = tensors[0].masked_fill(~tensors[2][..., None], torch.nan)
+    assert (farthest_points(hidden, 20, valid=tensors[2]) == farthest_points(tensors[0], 20, valid=tensors[2])).all()
+    with pytest.raises(InputError, match="one weight per point"):
+        farthest_points(x, 3, weight=weight[0])
+    with pytest.raises(InputError, match="1 to 4 of 4"):
+        farthest_points(x[0], 5, valid=np.arange(80) < 4)
 
 
 def test_the_start_is_random_or_fixed(rng) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.geometry.procedural import farthest, nearest
+from eigenprobe.graph.batched import nearest
+from eigenprobe.graph.farthest import farthest_points
 from eigenprobe.networks.heat import heat_coefficients, heat_operator
 from eigenprobe.networks.spectral import (
     INPUTS,
@@ -24,7 +25,7 @@ from eigenprobe.pretrained.validation import closed_form
 def clouds() -> torch.Tensor:
     x = torch.nn.functional.normalize(torch.randn(2, 2400, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
     x = x * torch.tensor([[[1.0, 1.0, 1.0]], [[1.5, 0.8, 0.6]]])
-    return x.gather(1, farthest(x, 600)[..., None].expand(-1, -1, 3))
+    return x.gather(1, farthest_points(x, 600, start=0)[..., None].expand(-1, -1, 3))
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..graph.farthest import farthest_points
 from .io import Shape, find_shapes, load, save
 from .mesh import face_areas, is_closed, vertex_areas
 from .normalise import Normalisation, normalise
 from .oracle import oracle
-from .sampling import SurfaceSample, draw_surface, farthest_points, sample_surface, sample_volume
+from .sampling import SurfaceSample, draw_surface, sample_surface, sample_volume
 
 __all__ = [
     "Normalisation",

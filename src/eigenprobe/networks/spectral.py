@@ -21,7 +21,7 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor, nn
 
-from ..geometry.procedural.sampling import farthest
+from ..graph.farthest import farthest_points
 from .heat import HeatOperator, heat_coefficients
 from .transformer import Layer, Transformer, TransformerConfig
 
@@ -257,7 +257,7 @@ def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None, e
 
 def landmarks(x: Tensor, count: int) -> Tensor:
     """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips of limbs, mostly."""
-    order = farthest(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1)[:, 1:] - 1
+    order = farthest_points(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0)[:, 1:] - 1
     return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
 
 

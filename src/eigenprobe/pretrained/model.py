@@ -331,7 +331,7 @@ class SpectralModel:
             operator = operator_for(points)
             z, seen = predict(network, points[None], operator)
             return torch.cat([z, seen.crude, guards(points[None], operator, seen)], -1)[0], None
-        from ..geometry import farthest_points
+        from ..graph.farthest import farthest_points
 
         few = points[torch.as_tensor(farthest_points(points, CONTEXT, seed=0), device=points.device)]
         context = Context.of(network, few, operator_for(few))

@@ -157,7 +157,7 @@ def operator_for(points: Tensor) -> HeatOperator:
 
 def neighbours(points: Tensor) -> tuple[Tensor, Tensor]:
     """Distances and indices `(b, n, 12)`: all at once on a GPU, by trees on a processor."""
-    from ..geometry.procedural.sampling import nearest
+    from ..graph.batched import nearest
     from ..graph.neighbours import build_graph
 
     if points.is_cuda:

@@ -13,7 +13,7 @@ import time
 import torch
 from torch import Tensor
 
-from ..geometry.procedural import nearest
+from ..graph.batched import nearest
 from ..networks.heat import HeatOperator, heat_coefficients, heat_operator
 from ..probes.objective import nested_basis
 

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..geometry.procedural import ProceduralShapes, farthest, unit_sphere
+from ..geometry.procedural import ProceduralShapes, unit_sphere
+from ..graph.farthest import farthest_points
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor
         else:
             points = torch.as_tensor(sample_surface(shape, 4 * n, seed), dtype=torch.float32)
         if len(points) >= n:
-            clouds.append(points[farthest(points[None], n)[0]])
+            clouds.append(points[farthest_points(points[None], n, start=0)[0]])
     if not clouds:
         raise InputError(f"expected meshes (or clouds of at least {n} points) in {folder}, got none")
     return unit_sphere(torch.stack(clouds))

@@ -1,7 +1,7 @@
 """Procedural shapes: random implicit surfaces as point clouds, batched and seeded, on any device."""
 
 from .fields import Builder, Field, Rng
-from .sampling import connected, farthest, nearest, project, seeds
+from .sampling import project, seeds
 from .source import FAMILIES, ProceduralShapes, Variation, unit_sphere
 
 __all__ = [
@@ -11,9 +11,6 @@ __all__ = [
     "ProceduralShapes",
     "Rng",
     "Variation",
-    "connected",
-    "farthest",
-    "nearest",
     "project",
     "seeds",
     "unit_sphere",

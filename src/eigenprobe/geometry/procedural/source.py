@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ...graph.batched import connected
+from ...graph.farthest import farthest_points
 from .artefacts import furniture, machined, pierced, plate, tool, vessel
 from .creatures import biped, crawler, hand, octopus, quadruped
 from .fields import Field, Rng
 from .forms import blob, bust, frame, swimmer, tree, tube
-from .sampling import connected, farthest, project, seeds
+from .sampling import project, seeds
 
 FAMILIES: dict[str, tuple[Callable[[Rng], Field], float]] = {
     "quadruped": (quadruped, 3.0),
@@ -138,8 +140,8 @@ class ProceduralShapes:
         x = unit_sphere(x, valid)
         x, valid = self._warp(x, valid, rng)
         x = unit_sphere(x, valid)
-        # Fewer than 1.3 candidates a point leave the thinning nothing to choose from.
-        keep = valid.sum(-1) > 1.3 * n
+        # Fewer than 1.3 candidates per point leave the thinning nothing to choose from.
+        keep = (valid.sum(-1) > 1.3 * n) & torch.isfinite(x).flatten(1).all(1)
         x, valid, family = x[keep], valid[keep], family[keep]
         if not x.shape[0]:
             return x[:, :n], family
@@ -154,7 +156,7 @@ class ProceduralShapes:
         v = self.variation
         slope = rng.direction() * rng.uniform(0.3, 1.5, 1) * rng.chance(v.uneven, 1)
         weight = torch.exp(2 * (x * slope[:, None]).sum(-1))
-        order = farthest(x, n, valid, weight)
+        order = farthest_points(x, n, start=0, weight=weight, valid=valid)
         lottery = torch.where(valid, rng.uniform(0, 1, x.shape[1]), -1.0)
         order = torch.where(rng.chance(v.random, 1), lottery.topk(n).indices, order)
         return x.gather(1, order[..., None].expand(-1, -1, 3))
