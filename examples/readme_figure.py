@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import eigenprobe as ep
-from eigenprobe.cli.creature import creature
+from eigenprobe.geometry.procedural.meshing import creature
 from eigenprobe.viz import figures
 
 

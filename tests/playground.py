@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenprobe.cli.creature import creature
+from eigenprobe.geometry.procedural.meshing import creature
 
 
 def stock(folder: Path) -> None:

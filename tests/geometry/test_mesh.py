@@ -1,4 +1,4 @@
-"""Areas, closedness, normalisation."""
+"""Areas, closedness, checks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import face_areas, is_closed, normalise, vertex_areas
+from eigenprobe.geometry import face_areas, is_closed, vertex_areas
 from eigenprobe.geometry.mesh import as_mesh
-from tests.geometry.meshes import blob, cube, sphere, tetrahedron, torus
+from tests.geometry.meshes import cube, sphere, tetrahedron, torus
 
 
 def test_areas_of_a_cube() -> None:
@@ -58,33 +58,3 @@ def test_bad_meshes_are_named(vertices, faces, message) -> None:
 def test_not_a_mesh_at_all() -> None:
     with pytest.raises(InputError, match="expected a mesh"):
         as_mesh(3)
-
-
-def test_normalise_to_the_sphere_and_back() -> None:
-    vertices = blob(4)[0] * 7 + [1, -50, 3]
-    unit, how = normalise(vertices)
-    assert np.linalg.norm(unit, axis=1).max() == pytest.approx(1)
-    assert np.abs(unit.mean(0)).max() < 1e-12
-    assert np.allclose(how.invert(unit), vertices, rtol=1e-13)
-    assert np.allclose(how.apply(vertices), unit)
-
-
-def test_normalise_to_unit_area_and_back() -> None:
-    vertices, faces = blob(4)
-    unit, how = normalise(vertices * 9 + 4, faces, to="area")
-    assert face_areas(unit, faces).sum() == pytest.approx(1)
-    assert np.allclose(how.invert(unit), vertices * 9 + 4)
-    assert how.original_eigenvalues(np.array([2.0]))[0] == pytest.approx(2 * how.scale**2)
-
-
-@pytest.mark.parametrize("points", [np.zeros((5, 3)), np.zeros((0, 3)), np.array([[0.0, np.inf]])])
-def test_what_cannot_be_normalised(points) -> None:
-    with pytest.raises(InputError):
-        normalise(points)
-
-
-def test_normalise_names_its_choices() -> None:
-    with pytest.raises(InputError, match="faces"):
-        normalise(np.eye(3), to="area")
-    with pytest.raises(InputError, match="'sphere' or 'area'"):
-        normalise(np.eye(3), to="box")

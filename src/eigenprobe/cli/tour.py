@@ -65,10 +65,10 @@ def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
 
     from ..decomposition import decompose
     from ..evaluation import compare
+    from ..geometry.procedural.meshing import creature
     from ..pretrained.model import SpectralModel
     from ..viz import figures
     from ..viz.report import write_report
-    from .creature import creature
 
     folder = context.folder("demo")
     points, faces = creature(resolution)

@@ -1,16 +1,14 @@
-"""Shapes in: reading, sampling, normalising, and the mesh Laplacian to compare with."""
+"""Shapes in: reading, sampling, and the mesh Laplacian to compare with."""
 
 from __future__ import annotations
 
 from ..graph.farthest import farthest_points
 from .io import Shape, find_shapes, load, save
 from .mesh import face_areas, is_closed, vertex_areas
-from .normalise import Normalisation, normalise
 from .oracle import oracle
 from .sampling import SurfaceSample, draw_surface, sample_surface, sample_volume
 
 __all__ = [
-    "Normalisation",
     "Shape",
     "SurfaceSample",
     "draw_surface",
@@ -19,7 +17,6 @@ __all__ = [
     "find_shapes",
     "is_closed",
     "load",
-    "normalise",
     "oracle",
     "sample_surface",
     "sample_volume",

@@ -1,6 +1,8 @@
 """Facts about a triangle mesh, from vertices ``(v, 3)`` and faces ``(f, 3)`` alone.
 
-area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is matched by exactly one (j, i)
+    area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is matched by exactly one (j, i)
+
+Every function takes arrays, not files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Choosing points: uniform on a surface, uniform inside a closed surface.
 
-surface    face f with probability area_f / area, then x = a + (1 - sqrt(u)) (b - a) + sqrt(u) v (c - a)
-volume     uniform in the bounding box, kept where the winding number of the surface is above one half
+    surface    face f with probability area_f / area, then x = a + (1 - sqrt(u)) (b - a) + sqrt(u) v (c - a)
+    volume     uniform in the bounding box, kept where the winding number of the surface is above one half
+
+Points are (n, 3); the farthest-point order that thins them is `graph.farthest_points`.
 """
 
 from __future__ import annotations

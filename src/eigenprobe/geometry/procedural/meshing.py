@@ -1,9 +1,8 @@
-"""The demo's shape, made by code: a small four-legged animal, the zero set of a smooth union of tapered capsules.
+"""From a field to a closed mesh, and the shape of the demo: a small four-legged animal.
 
-    phi(x) = -s log sum_i exp(-(|x - segment_i| - radius_i) / s)         x (m, 3) -> phi (m,)
+    field (negative inside) on a grid -> marching tetrahedra -> vertices (v, 3), faces (f, 3)
 
-Marching tetrahedra give a closed mesh; a few rounds of smoothing, each projected back to phi = 0 along the gradient,
-make its vertices evenly spaced.
+A few rounds of smoothing, each projected back to the zero set along the gradient, make the vertices evenly spaced.
 """
 
 from __future__ import annotations
@@ -12,68 +11,64 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-BLEND = 0.035
+from .fields import Builder, Field, Rng
+from .sampling import project
 
+Array = NDArray[Any]
+
+LOW, HIGH = (-1.3, -1.12, -0.5), (1.5, 1.15, 0.5)  # a box around the animal
 # start, end, radius at the start, radius at the end; x is forward, y up
-LIMBS = np.array(
-    [
-        [(-0.50, 0.02, 0.00), (0.05, -0.03, 0.00), (0.27, 0.24, 0.0)],  # hips to belly
-        [(0.05, -0.03, 0.00), (0.45, 0.06, 0.00), (0.24, 0.28, 0.0)],  # belly to chest
-        [(0.45, 0.14, 0.00), (0.80, 0.55, 0.00), (0.21, 0.14, 0.0)],  # neck
-        [(0.80, 0.60, 0.00), (1.02, 0.58, 0.00), (0.20, 0.17, 0.0)],  # head
-        [(1.05, 0.54, 0.00), (1.24, 0.46, 0.00), (0.12, 0.10, 0.0)],  # snout
-        [(0.76, 0.74, 0.09), (0.68, 0.98, 0.20), (0.09, 0.06, 0.0)],  # ears
-        [(0.76, 0.74, -0.09), (0.68, 0.98, -0.20), (0.09, 0.06, 0.0)],
-        [(0.46, -0.05, 0.16), (0.56, -0.50, 0.20), (0.14, 0.09, 0.0)],  # legs
-        [(0.56, -0.50, 0.20), (0.60, -0.88, 0.20), (0.09, 0.10, 0.0)],
-        [(0.46, -0.05, -0.16), (0.40, -0.50, -0.20), (0.14, 0.09, 0.0)],
-        [(0.40, -0.50, -0.20), (0.34, -0.88, -0.20), (0.09, 0.10, 0.0)],
-        [(-0.50, -0.02, 0.16), (-0.62, -0.46, 0.20), (0.17, 0.10, 0.0)],
-        [(-0.62, -0.46, 0.20), (-0.56, -0.88, 0.20), (0.09, 0.10, 0.0)],
-        [(-0.50, -0.02, -0.16), (-0.44, -0.46, -0.20), (0.17, 0.10, 0.0)],
-        [(-0.44, -0.46, -0.20), (-0.38, -0.88, -0.20), (0.09, 0.10, 0.0)],
-        [(-0.66, 0.14, 0.00), (-0.98, 0.42, 0.02), (0.10, 0.08, 0.0)],  # tail
-        [(-0.98, 0.42, 0.02), (-1.06, 0.86, 0.10), (0.08, 0.065, 0.0)],
-    ]
+LIMBS = (
+    ((-0.50, 0.02, 0.00), (0.05, -0.03, 0.00), 0.27, 0.24),  # hips to belly
+    ((0.05, -0.03, 0.00), (0.45, 0.06, 0.00), 0.24, 0.28),  # belly to chest
+    ((0.45, 0.14, 0.00), (0.80, 0.55, 0.00), 0.21, 0.14),  # neck
+    ((0.80, 0.60, 0.00), (1.02, 0.58, 0.00), 0.20, 0.17),  # head
+    ((1.05, 0.54, 0.00), (1.24, 0.46, 0.00), 0.12, 0.10),  # snout
+    ((0.76, 0.74, 0.09), (0.68, 0.98, 0.20), 0.09, 0.06),  # ears
+    ((0.76, 0.74, -0.09), (0.68, 0.98, -0.20), 0.09, 0.06),
+    ((0.46, -0.05, 0.16), (0.56, -0.50, 0.20), 0.14, 0.09),  # legs
+    ((0.56, -0.50, 0.20), (0.60, -0.88, 0.20), 0.09, 0.10),
+    ((0.46, -0.05, -0.16), (0.40, -0.50, -0.20), 0.14, 0.09),
+    ((0.40, -0.50, -0.20), (0.34, -0.88, -0.20), 0.09, 0.10),
+    ((-0.50, -0.02, 0.16), (-0.62, -0.46, 0.20), 0.17, 0.10),
+    ((-0.62, -0.46, 0.20), (-0.56, -0.88, 0.20), 0.09, 0.10),
+    ((-0.50, -0.02, -0.16), (-0.44, -0.46, -0.20), 0.17, 0.10),
+    ((-0.44, -0.46, -0.20), (-0.38, -0.88, -0.20), 0.09, 0.10),
+    ((-0.66, 0.14, 0.00), (-0.98, 0.42, 0.02), 0.10, 0.08),  # tail
+    ((-0.98, 0.42, 0.02), (-1.06, 0.86, 0.10), 0.08, 0.065),
 )
 
 
 def creature(resolution: int = 52) -> tuple[Array, Array]:
-    """A closed mesh, ``vertices (v, 3)`` and ``faces (f, 3)``; ``resolution`` cells along the longest side.
+    """The animal as a closed mesh; ``resolution`` cells along its longest side.
 
     >>> vertices, faces = creature(24)
     >>> len(vertices) - len(faces) * 3 // 2 + len(faces)  # Euler characteristic: a sphere, topologically
     2
     """
-    low, high = np.array([-1.3, -1.12, -0.5]), np.array([1.5, 1.15, 0.5])
+    rng = Rng(1, torch.Generator().manual_seed(0))
+    builder = Builder(rng)
+    for start, end, first, last in LIMBS:
+        builder.capsule(rng.point(*start), rng.point(*end), first, last)
+    return mesh_field(builder.build(blend=0.035), np.array(LOW), np.array(HIGH), resolution)
+
+
+def mesh_field(field: Field, low: Array, high: Array, resolution: int) -> tuple[Array, Array]:
+    """The largest piece of the zero set of one field within the box ``low (3,)`` to ``high (3,)``, evenly meshed."""
     step = float((high - low).max()) / resolution
     axes = [np.arange(a, b + step, step) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)  # (i, j, k, 3)
-    vertices, faces = _march(grid, field(grid.reshape(-1, 3))[0])
-    vertices, faces = _largest(vertices, faces)
-    return _evened(vertices, faces), faces
+    with torch.no_grad():
+        values = field(torch.from_numpy(grid.reshape(1, -1, 3)).float())[0].double().numpy()
+    vertices, faces = _largest(*march(grid, values))
+    return _evened(field, vertices, faces), faces
 
 
-def field(points: Array) -> tuple[Array, Array]:
-    """``phi`` (m,), negative inside, and its gradient (m, 3) but for the slow change of the radii."""
-    start, end, radii = LIMBS[:, 0], LIMBS[:, 1], LIMBS[:, 2]
-    axis = end - start  # (l, 3)
-    along = ((points @ axis.T - (start * axis).sum(1)) / (axis**2).sum(1)).clip(0, 1)  # (m, l)
-    offset = points[:, None] - start - along[..., None] * axis  # (m, l, 3)
-    length = np.sqrt((offset**2).sum(2))
-    distance = length - radii[:, 0] - along * (radii[:, 1] - radii[:, 0])
-    nearest = distance.min(1)
-    weights = np.exp((nearest[:, None] - distance) / BLEND)
-    total = weights.sum(1)
-    slope = ((weights / total[:, None] / length.clip(1e-12))[..., None] * offset).sum(1)
-    return nearest - BLEND * np.log(total), slope
-
-
-def _march(grid: Array, values: Array) -> tuple[Array, Array]:
-    """The zero set of linear interpolation on six tetrahedra a cell, vertices shared."""
+def march(grid: Array, values: Array) -> tuple[Array, Array]:
+    """The zero set of linear interpolation on six tetrahedra per cell of a grid (i, j, k, 3), vertices shared."""
     ids: Array = np.arange(values.size).reshape(grid.shape[:3])
     points = grid.reshape(-1, 3)
     size = [length - 1 for length in ids.shape]
@@ -112,7 +107,7 @@ def _adjacency(faces: Array, n: int) -> Any:
 
 
 def _largest(vertices: Array, faces: Array) -> tuple[Array, Array]:
-    """A coarse grid can cut the thin tips off: keep the animal."""
+    """A coarse grid can cut thin tips off: keep the body."""
     from scipy.sparse.csgraph import connected_components
 
     _, labels = connected_components(_adjacency(faces, len(vertices)))
@@ -121,11 +116,10 @@ def _largest(vertices: Array, faces: Array) -> tuple[Array, Array]:
     return vertices[kept], renumbered[faces[kept[faces[:, 0]]]]
 
 
-def _evened(vertices: Array, faces: Array, rounds: int = 12) -> Array:
+def _evened(field: Field, vertices: Array, faces: Array, rounds: int = 12) -> Array:
     adjacency = _adjacency(faces, len(vertices))
     degree = np.asarray(adjacency.sum(1)).ravel()
     for _ in range(rounds):
         vertices = 0.4 * vertices + 0.6 * (adjacency @ vertices) / degree[:, None]
-        value, slope = field(vertices)
-        vertices = vertices - slope * (value / (slope**2).sum(1).clip(1e-9))[:, None]
+        vertices = project(field, torch.from_numpy(vertices).float()[None], steps=1)[0][0].double().numpy()
     return vertices
