@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from eigenprobe.pretrained.pretrain import pretrain
-from eigenprobe.pretrained.recipe import load_recipe
+from eigenprobe.training.recipes import load_recipe
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from eigenprobe.pretrained.reconstruction import operator_of
 from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
 from eigenprobe.pretrained.validation import Held, ritz
 from eigenprobe.probes.objective import nested_basis
-from eigenprobe.training.muon import Muon
+from eigenprobe.training.muon import MuonAdamW
 
 BASE = PretrainSettings(alignment=0.0)
 POINTS = replace(BASE, network=replace(BASE.network, channel_every=0))
@@ -61,7 +61,7 @@ def trial(
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(module.parameters(), settings.schedule.clip)
-        if isinstance(optimiser, Muon):
+        if isinstance(optimiser, MuonAdamW):
             optimiser.found_inf = (~torch.isfinite(norm)).float()
         if step % 20 == 0:
             skipped += int(not torch.isfinite(norm))  # also keeps the host from running ahead

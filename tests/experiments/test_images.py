@@ -13,8 +13,9 @@ from sklearn.datasets import make_blobs
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, neighbour_accuracy, trustworthiness
-from eigenprobe.paper import images, images_recipe
+from eigenprobe.paper import images, images_recipe  # noqa: F401 (enters its kind of recipe)
 from eigenprobe.paper.protocol import class_weights, run_protocol, summarise, weighted_subset
+from eigenprobe.training import recipes
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("images_*.yaml"))
 
@@ -100,7 +101,7 @@ def test_protocol_errors(tmp_path: Path, table: Path) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_recipes_carry_the_papers_settings(recipe: Path) -> None:
-    loaded = images_recipe.load_recipe(recipe)
+    loaded = recipes.load_recipe(recipe)
     assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate) == (11, 300, 5000, 5e-4)
     assert loaded.width == (256 if "clip" in recipe.stem else 128)
     assert loaded.dataset in recipe.stem and 5 <= loaded.neighbours <= 35 and 0.04 <= loaded.sigma <= 0.2
@@ -111,7 +112,7 @@ def test_recipes_run(tmp_path: Path, table: Path, name: str) -> None:
     recipe = next(path for path in RECIPES if path.stem == name)
     changes = [f"features={table}", "sample=100", "subsets=2", "steps=3", "accumulate=1", "probes=20", "width=16"]
     changes += ["heads=4", "vectors=4"]
-    path = images_recipe.run_recipe(recipe, tmp_path / "run", changes, device="cpu")
+    path = recipes.run_recipe(recipe, tmp_path / "run", changes, device="cpu")
     basis = Basis.load(path)
     with np.load(table) as stored:
         rows = stored["features"].astype(np.float32)
@@ -121,10 +122,10 @@ def test_recipes_run(tmp_path: Path, table: Path, name: str) -> None:
 
 def test_recipe_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs its table"):
-        images_recipe.run_recipe(RECIPES[0], tmp_path)
+        recipes.run_recipe(RECIPES[0], tmp_path)
     with pytest.raises(InputError, match="no key 'sigmma'"):
-        images_recipe.load_recipe(RECIPES[0], ["sigmma=1"])
-    with pytest.raises(InputError, match="expected int for heads"):
-        images_recipe.load_recipe(RECIPES[0], ["heads=many"])
-    with pytest.raises(InputError, match="kind 'images'"):
-        images_recipe.load_recipe(RECIPES[0], ["kind=pretrain"])
+        recipes.load_recipe(RECIPES[0], ["sigmma=1"])
+    with pytest.raises(InputError, match="expected a whole number for heads"):
+        recipes.load_recipe(RECIPES[0], ["heads=many"])
+    with pytest.raises(InputError, match=r"kind 'pretrain' has no key|kind is one of"):
+        recipes.load_recipe(RECIPES[0], ["kind=pretrain"])

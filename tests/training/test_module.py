@@ -7,12 +7,12 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import lightning.pytorch as pl
 import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.training.batch import Batch
-from eigenprobe.training.callbacks import Averaged
 from eigenprobe.training.data import ManifoldData, Pool
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.runs import RunSettings, train
@@ -57,19 +57,46 @@ def test_training_stops_when_nothing_is_finite():
         train(runner.tiny_module(200, patience=10), ManifoldData(pool, steps=200), RunSettings(device="cpu"))
 
 
+class Live(pl.Callback):
+    """Copies of the weights after every step, before they are averaged."""
+
+    def __init__(self) -> None:
+        self.weights: list[list[torch.Tensor]] = []
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.weights.append([p.detach().clone() for p in module.parameters()])
+
+
 def test_averaged_weights_validate_and_stay():
-    pool, module = runner.circle_pool(2), runner.tiny_module(30)
-    average = Averaged(0.9)
-    settings = RunSettings(device="cpu", validate_every=10, flags={"callbacks": [average]})
+    pool, module, live = runner.circle_pool(2), runner.tiny_module(30), Live()
+    settings = RunSettings(device="cpu", validate_every=10, average=0.9, flags={"callbacks": [live]})
     trainer = train(module, ManifoldData(pool, runner.circle_pool(1), steps=30), settings)
-    live = [p.clone() for p in module.parameters()]
-    assert not any(torch.equal(a, b) for a, b in zip(average.weights, live) if a.numel() > 10)
-    with average.applied(module):
-        inside = runner.final_loss(module, runner.circle_pool(1))
-    assert inside == pytest.approx(float(trainer.callback_metrics["val/loss"]), rel=1e-4)
-    assert all(torch.equal(a, b) for a, b in zip(live, module.parameters()))
-    average.keep(module)
-    assert runner.final_loss(module, runner.circle_pool(1)) == pytest.approx(inside, rel=1e-6)
+    average = live.weights[0]
+    for t, weights in enumerate(live.weights[1:], 2):
+        average = [a.lerp(w, 1 - min(0.9, (1 + t) / (10 + t))) for a, w in zip(average, weights)]
+    for expected, found in zip(average, module.parameters()):
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    assert not any(torch.equal(a, b) for a, b in zip(module.parameters(), live.weights[-1]) if a.numel() > 10)
+    validated = float(trainer.callback_metrics["val/loss"])  # at step 30, with the same weights
+    assert runner.final_loss(module, runner.circle_pool(1)) == pytest.approx(validated, rel=1e-4)
+
+
+def test_averaging_goes_on_where_it_stopped(tmp_path):
+    class Stop(pl.Callback):
+        def on_train_batch_end(self, trainer, *_):
+            trainer.should_stop = trainer.global_step == 13
+
+    def run(folder: Path | None, *callbacks: pl.Callback) -> list[torch.Tensor]:
+        module = runner.tiny_module(30)
+        settings = RunSettings(folder, device="cpu", average=0.9, logs=False, flags={"callbacks": list(callbacks)})
+        train(module, ManifoldData(runner.circle_pool(2), steps=30), settings)
+        return [p.detach() for p in module.parameters()]
+
+    whole = run(None)
+    stopped = run(tmp_path, Stop())
+    assert not all(torch.allclose(a, b) for a, b in zip(whole, stopped))
+    for expected, found in zip(whole, run(tmp_path)):
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_schedules():

@@ -10,7 +10,9 @@ import pytest
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.training.recipes import fit_settings, read, run_recipe
+from eigenprobe.paper import toy1d  # noqa: F401 (enters its kind of recipe)
+from eigenprobe.training import overfit  # noqa: F401
+from eigenprobe.training.recipes import load_recipe, run_recipe
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -37,11 +39,8 @@ def test_overfit_runs_and_resumes(tmp_path, cloud):
 
 
 def test_the_papers_own_setting_is_a_change_of_keys():
-    recipe = read(
-        RECIPES / "overfit.yaml",
-        ["smoother=row", "loss=sampled", "probes.paper={count: 1500, steps: 40, k: 10, sigma: [0.01, 0.2]}"],
-    )
-    settings = fit_settings(recipe)
+    paper = "probes.paper={count: 1500, steps: 40, k: 10, sigma: [0.01, 0.2]}"
+    settings = load_recipe(RECIPES / "overfit.yaml", ["shape=x.obj", "smoother=row", "loss=sampled", paper])
     assert settings.objective().kind == "sampled" and settings.objective().projection == "hybrid"
     assert settings.probes.paper.sigma == (0.01, 0.2)
 
@@ -56,13 +55,24 @@ def test_toy_recipe(tmp_path):
 def test_mistakes_are_named(tmp_path):
     with pytest.raises(InputError, match="add shape=FILE"):
         run_recipe(RECIPES / "overfit.yaml", tmp_path)
-    with pytest.raises(InputError, match="no key 'stepz'"):
-        fit_settings(read(RECIPES / "overfit.yaml", ["stepz=3"]))
-    with pytest.raises(InputError, match="must be a number"):
-        fit_settings(read(RECIPES / "overfit.yaml", ["optimisation={rate: fast}"]))
-    with pytest.raises(InputError, match="key=value"):
-        read(RECIPES / "overfit.yaml", ["steps"])
-    with pytest.raises(InputError, match="not a section"):
-        read(RECIPES / "overfit.yaml", ["k.more=1"])
+    mistakes = {
+        "stepz=3": "no key 'stepz'",
+        "optimisation={rate: fast}": r"expected a number for optimisation\.rate, got 'fast'",
+        "probes.paper.sigma=wide": r"expected a number or a list of 2 or null for probes\.paper\.sigma, got 'wide'",
+        "steps": "key=value",
+        "k.more=1": "not a section",
+        "held_out=true": "expected a whole number for held_out, got True",
+    }
+    for change, message in mistakes.items():
+        with pytest.raises(InputError, match=message) as error:
+            load_recipe(RECIPES / "overfit.yaml", ["shape=x.obj", change])
+        assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="no such recipe"):
-        read(tmp_path / "none.yaml")
+        load_recipe(tmp_path / "none.yaml")
+    (tmp_path / "list.yaml").write_text("- 1\n- 2")
+    with pytest.raises(InputError, match="kind is one of"):
+        load_recipe(tmp_path / "list.yaml")
+    (tmp_path / "torn.yaml").write_text("kind: [")
+    with pytest.raises(InputError, match="expected a YAML recipe") as error:
+        load_recipe(tmp_path / "torn.yaml")
+    assert "\n" not in str(error.value)

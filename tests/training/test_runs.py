@@ -42,7 +42,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 90) 
 
 
 def saved_step(folder: Path) -> int:
-    return int(torch.load(folder / "last.ckpt", weights_only=False)["global_step"])
+    return int(torch.load(folder / "last.ckpt", weights_only=True)["global_step"])
 
 
 def in_process(folder: Path | None, steps: int = 40, **options) -> tuple[float, pl.Trainer]:
@@ -97,7 +97,7 @@ def test_two_processes_give_the_loss_of_one(tmp_path):
     # Each of two processes takes one batch; one process that accumulates two batches sees the same ones.
     assert start(tmp_path / "two", "--devices", "2").wait() == 0
     one, _ = in_process(tmp_path / "one", dropout=0.0, accumulate=2, logs=False)
-    states = [torch.load(tmp_path / name / "last.ckpt", weights_only=False)["state_dict"] for name in ("one", "two")]
+    states = [torch.load(tmp_path / name / "last.ckpt", weights_only=True)["state_dict"] for name in ("one", "two")]
     module, pool = runner.tiny_module(40), runner.circle_pool()
     module.load_state_dict(states[1])
     assert runner.final_loss(module, pool) == pytest.approx(one, rel=1e-3)

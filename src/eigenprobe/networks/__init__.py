@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -47,13 +49,22 @@ def config(preset: str, **changes: Any) -> Config:
     return replace(base, **changes)
 
 
+@contextmanager
+def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
+    """Modules made inside draw their parameters from ``seed`` and leave the global generators alone (None: draw from
+    those)."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        number = int(torch.randint(2**62, (), generator=seed)) if isinstance(seed, torch.Generator) else seed
+        torch.default_generator.manual_seed(number)  # not torch.manual_seed, which seeds every GPU too
+        yield
+
+
 def from_config(sizes: Config, generator: torch.Generator | None = None) -> Network:
     """The network of a configuration; parameters are drawn from ``generator`` or the global one."""
-    if generator is None:
-        return MLP(sizes) if isinstance(sizes, MLPConfig) else Transformer(sizes)
-    # Modules initialise from the global generator; a fork keeps the caller's stream as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+    with drawing(generator):
         return MLP(sizes) if isinstance(sizes, MLPConfig) else Transformer(sizes)
 
 
@@ -66,11 +77,10 @@ def rebuild(facts: dict[str, Any]) -> Network:
     """The network that ``describe()`` described, with fresh parameters."""
     facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
     kind = facts.pop("kind", None)
-    if kind == MLP.kind:
-        return MLP(MLPConfig(**facts))
-    if kind == Transformer.kind:
-        return Transformer(TransformerConfig(**facts))
-    raise InputError(f"expected a network of kind 'mlp' or 'transformer', got {kind!r}")
+    known: dict[str, type[Config]] = {MLP.kind: MLPConfig, Transformer.kind: TransformerConfig}
+    if kind not in known:
+        raise InputError(f"expected a network of kind 'mlp' or 'transformer', got {kind!r}")
+    return from_config(known[kind](**facts), torch.Generator().manual_seed(0))
 
 
 __all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "rebuild"]

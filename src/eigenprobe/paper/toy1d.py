@@ -23,6 +23,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
+from ..files import atomic_path
 from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
 from ..probes.probes import seed_signal
@@ -31,6 +32,7 @@ from ..training.batch import Batch
 from ..training.data import ManifoldData, Pool, ProbeSettings, Sampling, prepare
 from ..training.fit import assemble
 from ..training.module import Optimisation, SpectralModule
+from ..training.recipes import Resume, recipe_kind
 from ..training.runs import RunSettings, train
 
 POINTS, VECTORS, NEIGHBOURS, SIGMA, STEPS = 100, 5, 16, 0.05, 10
@@ -141,3 +143,23 @@ def figure(toy: Toy, path: Path) -> Path:
     canvas.axes[0].legend(fontsize=8, frameon=False)
     finish(canvas, path)
     return path
+
+
+@dataclass(frozen=True)
+class ToyRecipe:
+    """The keys of a ``toy1d`` recipe; ``probes`` are those of one batch of the paper's loss."""
+
+    seed: int = 0
+    steps: int = 1500
+    probes: int = PROBES
+
+
+@recipe_kind("toy1d", ToyRecipe)
+def _run(recipe: ToyRecipe, out: Path, device: str, resume: Resume) -> Path:
+    toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes)
+    figure(toy, out / "toy1d.png")
+    with atomic_path(out / "toy1d.md") as temporary:
+        temporary.write_text(toy.markdown() + "\n")
+    result = out / "basis.safetensors"
+    toy.bases["paper"].save(result)
+    return result

@@ -20,12 +20,14 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import atomic_path
+from ..networks import drawing
 from ..networks.heat import HeatOperator
 from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, canonical_pose, inputs
 from ..probes.objective import Objective
 from ..training.data import ManifoldData
 from ..training.module import Optimisation, SpectralModule
-from ..training.muon import Muon
+from ..training.muon import MuonAdamW
+from ..training.recipes import Resume, recipe_kind
 from .reconstruction import dense_is_faster, energies, misalignment, operator_of, prefix_errors
 from .shapes import ShapeSettings, ShapeStream
 from .validation import Held, measure
@@ -90,7 +92,8 @@ class PretrainModule(SpectralModule):
     """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device at every step."""
 
     def __init__(self, settings: PretrainSettings) -> None:
-        network = SpectralNetwork(settings.network)
+        with drawing(settings.seed):
+            network = SpectralNetwork(settings.network)
         objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
         optimisation = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
         super().__init__(network, objective, optimisation, precision=settings.precision, seed=settings.seed)
@@ -151,7 +154,7 @@ class PretrainModule(SpectralModule):
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         stream: ShapeStream = item
-        operator, seen = self.prepared(stream.to(self.device), self.batches_seen)
+        operator, seen = self.prepared(stream.to(self.device, self.trainer.global_rank), self.batches_seen)
         self.batches_seen += 1
         loss = self.clouds_loss(operator, seen).mean()
         if self.global_step % self.log_every == 0:
@@ -212,7 +215,9 @@ class PretrainModule(SpectralModule):
         hidden = [p for name, p in named if p.ndim == 2 and ".layers." in name]
         others = [p for name, p in named if not (p.ndim == 2 and ".layers." in name)]
         if s.optimiser == "muon":
-            optimiser: torch.optim.Optimizer = Muon(hidden, others, s.rate, s.adam_rate, weight_decay=s.weight_decay)
+            optimiser: torch.optim.Optimizer = MuonAdamW(
+                hidden, others, s.rate, s.adam_rate, weight_decay=s.weight_decay
+            )
         else:
             optimiser = torch.optim.AdamW(
                 hidden + others, s.adam_rate, (0.9, 0.99), weight_decay=s.weight_decay, fused=True
@@ -243,7 +248,12 @@ def turned(clouds: Tensor, operator: HeatOperator, how: Augmentation, generator:
 
 
 def pretrain(
-    settings: PretrainSettings, folder: Path, *, device: str = "auto", flags: dict[str, Any] | None = None
+    settings: PretrainSettings,
+    folder: Path,
+    *,
+    device: str = "auto",
+    resume: Resume = "auto",
+    flags: dict[str, Any] | None = None,
 ) -> Path:
     """Run (or go on with) pretraining in `folder`; returns the folder of the exported model.
 
@@ -254,12 +264,12 @@ def pretrain(
 
     if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
         raise InputError(f"expected a positive budget, got {settings.schedule}")
-    torch.manual_seed(settings.seed)
     module = PretrainModule(settings)
     stream = ShapeStream(settings.shapes)
     data = ManifoldData(stream, [0] if settings.validate_every else None, settings.schedule.steps)
     run = RunSettings(
         folder=folder,
+        resume=resume,
         device=device,
         average=settings.average,
         checkpoint_every=settings.checkpoint_every,
@@ -282,3 +292,11 @@ def pretrain(
         with atomic_path(folder / "history.json") as temporary:
             Path(temporary).write_text(json.dumps(facts, indent=1))
     return folder / "model"
+
+
+SHORT = dict.fromkeys(("minutes", "piece", "steps", "optimiser", "rate"), "schedule")
+
+
+@recipe_kind("pretrain", PretrainSettings, SHORT)
+def _pretrain(settings: PretrainSettings, out: Path, device: str, resume: Resume) -> Path:
+    return pretrain(settings, out, device=device, resume=resume)

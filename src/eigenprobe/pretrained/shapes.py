@@ -44,23 +44,24 @@ class ShapeSettings:
 class ShapeStream:
     """Batches of clouds by step; lives on the device where it is first asked."""
 
-    def __init__(self, settings: ShapeSettings, rank: int = 0) -> None:
+    def __init__(self, settings: ShapeSettings) -> None:
         low, high = settings.sizes
         if not 64 <= low <= settings.typical <= high:
             raise InputError(
                 f"expected 64 <= smallest <= typical <= largest size, got {low}, {settings.typical}, {high}"
             )
-        self.settings, self.rank = settings, rank
-        self.device = torch.device("cpu")
+        self.settings = settings
+        self.device, self.rank = torch.device("cpu"), 0
         self._chunks: dict[int, tuple[Tensor, Tensor]] = {}
         self._next: tuple[int, Future[tuple[Tensor, Tensor, torch.cuda.Event | None]]] | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._real: Tensor | None = None
 
-    def to(self, device: torch.device | str) -> ShapeStream:
-        device = torch.device(device)
-        if device != self.device:
-            self.device, self._chunks, self._next = device, {}, None
+    def to(self, device: torch.device | str, rank: int = 0) -> ShapeStream:
+        """The stream on a device, as the process ``rank`` sees it: every process trains on clouds of its own."""
+        here = (torch.device(device), rank)
+        if here != (self.device, self.rank):
+            (self.device, self.rank), self._chunks, self._next = here, {}, None
         return self
 
     @property

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import atomic_path
+from ..networks import drawing
 from ..networks.spectral import SpectralConfig, SpectralNetwork
 from .card import render
 
@@ -83,7 +84,8 @@ def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
             state |= load_file(folder / name)
         except (SafetensorError, OSError) as error:
             raise InputError(f"expected safetensors weights, cannot read {folder / name}: {error}") from error
-    network = SpectralNetwork(SpectralConfig(**sizes))
+    with drawing(0):
+        network = SpectralNetwork(SpectralConfig(**sizes))
     own = network.state_dict()
     wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
     wrong += [name for name in state if name not in own]

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lightning.pytorch.callbacks import WeightAveraging
 
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"
@@ -63,7 +60,7 @@ class Checkpoints(pl.Callback):
             log.warning("%s: saved %s at step %d", type(exception).__name__, self.save(trainer), trainer.global_step)
 
 
-class Averaged(pl.Callback):
+class Averaged(WeightAveraging):
     """Exponential moving average of the weights, used for validation and kept at the end.
 
     The decay grows with the step, ``min(decay, (1 + t) / (10 + t))``, so that a short run is not held back by its
@@ -71,58 +68,28 @@ class Averaged(pl.Callback):
     """
 
     def __init__(self, decay: float = 0.99) -> None:
-        self.decay = decay
-        self.weights: list[torch.Tensor] = []
-        self._swapped = False
+        super().__init__(use_buffers=False, multi_avg_fn=self._update)
+        self.decay, self.share = decay, 1.0
 
-    @staticmethod
-    def _parameters(module: pl.LightningModule) -> list[torch.Tensor]:
-        return [p.data for p in module.parameters() if p.requires_grad]
+    def _update(self, average: Any, live: Any, count: Any) -> None:
+        torch._foreach_lerp_(average, live, self.share)
 
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        live = self._parameters(module)
-        if len(self.weights) == len(live):  # resumed
-            self.weights = [w.to(p.device) for w, p in zip(self.weights, live)]
-        else:
-            self.weights = [p.clone() for p in live]
+    def setup(self, trainer: pl.Trainer, module: pl.LightningModule, stage: str) -> None:
+        self._device = trainer.strategy.root_device  # where the module will be, but is not yet
+        super().setup(trainer, module, stage)
+        if self._average_model is not None:  # counted on the host: the device would be asked at every step
+            self._average_model.n_averaged = self._average_model.n_averaged.cpu()
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *batch: Any) -> None:
         t = trainer.global_step
-        torch._foreach_lerp_(self.weights, self._parameters(module), 1 - min(self.decay, (1 + t) / (10 + t)))
+        self.share = 1 - min(self.decay, (1 + t) / (10 + t))
+        super().on_train_batch_end(trainer, module, *batch)
 
-    @contextmanager
-    def applied(self, module: pl.LightningModule) -> Iterator[None]:
-        """The module with the averaged weights, for the length of a block."""
-        self._exchange(module)
-        try:
-            yield
-        finally:
-            self._exchange(module)
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Not yet: the last checkpoint of a run that goes on later holds the live weights."""
 
-    def _exchange(self, module: pl.LightningModule) -> None:
-        for live, average in zip(self._parameters(module), self.weights):
-            kept = live.clone()
-            live.copy_(average)
-            average.copy_(kept)
-
-    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if self.weights:
-            self._exchange(module)
-
-    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if self.weights:
-            self._exchange(module)
-
-    def keep(self, module: pl.LightningModule) -> None:
-        """Make the averaged weights the module's own."""
-        for live, average in zip(self._parameters(module), self.weights):
-            live.copy_(average.to(live.device))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"weights": self.weights}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.weights = list(state["weights"])
+    def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        super().on_train_end(trainer, module)
 
 
 class Capture(pl.Callback):

@@ -22,10 +22,11 @@ from ..errors import InputError
 from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
 from ..probes.objective import Objective
 from ..probes.probes import Probes, smooth_noise
+from ..smoothers.smoother import Kind
 from .batch import Batch
 
 if TYPE_CHECKING:
-    from ..smoothers.smoother import Kind, Smoother
+    from ..smoothers.smoother import Smoother
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,97 @@
-"""Recipes of single-manifold runs: one small YAML file, `key=value` changes, every key checked.
+"""Recipes: one small YAML file, ``key=value`` changes, every key and type checked.
 
     kind: overfit        shape=bunny.obj  k=20  probes.kind=row  optimisation.steps=300
-    kind: toy1d          steps=1500
 
-`overfit` keys are `shape`, `k`, `validate_every`, `checkpoint_every`, `average` and the fields of `FitSettings`.
+A kind of recipe is a settings dataclass and a function that runs it, entered in one table by `recipe_kind` where the
+function is defined.  The dataclass says which keys there are and what they may hold; nested dataclasses are sections.
+Reading a recipe needs PyYAML alone.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
-from ..files import atomic_path
 
-RUN_KEYS = ("validate_every", "checkpoint_every", "average", "accumulate")
+Resume = Literal["auto", "never"]
+Run = Callable[[Any, Path, str, Resume], Path]
 
 
-def read(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+@dataclass(frozen=True)
+class RecipeKind:
+    """``run(settings, folder, device, resume)`` returns what it wrote; ``short`` maps keys that may stand at the top to
+    their section."""
+
+    settings: type
+    run: Run
+    short: Mapping[str, str]
+
+
+KINDS: dict[str, RecipeKind] = {}
+
+
+def recipe_kind(name: str, settings: type, short: Mapping[str, str] | None = None) -> Callable[[Run], Run]:
+    """Enter the decorated function in the table of kinds."""
+
+    def enter(run: Run) -> Run:
+        KINDS[name] = RecipeKind(settings, run, short or {})
+        return run
+
+    return enter
+
+
+def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Any:
+    """The settings of a recipe with its changes, checked but not run."""
+    return _load(path, changes)[1]
+
+
+def run_recipe(
+    path: str | Path,
+    out: str | Path,
+    changes: Sequence[str] = (),
+    *,
+    device: str = "auto",
+    resume: Resume = "auto",
+) -> Path:
+    """Run a recipe in the folder ``out``; what it wrote there."""
+    import torch
+
+    kind, settings = _load(path, changes)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return kind.run(settings, folder, device, resume)
+
+
+def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
+    recipe = read_recipe(path, changes)
+    name = recipe.pop("kind", None)
+    if name not in KINDS:
+        raise InputError(f"expected a recipe whose kind is one of {', '.join(KINDS)}, got {name!r} in {path}")
+    kind = KINDS[name]
+    for key, section in kind.short.items():
+        if key in recipe:
+            recipe[section] = {**(recipe.get(section) or {}), key: recipe.pop(key)}
+    return kind, build(kind.settings, recipe, name)
+
+
+def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     """The recipe as nested keys and values, changes applied."""
     import yaml
 
     try:
         recipe = yaml.safe_load(Path(path).read_text())
-    except FileNotFoundError as error:
+    except OSError as error:
         raise InputError(f"no such recipe: {path}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"expected a YAML recipe, cannot read {path}: {error}") from error
-    if not isinstance(recipe, dict) or "kind" not in recipe:
-        raise InputError(f"expected a recipe with a 'kind', got none in {path}")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"expected a YAML recipe, cannot read {path}: {reason}") from error
+    recipe = recipe if isinstance(recipe, dict) else {}
     for change in changes:
         key, found, value = change.partition("=")
         if not found:
@@ -46,97 +106,73 @@ def read(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     return recipe
 
 
-def build(cls: type, values: Mapping[str, Any], where: str) -> Any:
-    """A dataclass from keys and values; an unknown key is an error that lists the known ones."""
-    known = {f.name: f for f in fields(cls)}
+def build(cls: type, values: Any, kind: str, where: str = "") -> Any:
+    """The dataclass ``cls`` of a recipe's keys and values; ``where`` is the section, for messages."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"expected keys and values for {where.rstrip('.') or 'the recipe'}, got {values!r}")
+    known = [f.name for f in fields(cls)]
     if unknown := sorted(set(values) - set(known)):
-        raise InputError(f"{where} has no key {unknown[0]!r}; it knows {', '.join(known)}")
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    for key, value in plain.items():
-        default = known[key].default
-        numeric = isinstance(default, (int, float)) and not isinstance(default, bool)
-        if numeric and value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise InputError(f"{where}.{key} must be a number, got {value!r}")
-    return cls(**plain)
+        raise InputError(f"a recipe of kind {kind!r} has no key {where + unknown[0]!r}; expected {', '.join(known)}")
+    types = get_type_hints(cls)
+    return cls(**{key: _value(value, types[key], kind, where + key) for key, value in values.items()})
 
 
-def fit_settings(recipe: Mapping[str, Any]) -> Any:
-    """`FitSettings` of an ``overfit`` recipe."""
-    from ..probes.probes import Probes
-    from .data import ProbeSettings
-    from .fit import FitSettings
-    from .module import Optimisation
-
-    values = {key: value for key, value in recipe.items() if key not in ("kind", "shape", "k", *RUN_KEYS)}
-    probes = dict(values.pop("probes", None) or {})
-    if probes.get("paper") is not None:
-        probes["paper"] = build(Probes, probes["paper"], "probes.paper")
-    if values.get("optimisation") is not None:
-        values["optimisation"] = build(Optimisation, values["optimisation"], "optimisation")
-    return replace(build(FitSettings, values, "recipe"), probes=build(ProbeSettings, probes, "probes"))
-
-
-def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
-    """An ``overfit`` or ``toy1d`` recipe, checked but not run."""
-    recipe = read(path, changes)
-    if recipe["kind"] == "overfit":
-        if not recipe.get("shape"):
-            raise InputError("an overfit recipe needs a shape: add shape=FILE")
-        fit_settings(recipe)
-    elif recipe["kind"] == "toy1d":
-        if unknown := sorted(set(recipe) - {"kind", "seed", "steps", "probes"}):
-            raise InputError(f"a toy1d recipe has no key {unknown[0]!r}; it knows seed, steps, probes")
-    else:
-        raise InputError(f"expected a recipe of kind overfit or toy1d, got {recipe['kind']!r}")
-    return recipe
+def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
+    """``value`` as the annotated type ``wanted``."""
+    origin, options = get_origin(wanted), get_args(wanted)
+    if wanted is Any or (origin is dict and isinstance(value, dict)):
+        return value
+    if origin in (Union, UnionType):
+        return _one_of(value, options, kind, name)
+    if is_dataclass(wanted):
+        return build(wanted, value, kind, f"{name}.")  # type: ignore[arg-type]
+    if origin in (tuple, list) and isinstance(value, (tuple, list)):
+        several = options[:1] * len(value) if origin is list or options[-1] is Ellipsis else options
+        if len(several) == len(value):
+            return origin(_value(v, t, kind, name) for v, t in zip(value, several))
+    if origin is Literal and value in options:
+        return value
+    if wanted is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML reads 5e-4 as text
+        except ValueError:
+            pass
+    if wanted is Path and isinstance(value, str):
+        return Path(value)
+    if wanted in (int, str, bool, NoneType) and type(value) is wanted:
+        return value
+    raise InputError(f"expected {_words(wanted)} for {name}, got {value!r}")
 
 
-def run_recipe(
-    path: str | Path,
-    out: str | Path,
-    changes: Sequence[str] = (),
-    *,
-    device: str = "cpu",
-    resume: str = "auto",
-) -> Path:
-    """Run an ``overfit`` or ``toy1d`` recipe in the folder ``out``; the basis it wrote there."""
-    recipe = load_recipe(path, changes)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    return _toy1d(recipe, folder) if recipe["kind"] == "toy1d" else _overfit(recipe, folder, device, resume)
+def _one_of(value: Any, options: tuple[Any, ...], kind: str, name: str) -> Any:
+    """The first of several types that fits; a section of its own explains what is wrong in it."""
+    if isinstance(value, Mapping):
+        options = tuple(t for t in options if is_dataclass(t)) or options
+    for option in options:
+        try:
+            return _value(value, option, kind, name)
+        except InputError:
+            if len(options) == 1:
+                raise
+    raise InputError(f"expected {' or '.join(map(_words, options))} for {name}, got {value!r}")
 
 
-def _overfit(recipe: dict[str, Any], out: Path, device: str, resume: str) -> Path:
-    import torch
-
-    from ..geometry import load
-    from .fit import fit_network
-    from .runs import RunSettings
-
-    settings = fit_settings(recipe)
-    run = {key: recipe[key] for key in RUN_KEYS if key in recipe}
-    shape = load(recipe["shape"])
-    basis = fit_network(
-        torch.as_tensor(shape.vertices).float(),
-        int(recipe.get("k", 50)),
-        seed=settings.seed,
-        device=device,
-        settings=settings,
-        run=RunSettings(out, resume=resume, **run),  # type: ignore[arg-type]
-    )
-    result, facts = out / "basis.safetensors", out / "summary.json"
-    basis.save(result)
-    with atomic_path(facts) as temporary:
-        temporary.write_text(json.dumps({"recipe": recipe, **basis.info}, indent=1, default=str) + "\n")
-    return result
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    NoneType: "null",
+    Path: "a path",
+}
 
 
-def _toy1d(recipe: dict[str, Any], out: Path) -> Path:
-    from ..paper.toy1d import figure, toy1d
-
-    toy = toy1d(**{key: value for key, value in recipe.items() if key != "kind"})
-    figure(toy, out / "toy1d.png")
-    with atomic_path(out / "toy1d.md") as temporary:
-        temporary.write_text(toy.markdown() + "\n")
-    toy.bases["paper"].save(out / "basis.safetensors")
-    return out / "basis.safetensors"
+def _words(wanted: Any) -> str:
+    """A type in the words of a recipe."""
+    options = get_args(wanted)
+    if get_origin(wanted) is Literal:
+        return "one of " + ", ".join(map(str, options))
+    if get_origin(wanted) in (tuple, list):
+        count = f" of {len(options)}" if len(options) > 1 and options[-1] is not Ellipsis else ""
+        return f"a list{count}"
+    return _WORDS.get(wanted, "keys and values")

@@ -54,8 +54,9 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
         raise InputError(f"resume must be 'auto' or 'never', got {settings.resume!r}")
     if settings.accumulate > 1 and module.accelerate == "graph":
         raise InputError("CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'")
-    average = Averaged(settings.average) if settings.average > 0 else None
-    callbacks: list[pl.Callback] = [c for c in (average,) if c is not None]
+    callbacks: list[pl.Callback] = []
+    if settings.average > 0:
+        callbacks.append(Averaged(settings.average))
     if module.accelerate != "none":
         callbacks.append(Capture())
     if settings.folder is not None:
@@ -87,12 +88,9 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     with _quiet(), torch.random.fork_rng():  # dropout draws from the global generators: seeded inside, restored after
         trainer = pl.Trainer(**flags)
         try:
-            # The checkpoint is our own and holds the random state and the settings beside the weights.
-            trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=False)
+            trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except SystemExit as error:  # how Lightning ends a run on Ctrl-C
             raise KeyboardInterrupt("training was interrupted; its checkpoint is saved") from error
-    if average is not None and average.weights:
-        average.keep(module)
     return trainer
 
 

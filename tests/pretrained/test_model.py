@@ -12,6 +12,7 @@ import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.geometry.procedural import ProceduralShapes
+from eigenprobe.networks import drawing
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.store import packaged
@@ -27,9 +28,10 @@ def clouds() -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> str:
-    torch.manual_seed(0)
     path = tmp_path_factory.mktemp("model") / "tiny"
-    SpectralModel(SpectralNetwork(SMALL), {"recipe": {"seed": 3}}).save_pretrained(path)
+    with drawing(0):
+        network = SpectralNetwork(SMALL)
+    SpectralModel(network, {"recipe": {"seed": 3}}).save_pretrained(path)
     return str(path)
 
 
