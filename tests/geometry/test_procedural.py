@@ -47,8 +47,8 @@ def test_a_capsule_is_projected_to_its_surface():
 def test_a_hole_goes_through():
     draw = rng(1)
     builder = Builder(draw)
-    builder.solid(draw.point(0, 0, 0), torch.tensor([[1.0, 1.0, 0.3]]), p=8.0, q=8.0)
-    builder.solid(draw.point(0, 0, 0), torch.tensor([[0.4, 0.4, 2.0]]), p=2.0, q=8.0, negative=True)
+    builder.solid(draw.point(0, 0, 0), torch.tensor([[1.0, 1.0, 0.3]]), (8.0, 8.0))
+    builder.solid(draw.point(0, 0, 0), torch.tensor([[0.4, 0.4, 2.0]]), (2.0, 8.0), negative=True)
     field = builder.build(blend=0.01)
     values = field(torch.tensor([[[0.0, 0.0, 0.0], [0.7, 0.0, 0.0], [0.0, 0.0, 1.0]]]))[0]
     assert values[0] > 0 and values[1] < 0 and values[2] > 0
@@ -60,7 +60,7 @@ def test_a_hole_goes_through():
 def test_revolved_capsules_make_a_torus():
     draw = rng(1)
     builder = Builder(draw)
-    builder.capsule(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.25, revolved=True)
+    builder.revolved(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.25)
     field = builder.build(blend=1e-3)
     x, _, arrived = project(field, seeds(field, draw, 800))
     ring = torch.stack([x[..., :2].norm(dim=-1) - 1, x[..., 2]], -1).norm(dim=-1)[arrived]
@@ -70,7 +70,7 @@ def test_revolved_capsules_make_a_torus():
 def test_a_field_becomes_a_closed_mesh_of_its_zero_set():
     draw = rng(1)
     builder = Builder(draw)
-    builder.capsule(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.4, revolved=True)
+    builder.revolved(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.4)
     field = builder.build(blend=1e-3)
     box = np.array([1.6, 1.6, 0.6])
     vertices, faces = mesh_field(field, -box, box, 24)

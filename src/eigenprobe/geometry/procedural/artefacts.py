@@ -1,4 +1,7 @@
-"""Made things: machined parts with holes, vases and cups, furniture, tools, plates."""
+"""Made things: machined parts with holes, vases and cups, furniture, tools, plates.
+
+Every function takes a `Rng` for `b` shapes and returns their `Field`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ import math
 import torch
 from torch import Tensor
 
-from .fields import Builder, Field, Rng, chain
+from .fields import Builder, Field, Rng, tapered
 
-_SHARP = 8.0
+SHARP = 8.0
+BOX, CYLINDER = (SHARP, SHARP), (2.0, SHARP)  # exponents of superquadrics
 
 
 def _axis_frame(rng: Rng) -> Tensor:
@@ -26,29 +30,28 @@ def machined(rng: Rng) -> Field:
     count = rng.integers(1, 4)
     places: list[Tensor] = []
     for i in range(4):
-        half = torch.stack([rng.log_uniform(0.15, 0.6), rng.log_uniform(0.15, 0.5), rng.log_uniform(0.06, 0.4)], -1)
+        half = rng.point(rng.log_uniform(0.15, 0.6), rng.log_uniform(0.15, 0.5), rng.log_uniform(0.06, 0.4))
         cylinder, ring = rng.chance(0.5), rng.chance(0.25)
         half = torch.where(cylinder[:, None], half[:, [0, 0, 2]], half)
-        p = torch.where(cylinder, 2.0, _SHARP)
+        p = torch.where(cylinder, 2.0, SHARP)
         width = torch.where(ring, half[:, 0] * rng.uniform(0.2, 0.6), 0.0)
         rotation = _axis_frame(rng)
         valid = i < count
-        builder.solid(centre, half, rotation=rotation, p=p, q=_SHARP, ring=width, valid=valid)
-        bore = half * torch.stack([rng.uniform(0.3, 0.7)] * 2 + [torch.full_like(width, 3.0)], -1)
-        round_bore = torch.where(rng.chance(0.7), 2.0, _SHARP)
+        builder.solid(centre, half, (p, SHARP), rotation=rotation, ring=width, valid=valid)
+        wide = rng.uniform(0.3, 0.7)
+        bore = half * rng.point(wide, wide, 3.0)
+        round_bore = torch.where(rng.chance(0.7), 2.0, SHARP)
         drilled = valid & ~ring & rng.chance(0.55)
-        builder.solid(centre, bore, rotation=rotation, p=round_bore, q=_SHARP, negative=True, valid=drilled)
+        builder.solid(centre, bore, (round_bore, SHARP), rotation=rotation, negative=True, valid=drilled)
         places.append(centre)
         axis = torch.eye(3, device=rng.device)[rng.integers(0, 2)] * torch.where(rng.chance(0.5, 1), 1.0, -1.0)
         centre = centre + axis * half.amax(-1, keepdim=True) * rng.uniform(0.8, 1.3, 1)
     for i in range(1, 4):
-        thick = rng.uniform(0.06, 0.18)
-        builder.capsule(
-            places[i - 1], places[i], thick, thick, flat=rng.uniform(1, 2), valid=(i < count) & rng.chance(0.5)
-        )
+        thick, flat = rng.uniform(0.06, 0.18), rng.uniform(1, 2)
+        builder.capsule(places[i - 1], places[i], thick, flat=flat, valid=(i < count) & rng.chance(0.5))
     slot = rng.point(0.0, 0.0, 0.0) + rng.normal(0.2, 3)
-    half = torch.stack([rng.uniform(0.05, 0.12), rng.uniform(0.05, 0.12), rng.uniform(1.0, 1.5)], -1)
-    builder.solid(slot, half, rotation=_axis_frame(rng), p=2.0, q=_SHARP, negative=True, valid=rng.chance(0.4))
+    half = rng.point(rng.uniform(0.05, 0.12), rng.uniform(0.05, 0.12), rng.uniform(1.0, 1.5))
+    builder.solid(slot, half, CYLINDER, rotation=_axis_frame(rng), negative=True, valid=rng.chance(0.4))
     return builder.build(rng.log_uniform(0.004, 0.04))
 
 
@@ -57,14 +60,12 @@ def pierced(rng: Rng) -> Field:
     builder = Builder(rng)
     half = rng.uniform(0.35, 0.8, 3)
     exponent = torch.where(rng.chance(0.5), 2.0, 5.0)
-    builder.solid(rng.point(0, 0, 0), half, p=exponent, q=exponent)
+    builder.solid(rng.point(0, 0, 0), half, (exponent, exponent))
     count = rng.integers(1, 5)
     for i in range(5):
         bore = rng.log_uniform(0.08, 0.22)
-        size = torch.stack([bore, bore, torch.full_like(bore, 2.5)], -1)
-        builder.solid(
-            rng.normal(0.28, 3), size, rotation=rng.rotation(), p=2.0, q=_SHARP, negative=True, valid=i < count
-        )
+        place, size = rng.normal(0.28, 3), rng.point(bore, bore, 2.5)
+        builder.solid(place, size, CYLINDER, rotation=rng.rotation(), negative=True, valid=i < count)
     return builder.build(rng.log_uniform(0.02, 0.08), bump=rng.uniform(0, 0.05))
 
 
@@ -72,44 +73,32 @@ def vessel(rng: Rng, pieces: int = 10) -> Field:
     """Vases, cups, glasses, bottles: the shell or the solid of a random profile, with handles and spouts."""
     builder = Builder(rng)
     t = torch.linspace(0, 1, pieces + 1, device=rng.device)
-    k = torch.arange(1, 4, device=rng.device)
-    wave = (rng.normal(0.35, 3, 1) / k[:, None] * torch.sin(math.pi * k[:, None] * t + rng.uniform(0, 6.3, 3, 1))).sum(
-        1
-    )
+    k = torch.arange(1, 4, device=rng.device)[:, None]
+    wave = (rng.normal(0.35, 3, 1) / k * torch.sin(math.pi * k * t + rng.uniform(0, 6.3, 3, 1))).sum(1)
     radius = rng.uniform(0.2, 0.5, 1) * wave.exp()  # (b, pieces + 1)
     height = rng.uniform(0.5, 1.6, 1) * t
     wall = rng.log_uniform(0.02, 0.06)
     solid = rng.chance(0.35)
+    profile = [rng.point(radius[:, i], 0, height[:, i]) for i in range(pieces + 1)]
+    axis = [rng.point(0, 0, height[:, i]) for i in range(pieces + 1)]
     for i in range(pieces):
-        a, b = rng.point(radius[:, i], 0, height[:, i]), rng.point(radius[:, i + 1], 0, height[:, i + 1])
-        builder.capsule(a, b, wall, wall, revolved=True, valid=~solid)
-        low, high = rng.point(0, 0, height[:, i]), rng.point(0, 0, height[:, i + 1])
-        builder.capsule(low, high, radius[:, i], radius[:, i + 1], valid=solid)
-    floor = rng.point(0, 0, height[:, 0])
-    builder.capsule(floor, rng.point(radius[:, 0], 0, height[:, 0]), wall, wall, revolved=True, valid=~solid)
+        builder.revolved(profile[i], profile[i + 1], wall, valid=~solid)
+        builder.capsule(axis[i], axis[i + 1], radius[:, i], radius[:, i + 1], valid=solid)
+    builder.revolved(axis[0], profile[0], wall, valid=~solid)
     handle = rng.chance(0.55)
     twice = handle & rng.chance(0.3)
     first, last = 2, pieces - 3
-    top, bottom = rng.point(radius[:, last], 0, height[:, last]), rng.point(radius[:, first], 0, height[:, first])
+    top, bottom = profile[last], profile[first]
     out = rng.point(rng.uniform(0.1, 0.35), 0, 0)
     thick = rng.log_uniform(0.03, 0.08)
     for sign, valid in ((1.0, handle), (-1.0, twice)):
+        corners = (top, top * 0.7 + bottom * 0.3 + out, top * 0.3 + bottom * 0.7 + out, bottom)
         facing = torch.tensor([sign, 1.0, 1.0], device=rng.device)
-        upper, lower = (top * 0.7 + bottom * 0.3 + out) * facing, (top * 0.3 + bottom * 0.7 + out) * facing
-        builder.capsule(top * facing, upper, thick, thick, valid=valid)
-        builder.capsule(upper, lower, thick, thick, valid=valid)
-        builder.capsule(lower, bottom * facing, thick, thick, valid=valid)
+        builder.path([corner * facing for corner in corners], [thick] * 4, valid=valid)
     spout = rng.chance(0.2)
-    start = rng.point(0, radius[:, first], height[:, first])
-    chain(
-        builder,
-        start,
-        rng.point(0, 1, 0.8),
-        [rng.uniform(0.1, 0.25)] * 2,
-        [thick * 1.5, thick * 1.2, thick],
-        curl=rng.point(0, 0, 0.3),
-        valid=spout,
-    )
+    start, up, rise = rng.point(0, radius[:, first], height[:, first]), rng.point(0, 1, 0.8), rng.point(0, 0, 0.3)
+    lengths, radii = [rng.uniform(0.1, 0.25)] * 2, tapered(thick, 1.5, 1.2, 1.0)
+    builder.chain(start, up, lengths, radii, curl=rise, valid=spout)
     return builder.build(rng.log_uniform(0.006, 0.03), bump=rng.uniform(0, 0.01))
 
 
@@ -118,8 +107,8 @@ def furniture(rng: Rng) -> Field:
     builder = Builder(rng)
     x, y = rng.uniform(0.3, 0.7), rng.uniform(0.25, 0.6)
     slab = rng.log_uniform(0.03, 0.1)
-    round_top = torch.where(rng.chance(0.25), 2.0, _SHARP)
-    builder.solid(rng.point(0, 0, 0), torch.stack([x, y, slab], -1), p=round_top, q=_SHARP)
+    round_top = torch.where(rng.chance(0.25), 2.0, SHARP)
+    builder.solid(rng.point(0, 0, 0), rng.point(x, y, slab), (round_top, SHARP))
     leg, thick = rng.uniform(0.3, 1.0), rng.log_uniform(0.03, 0.09)
     splay = rng.uniform(-0.05, 0.2)
     central = rng.chance(0.15)
@@ -128,30 +117,23 @@ def furniture(rng: Rng) -> Field:
         top = rng.point(sx * x * inset, y * inset, 0)
         foot = rng.point(sx * (x * inset + splay), y * inset + splay, -leg)
         builder.pair(top, foot, thick, thick * rng.uniform(0.5, 1.0), valid=~central)
-    builder.capsule(rng.point(0, 0, 0), rng.point(0, 0, -leg), thick * 1.5, thick * 1.5, valid=central)
-    base = torch.stack([x * 0.6, y * 0.6, slab], -1)
-    builder.solid(rng.point(0, 0, -leg), base, p=2.0, q=_SHARP, valid=central)
+    builder.capsule(rng.point(0, 0, 0), rng.point(0, 0, -leg), thick * 1.5, valid=central)
+    builder.solid(rng.point(0, 0, -leg), rng.point(x * 0.6, y * 0.6, slab), CYLINDER, valid=central)
     chair = rng.chance(0.55)
     back = rng.uniform(0.3, 0.9)
     lean = rng.uniform(0, 0.2)
-    builder.solid(
-        rng.point(-x, 0, back / 2),
-        torch.stack([slab, y, back / 2 + slab], -1),
-        p=_SHARP,
-        q=_SHARP,
-        valid=chair & rng.chance(0.6),
-    )
-    builder.pair(rng.point(-x * 0.95, y * 0.85, 0), rng.point(-x - lean, y * 0.85, back), thick, thick, valid=chair)
-    builder.capsule(
-        rng.point(-x - lean, -y * 0.85, back), rng.point(-x - lean, y * 0.85, back), thick, thick, valid=chair
-    )
+    board = rng.point(slab, y, back / 2 + slab)
+    builder.solid(rng.point(-x, 0, back / 2), board, BOX, valid=chair & rng.chance(0.6))
+    post = rng.point(-x - lean, y * 0.85, back)
+    builder.pair(rng.point(-x * 0.95, y * 0.85, 0), post, thick, valid=chair)
+    builder.capsule(rng.point(-x - lean, -y * 0.85, back), post, thick, valid=chair)
     arm = chair & rng.chance(0.4)
-    builder.pair(rng.point(-x, y * 0.9, back / 2), rng.point(x * 0.7, y * 0.95, back / 2), thick, thick, valid=arm)
-    builder.pair(rng.point(x * 0.7, y * 0.95, back / 2), rng.point(x * 0.7, y * 0.9, 0), thick, thick, valid=arm)
+    rest = rng.point(x * 0.7, y * 0.95, back / 2)
+    builder.pair(rng.point(-x, y * 0.9, back / 2), rest, thick, valid=arm)
+    builder.pair(rest, rng.point(x * 0.7, y * 0.9, 0), thick, valid=arm)
     rail = rng.chance(0.3) & ~central
-    builder.pair(
-        rng.point(-x * inset, y * inset, -leg / 2), rng.point(x * inset, y * inset, -leg / 2), thick * 0.7, valid=rail
-    )
+    left, right = (rng.point(sx * x * inset, y * inset, -leg / 2) for sx in (-1.0, 1.0))
+    builder.pair(left, right, thick * 0.7, valid=rail)
     return builder.build(rng.log_uniform(0.004, 0.02))
 
 
@@ -163,52 +145,29 @@ def tool(rng: Rng) -> Field:
     opening = rng.uniform(0.1, 0.7)
     crossed = rng.chance(0.5)
     handle, jaw = rng.uniform(0.5, 1.0), rng.uniform(0.2, 0.5)
-    pivot = rng.point(0, 0, 0)
     bow = rng.point(0, rng.normal(0.2), 0)
-    outward = rng.point(-1.0, opening, 0)
-    chain(
-        builder,
-        pivot,
-        outward,
-        [handle / 2] * 2,
-        [thick, thick * 0.9, thick * 0.8],
-        curl=bow,
-        pair=True,
-        flat=1.3,
-        flat_axis=up,
-        valid=crossed,
-    )
-    chain(
-        builder,
-        pivot,
-        rng.point(1.0, opening * 0.6, 0),
-        [jaw / 2] * 2,
-        [thick, thick, thick * 0.5],
-        curl=-bow,
-        pair=True,
-        flat=1.3,
-        valid=crossed,
-    )
+    for reach, direction, radii, curl in (
+        (handle, rng.point(-1.0, opening, 0), tapered(thick, 1.0, 0.9, 0.8), bow),
+        (jaw, rng.point(1.0, opening * 0.6, 0), tapered(thick, 1.0, 1.0, 0.5), -bow),
+    ):
+        lengths, start = [reach / 2] * 2, rng.point(0, 0, 0)
+        builder.chain(start, direction, lengths, radii, curl=curl, pair=True, flat=1.3, flat_axis=up, valid=crossed)
     straight = ~crossed
     left, right = rng.point(-handle, 0, rng.normal(0.05)), rng.point(handle, rng.normal(0.1), rng.normal(0.05))
-    builder.capsule(
-        left, right, thick, thick * rng.uniform(0.7, 1.3), flat=rng.uniform(1, 2.5), flat_axis=up, valid=straight
-    )
+    tip, flat = thick * rng.uniform(0.7, 1.3), rng.uniform(1, 2.5)
+    builder.capsule(left, right, thick, tip, flat=flat, flat_axis=up, valid=straight)
     for end in (left, right):
         size = rng.uniform(0.14, 0.34)
-        half = torch.stack([size, size * rng.uniform(0.7, 1.1), thick * rng.uniform(0.5, 1.0)], -1)
+        half = rng.point(size, size * rng.uniform(0.7, 1.1), thick * rng.uniform(0.5, 1.0))
         closed = rng.chance(0.65)
-        builder.solid(
-            end, half, p=2.0, q=4.0, ring=torch.where(closed, thick * rng.uniform(0.5, 0.9), 0.0), valid=straight
-        )
+        ring = torch.where(closed, thick * rng.uniform(0.5, 0.9), 0.0)
+        builder.solid(end, half, (2.0, 4.0), ring=ring, valid=straight)
         gap = end * (1 + 0.7 * size / handle)[:, None]
-        notch = torch.stack([size * 0.7, size * 0.4, thick * 3], -1)
-        builder.solid(gap, notch, p=_SHARP, q=_SHARP, negative=True, valid=straight & rng.chance(0.4))
+        notch = rng.point(size * 0.7, size * 0.4, thick * 3)
+        builder.solid(gap, notch, BOX, negative=True, valid=straight & rng.chance(0.4))
     temples = straight & rng.chance(0.3)
     for end in (left, right):
-        builder.capsule(
-            end, end + rng.point(0, 0, 1) * rng.uniform(0.5, 1.2, 1), thick * 0.6, thick * 0.5, valid=temples
-        )
+        builder.capsule(end, end + up * rng.uniform(0.5, 1.2, 1), thick * 0.6, thick * 0.5, valid=temples)
     return builder.build(rng.log_uniform(0.004, 0.03))
 
 
@@ -216,17 +175,16 @@ def plate(rng: Rng) -> Field:
     """Thin plates, discs and crosses with holes; bending later turns them into sheets."""
     builder = Builder(rng)
     thin = rng.log_uniform(0.025, 0.1)
-    p = torch.where(rng.chance(0.4), 2.0, _SHARP)
-    builder.solid(
-        rng.point(0, 0, 0), torch.stack([rng.uniform(0.4, 1.0), rng.uniform(0.25, 0.8), thin], -1), p=p, q=_SHARP
-    )
-    cross = torch.stack([rng.uniform(0.15, 0.3), rng.uniform(0.6, 1.0), thin], -1)
-    builder.solid(rng.point(rng.normal(0.2), 0, 0), cross, p=_SHARP, q=_SHARP, valid=rng.chance(0.35))
+    p = torch.where(rng.chance(0.4), 2.0, SHARP)
+    sheet = rng.point(rng.uniform(0.4, 1.0), rng.uniform(0.25, 0.8), thin)
+    builder.solid(rng.point(0, 0, 0), sheet, (p, SHARP))
+    cross = rng.point(rng.uniform(0.15, 0.3), rng.uniform(0.6, 1.0), thin)
+    builder.solid(rng.point(rng.normal(0.2), 0, 0), cross, BOX, valid=rng.chance(0.35))
     count = rng.integers(0, 4)
     for i in range(4):
-        bore = torch.stack([rng.uniform(0.06, 0.2), rng.uniform(0.06, 0.2), torch.full_like(thin, 0.5)], -1)
+        bore = rng.point(rng.uniform(0.06, 0.2), rng.uniform(0.06, 0.2), 0.5)
         place = rng.point(rng.normal(0.35), rng.normal(0.25), 0)
-        builder.solid(place, bore, p=2.0, q=_SHARP, negative=True, valid=i < count)
-    wall = torch.stack([rng.uniform(0.3, 0.6), thin, rng.uniform(0.2, 0.5)], -1)
-    builder.solid(rng.point(0, 0, wall[:, 2]), wall, p=_SHARP, q=_SHARP, valid=rng.chance(0.3))
+        builder.solid(place, bore, CYLINDER, negative=True, valid=i < count)
+    wall = rng.point(rng.uniform(0.3, 0.6), thin, rng.uniform(0.2, 0.5))
+    builder.solid(rng.point(0, 0, wall[:, 2]), wall, BOX, valid=rng.chance(0.3))
     return builder.build(rng.log_uniform(0.004, 0.02))

@@ -14,11 +14,25 @@ Shapes: `b` shapes, `J` capsules, `S` superquadrics, `N` query points; `x (b, N,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+Scalar = float | Tensor  # one for all shapes, or (b,)
+
+
+def unit(x: Tensor) -> Tensor:
+    """Vectors along the last axis, of length one."""
+    return torch.nn.functional.normalize(x, dim=-1)
+
+
+def tapered(radius: Tensor, *factors: float) -> list[Tensor]:
+    """The radii of a chain: `radius (b,)` times each factor."""
+    return [radius * factor for factor in factors]
 
 
 @dataclass
@@ -31,6 +45,11 @@ class Rng:
     @property
     def device(self) -> torch.device:
         return self.generator.device
+
+    @property
+    def sides(self) -> tuple[Tensor, Tensor]:
+        """Factors `(3,)` of the left side and of its mirror image in the plane y = 0."""
+        return torch.ones(3, device=self.device), torch.tensor([1.0, -1.0, 1.0], device=self.device)
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
         return low + (high - low) * torch.rand(self.b, *shape, generator=self.generator, device=self.device)
@@ -49,11 +68,11 @@ class Rng:
         return torch.randint(low, high + 1, (self.b, *shape), generator=self.generator, device=self.device)
 
     def direction(self, *shape: int) -> Tensor:
-        return torch.nn.functional.normalize(self.normal(1.0, *shape, 3), dim=-1)
+        return unit(self.normal(1.0, *shape, 3))
 
     def rotation(self, *shape: int) -> Tensor:
         """Random rotations `(b, *shape, 3, 3)` from unit quaternions."""
-        w, x, y, z = torch.nn.functional.normalize(self.normal(1.0, *shape, 4), dim=-1).unbind(-1)
+        w, x, y, z = unit(self.normal(1.0, *shape, 4)).unbind(-1)
         rows = [
             1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
             2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
@@ -61,14 +80,13 @@ class Rng:
         ]  # fmt: skip
         return torch.stack(rows, -1).unflatten(-1, (3, 3))
 
-    def point(self, x: float | Tensor, y: float | Tensor, z: float | Tensor) -> Tensor:
+    def point(self, x: Scalar, y: Scalar, z: Scalar) -> Tensor:
         """Stack scalars or `(b,)` tensors to points `(b, 3)`."""
         parts = [torch.as_tensor(value, dtype=torch.float32, device=self.device).expand(self.b) for value in (x, y, z)]
         return torch.stack(parts, -1)
 
 
-@dataclass
-class Capsules:
+class Capsules(NamedTuple):
     a: Tensor  # (b, J, 3)
     b: Tensor  # (b, J, 3)
     ra: Tensor  # (b, J)
@@ -79,8 +97,7 @@ class Capsules:
     valid: Tensor  # (b, J) bool
 
 
-@dataclass
-class Solids:
+class Solids(NamedTuple):
     centre: Tensor  # (b, S, 3)
     rotation: Tensor  # (b, S, 3, 3), rows are the local axes
     half: Tensor  # (b, S, 3)
@@ -96,84 +113,98 @@ class Builder:
     """Collects primitives for a batch of shapes; every tensor argument is `(b, 3)` or `(b,)`."""
 
     rng: Rng
-    _capsules: list[tuple[Tensor, ...]] = field(default_factory=list)
-    _solids: list[tuple[Tensor, ...]] = field(default_factory=list)
+    _capsules: list[Capsules] = field(default_factory=list)
+    _solids: list[Solids] = field(default_factory=list)
 
-    def _scalar(self, value: float | Tensor | bool, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.as_tensor(value, dtype=dtype, device=self.rng.device).expand(self.rng.b)
+    def _number(self, value: Scalar) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.float32, device=self.rng.device).expand(self.rng.b)
+
+    def _truth(self, value: bool | Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.bool, device=self.rng.device).expand(self.rng.b)
 
     def capsule(
         self,
         a: Tensor,
         b: Tensor,
-        ra: float | Tensor,
-        rb: float | Tensor | None = None,
+        ra: Scalar,
+        rb: Scalar | None = None,
         *,
-        flat: float | Tensor = 1.0,
+        flat: Scalar = 1.0,
         flat_axis: Tensor | None = None,
-        revolved: bool | Tensor = False,
         valid: bool | Tensor = True,
     ) -> Tensor:
         """Add one capsule and return its end point, so that chains read as a walk."""
-        axis = self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis
-        self._capsules.append(
-            (
-                a,
-                b,
-                self._scalar(ra),
-                self._scalar(ra if rb is None else rb),
-                torch.nn.functional.normalize(axis, dim=-1),
-                self._scalar(flat),
-                self._scalar(revolved, torch.bool),
-                self._scalar(valid, torch.bool),
-            )
-        )
+        axis = unit(self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis)
+        radii = self._number(ra), self._number(ra if rb is None else rb)
+        self._capsules.append(Capsules(a, b, *radii, axis, self._number(flat), self._truth(False), self._truth(valid)))
         return b
 
-    def pair(
-        self, a: Tensor, b: Tensor, ra: float | Tensor, rb: float | Tensor | None = None, **options: Any
-    ) -> Tensor:
+    def revolved(self, a: Tensor, b: Tensor, radius: Scalar, *, valid: bool | Tensor = True) -> None:
+        """A capsule in the half plane y = 0, x > 0, revolved about the z axis: a ring, or a piece of a shell."""
+        self.capsule(a, b, radius, valid=valid)
+        self._capsules[-1] = self._capsules[-1]._replace(revolved=self._truth(True))
+
+    def path(self, points: Sequence[Tensor], radii: Sequence[Tensor], *, valid: bool | Tensor = True) -> None:
+        """Capsules from point to point, `radii` one per point."""
+        for (a, b), (ra, rb) in zip(pairwise(points), pairwise(radii), strict=True):
+            self.capsule(a, b, ra, rb, valid=valid)
+
+    def pair(self, a: Tensor, b: Tensor, ra: Scalar, rb: Scalar | None = None, **options: Any) -> Tensor:
         """A capsule and its mirror image in the plane y = 0 (bilateral symmetry)."""
-        mirror = torch.tensor([1.0, -1.0, 1.0], device=self.rng.device)
+        mirror = self.rng.sides[1]
         mirrored = dict(options)
         if options.get("flat_axis") is not None:
             mirrored["flat_axis"] = options["flat_axis"] * mirror
         self.capsule(a * mirror, b * mirror, ra, rb, **mirrored)
         return self.capsule(a, b, ra, rb, **options)
 
+    def chain(
+        self,
+        start: Tensor,
+        direction: Tensor,
+        lengths: list[Tensor],
+        radii: list[Tensor],
+        *,
+        wobble: float = 0.0,
+        curl: Tensor | None = None,
+        pair: bool = False,
+        **options: Any,
+    ) -> Tensor:
+        """A walk of capsules from `start`: `wobble` turns every joint at random, `curl (b, 3)` adds a steady turn."""
+        add = self.pair if pair else self.capsule
+        point = start
+        for length, ra, rb in zip(lengths, radii[:-1], radii[1:], strict=True):
+            if wobble:
+                direction = direction + self.rng.normal(wobble, 3)
+            if curl is not None:
+                direction = direction + curl
+            direction = unit(direction)
+            point = add(point, point + direction * length[:, None], ra, rb, **options)
+        return point
+
     def solid(
         self,
         centre: Tensor,
         half: Tensor,
+        exponents: tuple[Scalar, Scalar] = (2.0, 2.0),
         *,
         rotation: Tensor | None = None,
-        p: float | Tensor = 2.0,
-        q: float | Tensor = 2.0,
-        ring: float | Tensor = 0.0,
+        ring: Scalar = 0.0,
         negative: bool | Tensor = False,
         valid: bool | Tensor = True,
     ) -> None:
+        """Add one superquadric with exponents `(p, q)`; a `negative` one is a hole."""
         if rotation is None:
             rotation = torch.eye(3, device=self.rng.device).expand(self.rng.b, 3, 3)
-        self._solids.append(
-            (
-                centre,
-                rotation,
-                half,
-                self._scalar(p),
-                self._scalar(q),
-                self._scalar(ring),
-                self._scalar(negative, torch.bool),
-                self._scalar(valid, torch.bool),
-            )
-        )
+        p, q, ring = (self._number(value) for value in (*exponents, ring))
+        self._solids.append(Solids(centre, rotation, half, p, q, ring, self._truth(negative), self._truth(valid)))
 
-    def build(self, blend: float | Tensor = 0.03, bump: float | Tensor = 0.0, frequency: float = 6.0) -> Field:
+    def build(self, blend: Scalar = 0.03, bump: Scalar = 0.0, frequency: float = 6.0) -> Field:
         rng = self.rng
         capsules = Capsules(*(torch.stack(c, 1) for c in zip(*self._capsules, strict=True))) if self._capsules else None
         solids = Solids(*(torch.stack(s, 1) for s in zip(*self._solids, strict=True))) if self._solids else None
         waves = rng.direction(6) * rng.uniform(0.4, 1.6, 6, 1) * frequency
-        return Field(capsules, solids, self._scalar(blend), waves, rng.uniform(0, 2 * math.pi, 6), self._scalar(bump))
+        return Field(capsules, solids, self._number(blend), waves, rng.uniform(0, 2 * math.pi, 6), self._number(bump))
 
 
 @dataclass
@@ -240,29 +271,3 @@ def superquadric_distance(s: Solids, x: Tensor) -> Tensor:
     torus = ((width**q + u[..., 2] ** q) ** (1 / q) - 1) * torch.minimum(ring, half[..., 2])
     distance = torch.where(s.ring[:, None] > 0, torus, solid)
     return torch.where(s.valid[:, None], distance, torch.full((), 1e3, device=x.device))
-
-
-def chain(
-    builder: Builder,
-    start: Tensor,
-    direction: Tensor,
-    lengths: list[Tensor],
-    radii: list[Tensor],
-    *,
-    wobble: float = 0.0,
-    curl: Tensor | None = None,
-    pair: bool = False,
-    valid: bool | Tensor = True,
-    **options: Any,
-) -> Tensor:
-    """A walk of capsules from `start`: `wobble` turns every joint at random, `curl (b, 3)` adds a steady turn."""
-    add = builder.pair if pair else builder.capsule
-    point = start
-    for length, ra, rb in zip(lengths, radii[:-1], radii[1:], strict=True):
-        if wobble:
-            direction = direction + builder.rng.normal(wobble, 3)
-        if curl is not None:
-            direction = direction + curl
-        direction = torch.nn.functional.normalize(direction, dim=-1)
-        point = add(point, point + direction * length[:, None], ra, rb, valid=valid, **options)
-    return point

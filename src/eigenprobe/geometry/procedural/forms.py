@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from .creatures import _wings
-from .fields import Builder, Field, Rng, chain
+from .creatures import wings
+from .fields import Builder, Field, Rng, tapered, unit
 
 _POLYHEDRA: dict[str, tuple[list[tuple[float, float, float]], float | None]] = {
     "tetrahedron": ([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)], None),
@@ -21,33 +21,18 @@ def swimmer(rng: Rng) -> Field:
     """Fish, dolphins, birds and aeroplanes: a spindle, flat wings or fins, a tail."""
     builder = Builder(rng)
     length, girth = rng.uniform(0.8, 1.4), rng.log_uniform(0.07, 0.3)
-    profile = [
-        rng.uniform(0.25, 0.7),
-        rng.uniform(0.8, 1.1),
-        rng.uniform(0.8, 1.1),
-        rng.uniform(0.4, 0.8),
-        rng.uniform(0.15, 0.4),
-    ]
+    ranges = ((0.25, 0.7), (0.8, 1.1), (0.8, 1.1), (0.4, 0.8), (0.15, 0.4))
+    radii = [girth * profile for profile in [rng.uniform(low, high) for low, high in ranges]]
     start = rng.point(length / 2, 0.0, 0.0)
     curl, squash = rng.point(0.0, rng.normal(0.08), rng.normal(0.05)), rng.log_uniform(1.0, 2.2)
     side = rng.point(0.0, 1.0, 0.0)
-    radii = [girth * s for s in profile]
-    end = chain(builder, start, rng.point(-1, 0, 0), [length / 4] * 4, radii, curl=curl, flat=squash, flat_axis=side)
+    backward, lengths = rng.point(-1, 0, 0), [length / 4] * 4
+    end = builder.chain(start, backward, lengths, radii, curl=curl, flat=squash, flat_axis=side)
     plane = rng.chance(0.5)
-    _wings(
-        builder,
-        rng.point(rng.uniform(-0.1, 0.25), 0.3 * girth, 0.0),
-        rng.uniform(0.3, 1.1),
-        girth * rng.uniform(0.4, 1.0),
-        True,
-    )
-    _wings(
-        builder,
-        rng.point(-0.35 * length, 0.2 * girth, 0.0),
-        rng.uniform(0.15, 0.4),
-        girth * rng.uniform(0.25, 0.6),
-        plane,
-    )
+    root = rng.point(rng.uniform(-0.1, 0.25), 0.3 * girth, 0.0)
+    wings(builder, root, rng.uniform(0.3, 1.1), girth * rng.uniform(0.4, 1.0), True)
+    root = rng.point(-0.35 * length, 0.2 * girth, 0.0)
+    wings(builder, root, rng.uniform(0.15, 0.4), girth * rng.uniform(0.25, 0.6), plane)
     fin = rng.uniform(0.15, 0.4)
     up = rng.point(-0.6, 0.0, 1.0)
     for sign, valid in ((1.0, True), (-1.0, ~plane)):
@@ -55,15 +40,8 @@ def swimmer(rng: Rng) -> Field:
         tip = end + direction * fin[:, None]
         builder.capsule(end, tip, girth * 0.4, girth * 0.25, flat=4.0, flat_axis=side, valid=valid)
     back = rng.point(rng.uniform(-0.1, 0.1), 0.0, 0.6 * girth)
-    builder.capsule(
-        back,
-        back + up * (0.5 * fin)[:, None],
-        girth * 0.5,
-        girth * 0.2,
-        flat=4.0,
-        flat_axis=side,
-        valid=rng.chance(0.5),
-    )
+    tip, upright = back + up * (0.5 * fin)[:, None], rng.chance(0.5)
+    builder.capsule(back, tip, girth * 0.5, girth * 0.2, flat=4.0, flat_axis=side, valid=upright)
     engine = rng.point(0.1, rng.uniform(0.2, 0.4), -0.05)
     builder.pair(engine, engine + rng.point(0.2, 0, 0), 0.05, 0.06, valid=plane & rng.chance(0.3))
     return builder.build(rng.log_uniform(0.008, 0.04), bump=rng.uniform(0, 0.008))
@@ -72,7 +50,7 @@ def swimmer(rng: Rng) -> Field:
 def bust(rng: Rng) -> Field:
     """Heads and busts: skull, jaw, nose, ears, neck, shoulders, hair as bumps."""
     builder = Builder(rng)
-    half = torch.stack([rng.uniform(0.35, 0.5), rng.uniform(0.3, 0.42), rng.uniform(0.42, 0.6)], -1)
+    half = rng.point(rng.uniform(0.35, 0.5), rng.uniform(0.3, 0.42), rng.uniform(0.42, 0.6))
     builder.solid(rng.point(0.0, 0.0, 0.45), half)
     jaw = rng.point(rng.uniform(0.1, 0.35), 0.0, rng.uniform(-0.05, 0.15))
     builder.capsule(rng.point(0.0, 0.0, 0.3), jaw, 0.28, rng.uniform(0.12, 0.25))
@@ -89,8 +67,8 @@ def bust(rng: Rng) -> Field:
     knot = rng.point(-rng.uniform(0.3, 0.5), rng.normal(0.1), rng.uniform(0.4, 0.9))
     builder.capsule(knot, knot + rng.normal(0.15, 3), 0.16, rng.uniform(0.08, 0.2), valid=rng.chance(0.5))
     stand = base - rng.point(0.0, 0.0, 0.3)
-    half = torch.stack([rng.uniform(0.2, 0.5), rng.uniform(0.2, 0.5), rng.uniform(0.1, 0.2)], -1)
-    builder.solid(stand, half, p=8.0, q=8.0, valid=rng.chance(0.25))
+    half = rng.point(rng.uniform(0.2, 0.5), rng.uniform(0.2, 0.5), rng.uniform(0.1, 0.2))
+    builder.solid(stand, half, (8.0, 8.0), valid=rng.chance(0.25))
     return builder.build(rng.log_uniform(0.015, 0.06), bump=rng.uniform(0, 0.05), frequency=11.0)
 
 
@@ -103,7 +81,7 @@ def blob(rng: Rng) -> Field:
         half = rng.log_uniform(0.15, 0.6, 3)
         box = rng.chance(0.25)
         p, q = torch.where(box, 6.0, 2.0), torch.where(rng.chance(0.25), 6.0, 2.0)
-        builder.solid(centre, half, rotation=rng.rotation(), p=p, q=q, valid=i < count)
+        builder.solid(centre, half, (p, q), rotation=rng.rotation(), valid=i < count)
         step = rng.direction() * half.mean(-1, keepdim=True) * rng.uniform(0.5, 1.2, 1)
         restart = rng.chance(0.4)[:, None]
         centre = torch.where(restart, step, centre + step)
@@ -115,13 +93,11 @@ def tree(rng: Rng) -> Field:
     builder = Builder(rng)
     core = rng.log_uniform(0.06, 0.3)
     ends = [rng.point(0.0, 0.0, 0.0)]
-    spine = chain(
-        builder, ends[0], rng.direction(), [rng.uniform(0.1, 0.5)] * 2, [core, core * 0.9, core * 0.8], wobble=0.4
-    )
+    direction, radii = rng.direction(), tapered(core, 1.0, 0.9, 0.8)
+    spine = builder.chain(ends[0], direction, [rng.uniform(0.1, 0.5)] * 2, radii, wobble=0.4)
     ends.append(spine)
     count = rng.integers(2, 7)
     mirrored = rng.chance(0.6)
-    flip = torch.tensor([1.0, -1.0, 1.0], device=rng.device)
     for i in range(7):
         pick = rng.integers(0, len(ends) - 1)[:, None, None].expand(-1, 1, 3)
         start = torch.stack(ends, 1).gather(1, pick)[:, 0]
@@ -130,18 +106,17 @@ def tree(rng: Rng) -> Field:
         curl = rng.normal(0.25, 3)
         flat = torch.where(rng.chance(0.2), 3.0, 1.0)
         taper = rng.uniform(0.4, 1.2)
-        state = builder.rng.generator.get_state()
-        for sign, valid in ((1.0, i < count), (-1.0, (i < count) & mirrored)):
-            builder.rng.generator.set_state(state)
-            facing = torch.ones_like(flip) if sign > 0 else flip
+        state = rng.generator.get_state()
+        for side, (facing, valid) in enumerate(zip(rng.sides, (i < count, (i < count) & mirrored), strict=True)):
+            rng.generator.set_state(state)
             point, walk, radius = start * facing, direction, root
             for _ in range(3):
-                walk = torch.nn.functional.normalize(walk + curl + rng.normal(0.2, 3), dim=-1)
+                walk = unit(walk + curl + rng.normal(0.2, 3))
                 nxt = point + walk * facing * piece[:, None]
                 shrunk = radius * (0.6 + 0.4 * taper)
                 point = builder.capsule(point, nxt, radius, shrunk, flat=flat, flat_axis=rng.direction(), valid=valid)
                 radius = shrunk
-            if sign > 0:
+            if side == 0:
                 ends.append(torch.where((i < count)[:, None], point, start))
         builder.capsule(point, spine, root * 0.6, root * 0.6, valid=(i < count) & rng.chance(0.12))
     return builder.build(rng.log_uniform(0.01, 0.06), bump=rng.uniform(0, 0.02))
@@ -153,14 +128,8 @@ def closed_curve(rng: Rng, samples: int) -> Tensor:
     p = rng.integers(1, 4, 1).float()
     q = rng.integers(1, 5, 1).float()
     minor = rng.uniform(0.2, 0.5, 1)
-    knot = torch.stack(
-        [
-            (1 + minor * (q * t).cos()) * (p * t).cos(),
-            (1 + minor * (q * t).cos()) * (p * t).sin(),
-            minor * (q * t).sin(),
-        ],
-        -1,
-    )
+    orbit = 1 + minor * (q * t).cos()
+    knot = torch.stack([orbit * (p * t).cos(), orbit * (p * t).sin(), minor * (q * t).sin()], -1)
     frequency, phase = rng.integers(1, 4, 3).float(), rng.uniform(0, 2 * math.pi, 3)
     lissajous = torch.cos(t[..., None] * frequency[:, None] + phase[:, None])
     order = torch.arange(1, 5, device=rng.device)
@@ -177,27 +146,15 @@ def tube(rng: Rng, samples: int = 56) -> Field:
     builder = Builder(rng)
     curve = closed_curve(rng, samples)
     t = torch.linspace(0, 1, samples, device=rng.device)
-    spring = torch.stack(
-        [
-            0.5 * (rng.uniform(2, 9, 1) * t * 2).cos(),
-            0.5 * (rng.uniform(2, 9, 1) * t * 2).sin(),
-            (t - 0.5) * rng.uniform(0.5, 2.0, 1),
-        ],
-        -1,
-    )
-    snake = (
-        torch.nn.functional.normalize(
-            rng.normal(1.0, 1, 3) + torch.cumsum(rng.normal(0.35, samples, 3), 1), dim=-1
-        ).cumsum(1)
-        * 0.06
-    )
+    turns, other, pitch = rng.uniform(2, 9, 1), rng.uniform(2, 9, 1), rng.uniform(0.5, 2.0, 1)
+    spring = torch.stack([0.5 * (turns * t * 2).cos(), 0.5 * (other * t * 2).sin(), (t - 0.5) * pitch], -1)
+    snake = 0.06 * unit(rng.normal(1.0, 1, 3) + torch.cumsum(rng.normal(0.35, samples, 3), 1)).cumsum(1)
     is_open = rng.chance(0.3)
     line = torch.where(rng.chance(0.5)[:, None, None], spring, snake)
     curve = torch.where(is_open[:, None, None], line, curve)
     base = rng.log_uniform(0.035, 0.2)[:, None]
-    width = base * (
-        1 + rng.uniform(0, 0.5, 1) * torch.sin(2 * math.pi * t * rng.integers(1, 3, 1) + rng.uniform(0, 6.3, 1))
-    )
+    swing, waves, phase = rng.uniform(0, 0.5, 1), rng.integers(1, 3, 1), rng.uniform(0, 6.3, 1)
+    width = base * (1 + swing * torch.sin(2 * math.pi * t * waves + phase))
     for i in range(samples):
         j = (i + 1) % samples
         closing = ~is_open if j == 0 else True
