@@ -37,6 +37,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def writable_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder, made if need be; an error where it cannot be written, before any work and not after."""
+    probe = Path(folder) / ".probe"
+    with atomic_path(probe) as temporary:
+        temporary.touch()
+    probe.unlink(missing_ok=True)
+    return probe.parent
+
+
 def default_cache_dir() -> Path:
     """``$EIGENPROBE_CACHE``, else the user's cache folder."""
     if override := os.environ.get("EIGENPROBE_CACHE"):

@@ -1,7 +1,7 @@
 """Oracles of whole folders, prepared ahead: file -> mesh -> ``k`` eigenpairs on disk, in parallel through joblib.
 
 The entries are those `oracle` reads, named by content, so a folder can be moved or copied and preparing it again only
-does what is missing. One worker a file; a file that cannot be used is reported and skipped. The workers share nothing
+does what is missing. One worker per file; a file that cannot be used is reported and skipped. The workers share nothing
 but the output folder, so the same call spreads over a cluster with any joblib backend:
 
     with joblib.parallel_config("dask"):                 # or "ray", once its backend is registered
@@ -14,15 +14,15 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError
-from ..files import atomic_path, default_cache_dir
+from ..files import atomic_path, default_cache_dir, writable_folder
 from ..progress import track
-from .io import MESHES, load
+from .io import MESHES, find_shapes, load
 from .oracle import Kind, entry_path, oracle, read_entry
 
 
@@ -70,27 +70,18 @@ def prepare(
     from joblib import Parallel, delayed
 
     started = time.perf_counter()
-    files = list(find_meshes([folder] if isinstance(folder, (str, os.PathLike)) else folder))
-    if not files:
-        raise InputError(f"no meshes in {folder}: expected files ending in {', '.join(MESHES)}")
-    target = Path(out) if out is not None else default_cache_dir() / "oracle"
-    with atomic_path(target / ".writable") as probe:  # fail before the work, not after
-        probe.touch()
-    (target / ".writable").unlink(missing_ok=True)
+    paths = [folder] if isinstance(folder, (str, os.PathLike)) else folder
+    files = find_shapes(paths, MESHES, below=True)
+    target = writable_folder(out if out is not None else default_cache_dir() / "oracle")
     if jobs == 1:
         outcomes: Iterable[Outcome] = (_prepare_one(path, k, target, kind) for path in files)
     else:
         tasks = (delayed(_prepare_one)(path, k, target, kind) for path in files)
         outcomes = _parallel(Parallel, jobs, backend)(tasks)
-    made: list[Path] = []
-    kept: list[Path] = []
-    failed: dict[Path, str] = {}
-    for outcome in progress(outcomes, "oracles", len(files)):
-        if outcome.state == "failed":
-            failed[outcome.path] = outcome.note
-        else:
-            (made if outcome.state == "made" else kept).append(outcome.path)
-    return Summary(sorted(made), sorted(kept), failed, target, time.perf_counter() - started)
+    found = list(progress(outcomes, "oracles", len(files)))
+    made, kept = (sorted(one.path for one in found if one.state == state) for state in ("made", "kept"))
+    failed = {one.path: one.note for one in found if one.state == "failed"}
+    return Summary(made, kept, failed, target, time.perf_counter() - started)
 
 
 def _parallel(parallel: Any, jobs: int, backend: str | None) -> Any:
@@ -103,17 +94,6 @@ def _parallel(parallel: Any, jobs: int, backend: str | None) -> Any:
             return parallel(**options)
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"joblib has no backend {backend!r}: {error}") from error
-
-
-def find_meshes(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
-    """All mesh files under ``paths``, folders searched through, in a fixed order."""
-    for path in map(Path, paths):
-        if path.is_dir():
-            yield from sorted(p for p in path.rglob("*") if p.suffix.lower() in MESHES and p.is_file())
-        elif path.exists():
-            yield path
-        else:
-            raise InputError(f"no such file or folder: {path}")
 
 
 def _prepare_one(path: Path, k: int, folder: Path, kind: Kind) -> Outcome:

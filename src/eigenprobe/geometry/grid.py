@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .mesh import Mesh, as_mesh, is_closed
+from .mesh import Mesh, as_mesh, face_areas, is_closed, signed_volume
 from .oracle import smallest_eigenpairs
 from .sampling import draw_surface, winding_number
 
 Array = NDArray[Any]
-SUBDIVISION = 3  # a cut cell is judged by this many points an axis, a face by the points next to it on both sides
+SUBDIVISION = 3  # a cut cell is judged by this many points per axis, a face by the points next to it on both sides
 SMALLEST = 0.02  # cells with less than this share inside are left out: they hold nothing but noise
 
 
@@ -29,9 +29,8 @@ def grid_oracle(mesh: Mesh, points: Array, k: int = 50, *, cells: int = 20_000) 
     grid = Grid(mesh, cells)
     if k >= len(grid.mass):
         raise InputError(f"a grid of {len(grid.mass)} cells has fewer than k={k} vectors, give it more cells")
-    eigenvalues, normalized = smallest_eigenpairs(
-        grid.stiffness, grid.mass, k, shift=-1e-3 / grid.mass.sum() ** (2 / 3)
-    )
+    shift = -1e-3 / grid.mass.sum() ** (2 / 3)
+    eigenvalues, normalized = smallest_eigenpairs(grid.stiffness, grid.mass, k, shift=shift)
     vectors = normalized * np.sqrt(grid.mass.sum() / grid.mass)[:, None]
     return grid.interpolate(vectors, np.asarray(points, dtype=np.float64)), eigenvalues
 
@@ -45,8 +44,7 @@ class Grid:
         if not closed:
             raise InputError(f"a grid inside needs a closed mesh, got one with {reason}")
         self.vertices, self.faces = vertices, faces
-        corners = vertices[faces] - vertices.mean(0)
-        volume = abs(np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum()) / 6
+        volume = abs(signed_volume(vertices, faces))
         if not volume > 0:
             raise InputError("a grid inside needs a mesh of positive volume, got none")
         size = np.ptp(vertices, axis=0)
@@ -102,14 +100,10 @@ class Grid:
         """Cells the surface may cut, by the distance to a sampling of it as fine as a third of a cell."""
         from scipy.spatial import cKDTree
 
-        from .mesh import face_areas
-
         area = float(face_areas(self.vertices, self.faces).sum())
         dense = draw_surface((self.vertices, self.faces), int(20 * area / self.h.min() ** 2) + 1000).points
-        distance = cKDTree(np.concatenate([dense, self.vertices])).query(
-            centres, distance_upper_bound=1.1 * self.h.max()
-        )[0]
-        return np.isfinite(distance)
+        tree = cKDTree(np.concatenate([dense, self.vertices]))
+        return np.isfinite(tree.query(centres, distance_upper_bound=1.1 * self.h.max())[0])
 
     def _inside(self, centres: Array) -> Array:
         """Which of the s^3 points of every cell are inside, (c, s, s, s)."""

@@ -10,8 +10,9 @@ files are mapped, not read, and text is parsed in blocks, so a cloud needs no mo
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import EigenprobeWarning, InputError
 from ..files import atomic_path
-from .mesh import face_areas, is_closed
+from .mesh import face_areas
 
 Array = NDArray[Any]
 MESHES = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
@@ -43,18 +44,6 @@ class Shape:
     @property
     def n(self) -> int:
         return len(self.vertices)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the faces bound a solid."""
-        return self.faces is not None and is_closed(self.faces)[0]
-
-    @property
-    def area(self) -> float:
-        """Total area of the faces."""
-        if self.faces is None:
-            raise InputError("a point cloud has no area, expected a mesh")
-        return float(face_areas(self.vertices, self.faces).sum())
 
     def __repr__(self) -> str:
         faces = "cloud" if self.faces is None else f"{len(self.faces)} faces"
@@ -112,15 +101,20 @@ def save(shape: Shape, path: str | os.PathLike[str]) -> None:
         geometry.export(temporary, file_type=suffix[1:])
 
 
-def find_shapes(paths: list[str] | list[Path]) -> list[Path]:
-    """The readable files among ``paths``; a folder stands for all it holds (not its sub-folders), sorted by name."""
+def find_shapes(
+    paths: Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...] = MESHES + CLOUDS, *, below: bool = False
+) -> list[Path]:
+    """The readable files among ``paths``; a folder stands for all it holds, sorted by name, and with ``below`` for
+    what its sub-folders hold too."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(p for p in path.iterdir() if p.suffix.lower() in MESHES + CLOUDS and p.is_file())
-            if not inside:
-                raise InputError(f"no shapes in {path}: expected files ending in {', '.join(MESHES + CLOUDS)}")
-            found += inside
+            inside = path.rglob("*") if below else path.iterdir()
+            readable = sorted(p for p in inside if p.suffix.lower() in suffixes and p.is_file())
+            if not readable:
+                what = "meshes" if suffixes == MESHES else "shapes"
+                raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
+            found += readable
         elif path.exists():
             found.append(path)
         else:
@@ -180,41 +174,21 @@ def _parse_text(path: Path) -> Array:
     if not lines:
         raise InputError(f"{path} holds no points")
     separator = next((mark for mark in (",", ";") if mark in lines[0]), r"\s+")
-    header = 0 if not all(_is_number(word) for word in _words(lines[0], separator)) else None
-    blocks = pandas.read_csv(
-        path,
-        sep=separator,
-        header=header,
-        comment=comment,
-        dtype=np.float64,
-        chunksize=BLOCK_ROWS,
-        skip_blank_lines=True,
-    )
-    return np.concatenate([block.to_numpy() for block in blocks])
-
-
-def _words(line: str, separator: str) -> list[str]:
-    return [word for word in (line.split() if separator == r"\s+" else line.split(separator)) if word.strip()]
-
-
-def _is_number(word: str) -> bool:
+    header: int | None = None
     try:
-        float(word)
+        _ = [float(word) for word in re.split(separator, lines[0]) if word.strip()]
     except ValueError:
-        return False
-    return True
-
-
-def _blocks(array: Array) -> Iterator[tuple[int, Array]]:
-    for start in range(0, len(array), BLOCK_ROWS):
-        yield start, array[start : start + BLOCK_ROWS]
+        header = 0
+    options: dict[str, Any] = {"dtype": np.float64, "chunksize": BLOCK_ROWS, "skip_blank_lines": True}
+    blocks = pandas.read_csv(path, sep=separator, header=header, comment=comment, **options)
+    return np.concatenate([block.to_numpy() for block in blocks])
 
 
 def _check_points(points: Array, path: Path) -> None:
     if len(points) == 0:
         raise InputError(f"{path} holds no points")
-    for start, block in _blocks(points):
-        bad = ~np.isfinite(block).all(1)
+    for start in range(0, len(points), BLOCK_ROWS):
+        bad = ~np.isfinite(points[start : start + BLOCK_ROWS]).all(1)
         if bad.any():
             row = start + int(np.flatnonzero(bad)[0])
             raise InputError(f"{path}: point {row} is {np.asarray(points[row]).tolist()}, expected finite coordinates")

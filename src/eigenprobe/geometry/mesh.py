@@ -66,6 +66,12 @@ def vertex_areas(vertices: Array, faces: Array) -> Array:
     return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
 
 
+def signed_volume(vertices: Array, faces: Array) -> float:
+    """The volume inside closed faces, negative when they are turned inward."""
+    corners = vertices[faces] - vertices.mean(0)
+    return float(np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6)
+
+
 def is_closed(faces: Array) -> tuple[bool, str]:
     """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against their neighbours."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()

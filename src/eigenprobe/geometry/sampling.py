@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..graph.farthest import farthest_points
-from .mesh import Mesh, as_mesh, face_areas, is_closed
+from .mesh import Mesh, as_mesh, face_areas, is_closed, signed_volume
 
 Array = NDArray[Any]
 PADDING = 0.05  # of the bounding box, as the paper's volume sampling does
@@ -35,7 +35,7 @@ class SurfaceSample(NamedTuple):
 
 
 def sample_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | None = None) -> Array:
-    """``n`` independent points (n, 3), uniform by area, or by ``density`` (one number a face) times area.
+    """``n`` independent points (n, 3), uniform by area, or by ``density`` (one number per face) times area.
 
     ``mesh`` is a `Shape`, a ``(vertices, faces)`` pair, or anything with those two attributes.
     """
@@ -96,7 +96,5 @@ def winding_number(vertices: Array, faces: Array, queries: Array) -> Array:
     """How often the surface goes round each query point: 1 inside, 0 outside, whichever way the faces are turned."""
     import igl
 
-    corners = vertices[faces] - vertices.mean(0)
-    signed_volume = np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6
     turns = np.asarray(igl.fast_winding_number(vertices, np.ascontiguousarray(faces, dtype=np.int64), queries))
-    return turns if signed_volume >= 0 else -turns
+    return turns if signed_volume(vertices, faces) >= 0 else -turns
