@@ -72,7 +72,7 @@ def test_every_option_is_documented_and_every_example_parses(path: tuple[str, ..
 
     assert command.function is not None
     described = set(_lines(command.function))
-    assert described == set(inspect.signature(command.function).parameters) - {"context"}
+    assert described == set(inspect.signature(command.function).parameters) - {"session"}
     parser = build(cli.commands())
     for line in re.findall(r"^\s+(eigenprobe .*)$", inspect.getdoc(command.function) or "", re.M):
         parser.parse_args(shlex.split(line)[1:])
@@ -175,10 +175,10 @@ def test_debug_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 def test_warnings_are_one_line_and_quiet_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     import warnings
 
-    def warns(*, context: object) -> None:
+    def warns(*, session: object) -> None:
         warnings.warn("3 duplicates", EigenprobeWarning, stacklevel=2)
         warnings.warn("of no interest", DeprecationWarning, stacklevel=2)
-        context.say("done")  # type: ignore[attr-defined]
+        session.say("done")  # type: ignore[attr-defined]
 
     monkeypatch.setattr("eigenprobe.cli.experiments.toy1d", _like("toy1d", warns))
     assert run("reproduce", "toy1d") == (0, "done\n", "eigenprobe: warning: 3 duplicates\n")
@@ -188,8 +188,8 @@ def test_warnings_are_one_line_and_quiet_is_quiet(run: Run, monkeypatch: pytest.
 def _like(name: str, function: Callable[..., None]) -> Callable[..., None]:
     """``function`` with the signature and docstring of the command it stands for."""
 
-    def stand_in(*, context: object) -> None:
-        function(context=context)
+    def stand_in(*, session: object) -> None:
+        function(session=session)
 
     stand_in.__name__ = name
     stand_in.__doc__ = "A stand-in.\n\n    Args:\n    "

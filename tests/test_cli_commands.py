@@ -80,7 +80,7 @@ def test_decompose_samples_volumes_and_quiet(run: Run) -> None:
     assert run("decompose cloud.xyz -k 5 --samples 200 --no-report --quiet --out s")[:2] == (0, "")
     assert ep.Basis.load("s/basis.safetensors").n == 200
     assert not Path("s/report.html").exists()
-    done(run("decompose solid.off --volume --samples 300 -k 6 --no-report --out v"), "v/basis.safetensors")
+    done(run("decompose solid.off --volume --samples 1000 -k 6 --no-report --out v"), "v/basis.safetensors")
     assert ep.Basis.load("v/basis.safetensors").info["dimension"] == pytest.approx(3, abs=0.3)
     done(run("decompose bunny.obj --samples 1000 -k 5 --no-report --out more"), "more/basis.safetensors")
     assert ep.Basis.load("more/basis.safetensors").n == 1000
@@ -295,7 +295,7 @@ def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
         "import sys, time, eigenprobe.files\n"
         "from pathlib import Path\n"
         "from eigenprobe.cli import main, experiments\n"
-        "def toy1d(*, context):\n"
+        "def toy1d(*, session):\n"
         "    'Slow.'\n"
         "    with eigenprobe.files.atomic_path(Path('w/big.json')) as path:\n"
         "        path.write_text('half'); print('ready', flush=True); time.sleep(60)\n"

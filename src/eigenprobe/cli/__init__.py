@@ -13,12 +13,18 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
+EXTRAS = {  # the extra that brings a package
+    **dict.fromkeys(("trimesh", "igl", "robust_laplacian"), "geometry"),
+    **dict.fromkeys(("transformers", "PIL", "h5py", "pandas", "pyarrow"), "vision"),
+    **dict.fromkeys(("umap", "openTSNE", "potpourri3d"), "peers"),
+    "viser": "viewer",
+}
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser", "websockets")
 
 
@@ -27,41 +33,20 @@ def commands() -> Command:
     from . import clouds, experiments, tables, tour, training
     from .arguments import Command
 
-    return Command(
-        "eigenprobe",
-        summary=(
-            "Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.\n\n"
-            "  eigenprobe demo                                  see it work on a built-in shape\n"
-            "  eigenprobe decompose bunny.obj -k 50             a shape: basis, eigenvalues, a report to look at\n"
-            "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a scatter\n\n"
-            "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
-        ),
-        commands=(
-            Command.of(clouds.decompose),
-            Command.of(tables.embed),
-            Command.of(training.train),
-            Command.of(clouds.encode),
-            Command(
-                "evaluate",
-                summary="Measure methods against the cotangent oracle, with peers beside.",
-                commands=(Command.of(experiments.surfaces), Command.of(experiments.volumes)),
-            ),
-            Command(
-                "reproduce",
-                summary="Run an experiment of the paper and print its table.",
-                commands=(
-                    Command.of(experiments.toy1d),
-                    Command.of(experiments.overfit),
-                    Command.of(experiments.generalisation),
-                    Command.of(experiments.images),
-                ),
-            ),
-            Command.of(clouds.cache),
-            Command.of(tables.features),
-            Command.of(tour.view),
-            Command.of(tour.demo),
-        ),
+    summary = (
+        "Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.\n\n"
+        "  eigenprobe demo                                  see it work on a built-in shape\n"
+        "  eigenprobe decompose bunny.obj -k 50             a shape: basis, eigenvalues, a report to look at\n"
+        "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a scatter\n\n"
+        "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
     )
+    about = "Measure methods against the cotangent oracle, with peers beside."
+    evaluate = Command.group("evaluate", about, experiments.surfaces, experiments.volumes)
+    about, of = "Run an experiment of the paper and print its table.", experiments
+    reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images)
+    first = (clouds.decompose, tables.embed, training.train, clouds.encode)
+    last = (clouds.cache, tables.features, tour.view, tour.demo)
+    return Command.group("eigenprobe", summary, *first, evaluate, reproduce, *last)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -116,8 +101,8 @@ def _run(words: list[str]) -> int:
         command, parsed = command.find([name]), parsed[name]
     options = {name: value for name, value in vars(parsed).items() if name in command.hints}
     assert command.function is not None
-    with _session(options) as context:
-        command.function(**options, context=context)
+    with _opened(options) as session:
+        command.function(**options, session=session)
     return 0
 
 
@@ -132,32 +117,26 @@ def _path(root: Command, words: list[str]) -> list[str]:
 
 
 @contextmanager
-def _session(options: dict[str, Any]) -> Iterator[Any]:
+def _opened(options: dict[str, Any]) -> Iterator[Any]:
     """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
     from .. import progress
-    from .context import Context
+    from .session import Session
 
-    context = Context(
-        device_name=options.pop("device"),
-        seed=options.pop("seed"),
-        out=options.pop("out"),
-        verbose=options.pop("verbose"),
-        quiet=options.pop("quiet"),
-        debug=options.pop("debug"),
-    )
+    shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug")}
+    session = Session(device_name=options.pop("device"), **shared)
     levels = {name: logging.getLogger(name).level for name in ("eigenprobe", *CHATTY)}
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("eigenprobe")
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if context.debug else logging.INFO if context.verbose else logging.ERROR)
+    logger.setLevel(logging.DEBUG if session.debug else logging.INFO if session.verbose else logging.ERROR)
     for name in CHATTY:
-        logging.getLogger(name).setLevel(logging.INFO if context.verbose else logging.ERROR)
-    progress.enable(not context.quiet)
+        logging.getLogger(name).setLevel(logging.INFO if session.verbose else logging.ERROR)
+    progress.enable(not session.quiet)
     try:
         with warnings.catch_warnings():
-            _route_warnings(context.quiet, everything=context.debug)
-            yield context
+            _route_warnings(session.quiet, everything=session.debug)
+            yield session
     finally:
         progress.enable(False)
         logger.removeHandler(handler)
@@ -169,14 +148,7 @@ def _route_warnings(quiet: bool, everything: bool) -> None:
     """Our own warnings in one line each; other libraries' only for someone who is debugging."""
     from ..errors import EigenprobeWarning
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if everything or (issubclass(category, EigenprobeWarning) and not quiet):
             print(f"eigenprobe: warning: {message}", file=sys.stderr)
 
@@ -208,22 +180,6 @@ def _explain(error: Exception, debug: bool) -> int:
     hint = "" if debug else " (--debug shows where)"
     text = " ".join(str(error).split())
     return _fail(f"unexpected {type(error).__name__}: {text}{hint}", 1)
-
-
-EXTRAS = {
-    "trimesh": "geometry",
-    "igl": "geometry",
-    "robust_laplacian": "geometry",
-    "transformers": "vision",
-    "PIL": "vision",
-    "h5py": "vision",
-    "pandas": "vision",
-    "pyarrow": "vision",
-    "viser": "viewer",
-    "umap": "peers",
-    "openTSNE": "peers",
-    "potpourri3d": "peers",
-}
 
 
 def _fail(line: str, code: int) -> int:

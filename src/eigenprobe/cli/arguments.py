@@ -55,10 +55,17 @@ class Command:
     hints: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Callable[..., None], name: str | None = None) -> Command:
+    def of(cls, function: Callable[..., None]) -> Command:
+        """The command that a function is."""
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         hints = {**get_type_hints(shared), **get_type_hints(function)}
-        return cls(name or function.__name__, function, summary=summary, hints=hints)
+        return cls(function.__name__, function, summary=summary, hints=hints)
+
+    @classmethod
+    def group(cls, name: str, summary: str, *functions: Callable[..., None] | Command) -> Command:
+        """Commands under one name."""
+        below = tuple(part if isinstance(part, Command) else cls.of(part) for part in functions)
+        return cls(name, summary=summary, commands=below)
 
     def find(self, words: list[str]) -> Command:
         """The command that ``words`` (a path of sub-command names) lead to."""
@@ -90,13 +97,8 @@ def build(command: Command) -> ArgumentParser:
 
 
 def _parser(command: Command, path: str) -> ArgumentParser:
-    parser = ArgumentParser(
-        prog=path,
-        usage=_usage(command, path),
-        description=_description(command),
-        formatter_class=Help,
-        exit_on_error=False,
-    )
+    usage, about = _usage(command, path), _description(command)
+    parser = ArgumentParser(prog=path, usage=usage, description=about, formatter_class=Help, exit_on_error=False)
     if command.function is not None:
         _add_parameters(parser, command.function)
         _add_parameters(parser.add_argument_group(SHARED_TITLE), shared)
@@ -115,7 +117,7 @@ def _usage(command: Command, path: str) -> str:
 
 
 def _add_commands(parser: ArgumentParser, command: Command, path: str) -> None:
-    """jsonargparse wants the levels from the top down: a parser is hung up before it gets commands of its own."""
+    """jsonargparse wants the levels from the top down: a parser is added before it gets commands of its own."""
     if not command.commands:
         return
     chooser = parser.add_subcommands(required=True, dest="command", title="commands", metavar="COMMAND")
@@ -150,7 +152,7 @@ def _add_parameters(parser: Any, function: Callable[..., None]) -> None:
     hints = get_type_hints(function)
     lines = _lines(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        if name == "context":
+        if name == "session":
             continue
         hint, text = hints[name], lines[name]
         flag = f"--{name.replace('_', '-')}"

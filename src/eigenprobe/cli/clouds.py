@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
-from .context import Context
+from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
@@ -29,7 +29,7 @@ def decompose(
     model: str = "surface",
     refine: int = 0,
     report: bool = True,
-    context: Context,
+    session: Session,
 ) -> None:
     """Decompose one shape or point cloud: basis vectors, eigenvalues, mass, and a report to look at.
 
@@ -53,38 +53,32 @@ def decompose(
     """
     from ..decomposition import decompose as solve
 
-    points, faces = read_points(shape, samples, volume, context.seed)
-    folder = context.folder(shape.stem)
+    points, faces = read_points(shape, samples, volume, session.seed)
+    folder = session.folder(shape.stem)
     options: dict[str, Any] = {"model": model, "refine": refine} if method == "pretrained" else {"smoother": smoother}
     if method == "network" and steps is not None:
         options["steps"] = steps
-    basis = solve(points, k, method, seed=context.seed, device=context.device(), **options)
-    write_basis(folder, shape.name, basis, points, faces, report, context)
-    context.finish(f"decomposed {shape.name}: {basis.n} points, {basis.k} vectors, {method},")
+    basis = solve(points, k, method, seed=session.seed, device=session.device(), **options)
+    write_basis(folder, shape.name, basis, points, faces, report, session)
+    session.finish(f"decomposed {shape.name}: {basis.n} points, {basis.k} vectors, {method},")
 
 
 def write_basis(
-    folder: Path, title: str, basis: Basis, points: Any, faces: Any, report: bool, context: Context
+    folder: Path, title: str, basis: Basis, points: Any, faces: Any, report: bool, session: Session
 ) -> None:
     """``basis.safetensors``, ``summary.json`` and, if wanted, ``report.html`` in one folder."""
     path = folder / "basis.safetensors"
     basis.save(path)
-    context.wrote(path, "the basis: ep.Basis.load(path)")
-    facts = {
-        "source": title,
-        "points": basis.n,
-        "vectors": basis.k,
-        "seconds": round(context.seconds, 3),
-        "eigenvalues": basis.eigenvalues,
-        **basis.info,
-    }
-    context.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+    session.wrote(path, "the basis: ep.Basis.load(path)")
+    facts = {"source": title, "points": basis.n, "vectors": basis.k, "seconds": round(session.seconds, 3)}
+    facts |= {"eigenvalues": basis.eigenvalues, **basis.info}
+    session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     if report:
         from ..viz.report import write_report
 
         page = folder / "report.html"
         write_report(page, basis, points, faces=faces, title=title, facts=basis.info)
-        context.wrote(page, "open in any browser")
+        session.wrote(page, "open in any browser")
 
 
 def read_points(shape: Path, samples: int | None, volume: bool, seed: int, *, at_most: bool = False) -> tuple[Any, Any]:
@@ -120,7 +114,7 @@ def encode(
     samples: int = 1500,
     ritz: bool = True,
     refine: int = 0,
-    context: Context,
+    session: Session,
 ) -> None:
     """Bases of many shapes in one pass each through a pretrained model.
 
@@ -142,23 +136,22 @@ def encode(
     from ..progress import Progress
 
     files = list(dict.fromkeys(find_shapes(shapes)))
-    folder = context.folder("encoded")
+    folder = session.folder("encoded")
     network = SpectralModel.from_pretrained(model)
-    options = {"k": k, "ritz": ritz, "refine": refine, "device": context.device()}
+    options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
     failed: dict[Path, str] = {}
     with Progress("encoding", len(files)) as bar:
         for start in range(0, len(files), BATCH):
-            for file, basis in _encode(network, files[start : start + BATCH], samples, options, context.seed, failed):
-                path = _unused(folder / f"{file.stem}.safetensors", context)
+            for file, basis in _encode(network, files[start : start + BATCH], samples, options, session.seed, failed):
+                path = _unused(folder / f"{file.stem}.safetensors", session)
                 basis.save(path)
-                context.wrote(path, f"{basis.n} points, {basis.k} vectors")
+                session.wrote(path, f"{basis.n} points, {basis.k} vectors")
             bar.advance(len(files[start : start + BATCH]))
-    if not context.written:
+    if not session.written:
         first = next(iter(failed.values()))
         raise InputError(first if len(files) == 1 else f"none of {len(files)} shapes could be encoded; first: {first}")
-    for file, reason in failed.items():
-        context.say(f"skipped {file}: {reason}")
-    context.finish(f"encoded {len(context.written)} of {len(files)} shapes")
+    session.skipped(failed)
+    session.finish(f"encoded {len(session.written)} of {len(files)} shapes")
 
 
 def _encode(
@@ -183,9 +176,9 @@ def _encode(
         return bases
 
 
-def _unused(path: Path, context: Context) -> Path:
+def _unused(path: Path, session: Session) -> Path:
     """Two shapes of one name from different folders must not overwrite each other."""
-    taken = {written for written, _ in context.written}
+    taken = {written for written, _ in session.written}
     number, chosen = 2, path
     while chosen in taken:
         chosen = path.with_stem(f"{path.stem}-{number}")
@@ -193,14 +186,7 @@ def _unused(path: Path, context: Context) -> Path:
     return chosen
 
 
-def cache(
-    shapes: list[Path],
-    *,
-    k: int = 50,
-    jobs: int = -1,
-    backend: str | None = None,
-    context: Context,
-) -> None:
+def cache(shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | None = None, session: Session) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
     Examples:
@@ -210,15 +196,14 @@ def cache(
     Args:
         shapes: mesh files, or folders of them
         k: how many eigenvectors
-        jobs: parallel workers, -1 for one a core
+        jobs: parallel workers, -1 for one per core
         backend: a joblib backend by name (loky, threading, dask, ray)
     """
     from ..geometry.cache import prepare
 
-    summary = prepare(shapes, k=k, jobs=jobs, backend=backend, out=context.out)
-    for path, reason in summary.failed.items():
-        context.say(f"skipped {path}: {reason}")
+    summary = prepare(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
+    session.skipped(summary.failed)
     if not summary.made and not summary.kept:
         path, reason = next(iter(summary.failed.items()))
         raise InputError(f"none of {len(summary.failed)} shapes could be prepared; the first: {path}: {reason}")
-    context.say(str(summary))
+    session.say(str(summary))

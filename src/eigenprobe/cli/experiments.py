@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from .context import Context
+from .session import Session
 
 Embedder = Literal["direct", "network", "laplacian", "pca", "umap", "tsne", "isomap"]
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
@@ -19,7 +19,7 @@ def surfaces(
     k: int = 50,
     figures: bool = True,
     jobs: int = 1,
-    context: Context,
+    session: Session,
 ) -> None:
     """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
 
@@ -33,9 +33,9 @@ def surfaces(
         n: points of each shape (farthest points of its vertices)
         k: basis size
         figures: draw the figures
-        jobs: shapes in parallel, -1 for one a core
+        jobs: shapes in parallel, -1 for one per core
     """
-    _evaluate(shapes, methods, n, k, figures, jobs, False, context)
+    _evaluate(shapes, session, methods=methods, n=n, k=k, figures=figures, jobs=jobs)
 
 
 def volumes(
@@ -46,7 +46,7 @@ def volumes(
     k: int = 50,
     figures: bool = True,
     jobs: int = 1,
-    context: Context,
+    session: Session,
 ) -> None:
     """The same on points inside closed meshes, against a Laplacian on a grid that fills them.
 
@@ -59,46 +59,25 @@ def volumes(
         n: interior points of each shape
         k: basis size
         figures: draw the figures
-        jobs: shapes in parallel, -1 for one a core
+        jobs: shapes in parallel, -1 for one per core
     """
-    _evaluate(shapes, methods, n, k, figures, jobs, True, context)
+    _evaluate(shapes, session, volume=True, methods=methods, n=n, k=k, figures=figures, jobs=jobs)
 
 
-def _evaluate(
-    shapes: list[Path],
-    methods: list[Measured],
-    n: int,
-    k: int,
-    figures: bool,
-    jobs: int,
-    volume: bool,
-    context: Context,
-) -> None:
+def _evaluate(shapes: list[Path], session: Session, *, volume: bool = False, **settings: Any) -> None:
     from ..evaluation.surfaces import run
 
-    out = context.folder("volumes" if volume else "surfaces")
-    device = context.device()
+    out = session.folder("volumes" if volume else "surfaces")
+    device = session.device()
     options = {} if device == "cpu" else {"device": device}
-    result = run(
-        shapes,
-        methods=methods,
-        n=n,
-        k=k,
-        seed=context.seed,
-        out=out,
-        figures=figures,
-        volume=volume,
-        jobs=jobs,
-        options=options,
-    )
-    context.say(result.markdown())
-    for name, reason in result.failed.items():
-        context.say(f"skipped {name}: {reason}")
-    context.wrote_all(result.written)
-    context.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
+    result = run(shapes, seed=session.seed, out=out, volume=volume, options=options, **settings)
+    session.say(result.markdown())
+    session.skipped(result.failed)
+    session.wrote_all(result.written)
+    session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
 
 
-def toy1d(*, steps: int = 1500, probes: int = 500_000, context: Context) -> None:
+def toy1d(*, steps: int = 1500, probes: int = 500_000, session: Session) -> None:
     """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
 
     Examples:
@@ -110,13 +89,13 @@ def toy1d(*, steps: int = 1500, probes: int = 500_000, context: Context) -> None
     """
     from ..paper import toy1d as experiment
 
-    folder = context.folder("toy1d")
-    toy = experiment.toy1d(seed=context.seed, steps=steps, probes=probes)
-    context.say(toy.markdown())
-    context.wrote(experiment.figure(toy, folder / "toy1d.png"), "learned vectors over the cosines")
-    facts = {"cosines": toy.cosines, "seconds": toy.seconds, "steps": steps, "probes": probes, "seed": context.seed}
-    context.write_json(folder / "toy1d.json", facts, "for a program")
-    context.finish("learned the interval")
+    folder = session.folder("toy1d")
+    toy = experiment.toy1d(seed=session.seed, steps=steps, probes=probes)
+    session.say(toy.markdown())
+    session.wrote(experiment.figure(toy, folder / "toy1d.png"), "learned vectors over the cosines")
+    facts = {"cosines": toy.cosines, "seconds": toy.seconds, "steps": steps, "probes": probes, "seed": session.seed}
+    session.write_json(folder / "toy1d.json", facts, "for a program")
+    session.finish("learned the interval")
 
 
 def overfit(
@@ -127,9 +106,9 @@ def overfit(
     steps: int | None = None,
     resamplings: int = 16,
     size: int | None = None,
-    context: Context,
+    session: Session,
 ) -> None:
-    """One network a shape: the paper's single-shape table, with the closed form and the paper beside.
+    """One network per shape: the paper's single-shape table, with the closed form and the paper beside.
 
     Examples:
       eigenprobe reproduce overfit meshes/ --device cuda
@@ -149,16 +128,15 @@ def overfit(
     from ..paper.overfit import SETTINGS, overfit
 
     files = find_shapes(shapes)
-    folder = context.folder("overfit")
+    folder = session.folder("overfit")
     settings = replace(SETTINGS, steps=steps, resamplings=resamplings, size=size)
-    result = overfit(files, k=k, n=n, settings=settings, device=context.device(), seed=context.seed)
-    context.say(result.markdown())
-    for name, reason in result.failed.items():
-        context.say(f"skipped {name}: {reason}")
+    result = overfit(files, k=k, n=n, settings=settings, device=session.device(), seed=session.seed)
+    session.say(result.markdown())
+    session.skipped(result.failed)
     facts = {"k": k, "n": n, "steps": steps, "resamplings": resamplings, "size": size, "failed": result.failed}
-    context.write_json(folder / "overfit.json", {"facts": facts, "rows": result.rows}, "for a program")
-    context.write_text(folder / "overfit.md", result.markdown() + "\n", "for a reader")
-    context.finish(f"fitted {len(result.rows)} shapes")
+    session.write_json(folder / "overfit.json", {"facts": facts, "rows": result.rows}, "for a program")
+    session.write_text(folder / "overfit.md", result.markdown() + "\n", "for a reader")
+    session.finish(f"fitted {len(result.rows)} shapes")
 
 
 def generalisation(
@@ -169,7 +147,7 @@ def generalisation(
     k: int = 50,
     volumes: int = 6,
     figures: bool = True,
-    context: Context,
+    session: Session,
 ) -> None:
     """The pretrained model on unseen shapes, with the controls that keep it honest.
 
@@ -189,24 +167,14 @@ def generalisation(
     from ..paper.generalisation import run
 
     files = find_shapes(shapes)
-    folder = context.folder("generalisation")
+    folder = session.folder("generalisation")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    result = run(
-        files,
-        folder,
-        model=model,
-        n=n,
-        k=k,
-        seed=context.seed,
-        device=context.device(),
-        volumes=volumes,
-        figures=figures,
-    )
-    context.say(result.markdown())
-    for name, reason in result.failed.items():
-        context.say(f"skipped {name}: {reason}")
-    context.wrote_all(path for path in sorted(folder.iterdir()) if before.get(path) != path.stat().st_mtime_ns)
-    context.finish(f"measured {len({row['shape'] for row in result.rows})} shapes")
+    seed, device = session.seed, session.device()
+    result = run(files, folder, model=model, n=n, k=k, seed=seed, device=device, volumes=volumes, figures=figures)
+    session.say(result.markdown())
+    session.skipped(result.failed)
+    session.wrote_all(path for path in sorted(folder.iterdir()) if before.get(path) != path.stat().st_mtime_ns)
+    session.finish(f"measured {len({row['shape'] for row in result.rows})} shapes")
 
 
 def images(
@@ -218,7 +186,7 @@ def images(
     n: int = 1500,
     ks: list[int] = [2, 5, 10],  # noqa: B006 (a default for the parser; never changed)
     jobs: int = 1,
-    context: Context,
+    session: Session,
 ) -> None:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
 
@@ -233,22 +201,14 @@ def images(
         runs: random class-weighted subsets
         n: rows in each
         ks: embedding sizes
-        jobs: subsets in parallel, -1 for one a core
+        jobs: subsets in parallel, -1 for one per core
     """
     from ..paper.images import run
 
+    out, seed, say = session.folder(f"images-{features.stem}"), session.seed, session.say
     result = run(
-        features,
-        out=context.folder(f"images-{features.stem}"),
-        runs=runs,
-        n=n,
-        ks=ks,
-        methods=methods,
-        labels=labels,
-        seed=context.seed,
-        jobs=jobs,
-        progress=context.say,
+        features, out=out, runs=runs, n=n, ks=ks, methods=methods, labels=labels, seed=seed, jobs=jobs, progress=say
     )
-    context.say(result.markdown())
-    context.wrote_all(result.files)
-    context.finish(f"compared {len({row['method'] for row in result.rows})} methods on {features.name}")
+    session.say(result.markdown())
+    session.wrote_all(result.files)
+    session.finish(f"compared {len({row['method'] for row in result.rows})} methods on {features.name}")

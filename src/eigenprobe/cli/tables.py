@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..files import atomic_path
-from .context import Context
+from .session import Session
 
 if TYPE_CHECKING:
     from ..estimators import OptimalApproximationEigenmaps
@@ -22,9 +22,9 @@ def embed(
     metric: Literal["auto", "cosine", "euclidean"] = "auto",
     neighbors: int | None = None,
     report: bool = True,
-    context: Context,
+    session: Session,
 ) -> None:
-    """Embed a table of features: one row a sample, spectral coordinates out, and a scatter to explore.
+    """Embed a table of features: one row per sample, spectral coordinates out, and a scatter to explore.
 
     Examples:
       eigenprobe embed features.npz --labels labels
@@ -46,30 +46,28 @@ def embed(
 
     read = read_table(table, labels=labels)
     fresh = read_table(new) if new is not None else None
-    folder = context.folder(table.stem)
+    folder = session.folder(table.stem)
     options: dict[str, Any] = {} if metric == "auto" else {"metric": metric}
     if neighbors is not None:
         options["n_neighbors"] = neighbors
     estimator = OptimalApproximationEigenmaps(
-        n_components=k, solver=solver, random_state=context.seed, device=context.device(), **options
+        n_components=k, solver=solver, random_state=session.seed, device=session.device(), **options
     )
     estimator.fit(read.features)
     placed = estimator.transform(fresh.features) if fresh is not None else None
-    _write_embedding(folder, estimator, read.labels, placed, context)
+    _write_embedding(folder, estimator, read.labels, placed, session)
     if report:
         from ..viz.report import write_scatter
 
-        page = folder / "report.html"
-        write_scatter(
-            page, estimator.embedding_, labels=read.labels, title=table.name, eigenvalues=estimator.eigenvalues_
-        )
-        context.wrote(page, "open in any browser")
+        page, values = folder / "report.html", estimator.eigenvalues_
+        write_scatter(page, estimator.embedding_, labels=read.labels, title=table.name, eigenvalues=values)
+        session.wrote(page, "open in any browser")
     rows = len(estimator.embedding_)
-    context.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
+    session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
 
 
 def _write_embedding(
-    folder: Path, estimator: OptimalApproximationEigenmaps, labels: Any, placed: Any, context: Context
+    folder: Path, estimator: OptimalApproximationEigenmaps, labels: Any, placed: Any, session: Session
 ) -> None:
     import numpy as np
 
@@ -81,10 +79,10 @@ def _write_embedding(
     path = folder / "embedding.npz"
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)
-    context.wrote(path, f"arrays {', '.join(arrays)}")
+    session.wrote(path, f"arrays {', '.join(arrays)}")
     facts = {"rows": len(arrays["embedding"]), "coordinates": arrays["embedding"].shape[1]}
-    facts |= {"seconds": round(context.seconds, 3), "eigenvalues": arrays["eigenvalues"]}
-    context.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+    facts |= {"seconds": round(session.seconds, 3), "eigenvalues": arrays["eigenvalues"]}
+    session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
 
 
 def features(
@@ -94,7 +92,7 @@ def features(
     split: Literal["train", "test", "all"] = "all",
     batch: int = 64,
     limit: int | None = None,
-    context: Context,
+    session: Session,
 ) -> None:
     """Turn images into a table of features with a vision model; an interrupted run goes on where it stopped.
 
@@ -104,7 +102,7 @@ def features(
       eigenprobe features photos/ --model path/to/weights
 
     Args:
-        images: a folder of images, of one folder a class, or an official data-set archive
+        images: a folder of images, of one folder per class, or an official data-set archive
         model: dinov2-small, clip-vit-b32, a folder of weights or a hub id
         split: which part of a data set that comes in parts
         batch: images at a time
@@ -112,15 +110,8 @@ def features(
     """
     from ..paper.extract import run
 
-    folder = context.folder(f"{images.stem}-features")
-    path = run(
-        images,
-        out=folder / "features.npz",
-        model=model,
-        split=split,
-        batch_size=batch,
-        device=context.device(),
-        limit=limit,
-    )
-    context.wrote(path, f"for 'eigenprobe embed {path}'")
-    context.finish(f"features of {images.name} by {model}")
+    folder = session.folder(f"{images.stem}-features")
+    path, device = folder / "features.npz", session.device()
+    path = run(images, out=path, model=model, split=split, batch_size=batch, device=device, limit=limit)
+    session.wrote(path, f"for 'eigenprobe embed {path}'")
+    session.finish(f"features of {images.name} by {model}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import atomic_path
-from .context import Context
+from .session import Session
 
 
 def view(
@@ -17,7 +17,7 @@ def view(
     k: int = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
-    context: Context,
+    session: Session,
 ) -> None:
     """Turn a shape and its eigenfunctions in the browser, live, until interrupted.
 
@@ -36,11 +36,11 @@ def view(
     from ..viz.viewer import serve
 
     viewer = serve(source, compare=compare, k=k, host=host, port=port, block=False)
-    context.say(f"viewer at {viewer.url}, Ctrl-C ends it")
+    session.say(f"viewer at {viewer.url}, Ctrl-C ends it")
     try:
         _wait()
     except KeyboardInterrupt:
-        context.say("viewer ended")
+        session.say("viewer ended")
     finally:
         viewer.stop()
 
@@ -50,7 +50,7 @@ def _wait() -> None:
     threading.Event().wait()
 
 
-def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
+def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a report behind.
 
     Examples:
@@ -70,37 +70,35 @@ def demo(*, k: int = 30, resolution: int = 32, context: Context) -> None:
     from ..viz import figures
     from ..viz.report import write_report
 
-    folder = context.folder("demo")
+    folder = session.folder("demo")
     points, faces = creature(resolution)
     shape = folder / "creature.obj"
     _write_obj(shape, points, faces)
-    context.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
+    session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
-    basis = decompose(points, k=k, seed=context.seed)
+    basis = decompose(points, k=k, seed=session.seed)
     basis.save(folder / "basis.safetensors")
-    context.wrote(folder / "basis.safetensors", "the closed form: ep.Basis.load(path)")
+    session.wrote(folder / "basis.safetensors", "the closed form: ep.Basis.load(path)")
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
     alignment = compare(predicted, basis)
 
     picture = folder / "eigenfunctions.png"
     figures.eigenfunctions(points, basis.vectors, faces=faces, eigenvalues=basis.eigenvalues, path=picture)
-    context.wrote(picture, "the first eigenfunctions")
+    session.wrote(picture, "the first eigenfunctions")
     picture = folder / "pretrained.png"
-    names = ("pretrained", "closed form")
-    figures.against_oracle(
-        points, predicted.vectors, basis.vectors, alignment.cosines, faces=faces, names=names, path=picture
-    )
-    context.wrote(picture, "one forward pass above the closed form")
+    pair, names = (predicted.vectors, basis.vectors), ("pretrained", "closed form")
+    figures.against_oracle(points, *pair, alignment.cosines, faces=faces, names=names, path=picture)
+    session.wrote(picture, "one forward pass above the closed form")
 
     report = folder / "report.html"
     agreement = alignment.cosine(min(10, k))
     facts = {**basis.info, "pretrained, |cosine| up to 10": agreement}
     write_report(report, basis, points, faces=faces, title="creature", facts=facts)
-    context.wrote(report, "open in any browser")
+    session.wrote(report, "open in any browser")
     first = ", ".join(f"{value:.2f}" for value in np.asarray(basis.eigenvalues)[:6])
-    context.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
-    context.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
-    context.say(str(report.resolve()))
+    session.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
+    session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
+    session.say(str(report.resolve()))
 
 
 def _write_obj(path: Path, points: Any, faces: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from .context import Context
+from .session import Session
 
 BESIDE = {
     "summary.json": "facts of the run",
@@ -21,7 +21,7 @@ def train(
     changes: list[str] = [],  # noqa: B006 (a default for the parser; never changed)
     *,
     resume: Literal["auto", "never"] = "auto",
-    context: Context,
+    session: Session,
 ) -> None:
     """Train by a recipe: one shape, or a model for many.
 
@@ -40,14 +40,14 @@ def train(
     from ..training import overfit  # noqa: F401
     from ..training.recipes import load_recipe, run_recipe
 
-    if context.seed:
-        changes = [*changes, f"seed={context.seed}"]
+    if session.seed:
+        changes = [*changes, f"seed={session.seed}"]
     load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
-    folder = context.folder(recipe.stem)
-    result = run_recipe(recipe, folder, changes, device=context.device(), resume=resume)
+    folder = session.folder(recipe.stem)
+    result = run_recipe(recipe, folder, changes, device=session.device(), resume=resume)
     loader = "SpectralModel.from_pretrained" if result.is_dir() else "Basis.load"
-    context.wrote(result, f"ep.{loader}({str(result)!r})")
+    session.wrote(result, f"ep.{loader}({str(result)!r})")
     for name, what in BESIDE.items():
         if (folder / name).is_file():
-            context.wrote(folder / name, what)
-    context.finish(f"trained {recipe.stem}")
+            session.wrote(folder / name, what)
+    session.finish(f"trained {recipe.stem}")

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..files import atomic_path
+from ..files import atomic_path, writable_folder
 
 KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
 LISTED = 12  # files named in the closing summary
 
 
 @dataclass
-class Context:
+class Session:
     """The shared options, resolved, and the list of files written so far."""
 
     device_name: str = "auto"
@@ -54,11 +54,12 @@ class Context:
 
     def folder(self, default: str) -> Path:
         """The output folder, made now: a folder that cannot be written should fail before the work, not after."""
-        folder = self.out if self.out is not None else Path("out") / default
-        with atomic_path(folder / ".probe") as probe:
-            probe.touch()
-        (folder / ".probe").unlink()
-        return folder
+        return writable_folder(self.out if self.out is not None else Path("out") / default)
+
+    def skipped(self, failed: Mapping[Any, str]) -> None:
+        """One line for every input that could not be used, and why."""
+        for name, reason in failed.items():
+            self.say(f"skipped {name}: {reason}")
 
     def wrote(self, path: Path, what: str) -> None:
         """Remember a file for the summary."""
