@@ -1,8 +1,8 @@
 """Time and peak memory of `direct` beside its peers, and of the loss beside the textbook form. One run, one table each.
 
-    python benchmarks/direct.py                                   4k, 20k and 100k points in R^3, 20k in R^384, the loss
-    python benchmarks/direct.py --device cuda --sizes 100000 1000000
-    python benchmarks/direct.py --sizes 4000 --mesh shape.obj     on independent random samples of a mesh
+    python -m benchmarks.direct                                   4k, 20k and 100k points in R^3, 20k in R^384, the loss
+    python -m benchmarks.direct --device cuda --sizes 100000 1000000
+    python -m benchmarks.direct --sizes 4000 --mesh shape.obj     on independent random samples of a mesh
 
 Every cell is a process of its own (so that peak memory is its own), warmed up on a small cloud, then the least of
 `--repeats` runs; methods take turns, so that what else the machine does hits all of them. Peers that are not installed
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import shutil
 import subprocess
@@ -23,7 +22,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,8 +30,10 @@ import numpy as np
 import torch
 
 import eigenprobe as ep
+from benchmarks.record import clock, facts, write
 
 K = 50
+ROOT = Path(__file__).resolve().parent.parent
 METHODS = {"direct": "eigenprobe", "robust_laplacian": "robust_laplacian", "spectral_embedding": "sklearn"}
 
 
@@ -68,9 +68,9 @@ def embeddings(n: int, d: int, seed: int) -> np.ndarray:
 
 def direct(points: torch.Tensor, stages: dict[str, float]) -> None:
     """The whole of ``decompose(points, k=50, method="direct")``."""
-    start = clock(points)
+    start = clock(points.device)
     basis = ep.decompose(points, k=K, method="direct")
-    stages["total"] = clock(points) - start
+    stages["total"] = clock(points.device) - start
     assert basis.eigenvalues.shape == (K,)
 
 
@@ -80,13 +80,13 @@ def staged(points: torch.Tensor, stages: dict[str, float]) -> None:
     from eigenprobe.graph import neighbours as graph
     from eigenprobe.smoothers import smoother as smoothing
 
-    t0 = clock(points)
+    t0 = clock(points.device)
     built = graph.build_graph(points, smoothing.NEIGHBOURS["adaptive"])
-    t1 = clock(points)
+    t1 = clock(points.device)
     smoother = smoothing.build_smoother(built)
-    t2 = clock(points)
+    t2 = clock(points.device)
     solver.solve(smoother, K)
-    t3 = clock(points)
+    t3 = clock(points.device)
     stages.update(graph=t1 - t0, smoother=t2 - t1, solve=t3 - t2)
 
 
@@ -108,12 +108,6 @@ def spectral_embedding(points: torch.Tensor, stages: dict[str, float]) -> None:
     start = time.perf_counter()
     SpectralEmbedding(K, affinity="nearest_neighbors", n_neighbors=15, n_jobs=-1).fit(points.numpy())
     stages["total"] = time.perf_counter() - start
-
-
-def clock(x: torch.Tensor) -> float:
-    if x.is_cuda:
-        torch.cuda.synchronize()
-    return time.perf_counter()
 
 
 def resident() -> float:
@@ -153,14 +147,13 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def textbook_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
-    """K separate solves and the (K, n, m) tensor of all reconstructions: the reference for the loss."""
-    gram, right = q.T @ (mass[:, None] * q), q.T @ (mass[:, None] * f)
-    k = q.shape[1]
-    padded = [
-        torch.nn.functional.pad(torch.linalg.solve(gram[:j, :j], right[:j]), (0, 0, 0, k - j)) for j in range(1, k + 1)
-    ]
-    reconstructed = torch.einsum("nk,jkm->jnm", q, torch.stack(padded))
-    return (f - reconstructed).square().sum(1)
+    """The paper's algorithm as written: K masked systems solved at once, and the (K, n, m) tensor of projections."""
+    weighted = q * mass[:, None]
+    gram, right = q.T @ weighted, weighted.T @ f
+    keep = torch.ones_like(gram).tril()  # row k-1: the first k columns
+    systems = gram * keep[:, :, None] * keep[:, None, :] + torch.diag_embed(1 - keep)
+    coefficients = torch.linalg.solve(systems, right * keep[:, :, None])  # (K, K, m)
+    return (f - q @ coefficients).square().sum(-2)  # (K, m)
 
 
 def one_cholesky_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
@@ -186,11 +179,11 @@ def loss(job: dict[str, Any]) -> dict[str, Any]:
             torch.cuda.reset_peak_memory_stats()
         base, runs = (torch.cuda.memory_allocated() / 2**20 if device != "cpu" else resident()), []
         for _ in range(10 if device != "cpu" else 3):
-            start = clock(q)
+            start = clock(device)
             value = errors(q, f, mass).mean()
             if gradient:
                 torch.autograd.grad(value, q)
-            runs.append(clock(q) - start)
+            runs.append(clock(device) - start)
         peak = torch.cuda.max_memory_allocated() / 2**20 if device != "cpu" else resident()
         out[name] = {"seconds": min(runs), "MiB": peak - base, "value": float(value.detach())}
     return out
@@ -198,9 +191,9 @@ def loss(job: dict[str, Any]) -> dict[str, Any]:
 
 def spawn(kind: str, job: dict[str, Any], limit: float) -> dict[str, Any]:
     """Run one cell; what went wrong is part of the table."""
-    command = [sys.executable, __file__, "--job", json.dumps({"kind": kind, **job})]
+    command = [sys.executable, "-m", "benchmarks.direct", "--job", json.dumps({"kind": kind, **job})]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired:
         return {"failed": f"over {limit:.0f} s"}
     if done.returncode:
@@ -265,7 +258,7 @@ def main() -> None:
     parser.add_argument("--mesh", help="a mesh to sample instead of the built-in surface")
     parser.add_argument("--skip", nargs="*", default=[], help="methods to leave out")
     parser.add_argument("--repeats", type=int, default=2, help="runs in a process")
-    parser.add_argument("--turns", type=int, default=2, help="processes a method")
+    parser.add_argument("--turns", type=int, default=2, help="processes per method")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds a process may take")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -274,23 +267,12 @@ def main() -> None:
         job = json.loads(options.job)
         print(json.dumps({"work": work, "loss": loss}[job.pop("kind")](job)))
         return
-    device = (
-        torch.cuda.get_device_name() if options.device != "cpu" else f"{platform.machine()}, {os.cpu_count()} cores"
-    )
-    result = {
-        "command": "python " + " ".join(["benchmarks/direct.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": device,
-        "torch": torch.__version__,
+    result = facts("direct", options.device) | {
         "threads": {name: os.environ[name] for name in sorted(os.environ) if name.endswith("_NUM_THREADS")},
         "tables": [table(n, 3, options) for n in options.sizes] + [table(n, 384, options) for n in options.embeddings],
         "loss": loss_table(options),
     }
-    folder = Path(os.environ.get("OUT", Path(__file__).parent / "results"))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"direct_{options.device}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"\nwritten to {path}")
+    write(f"direct_{options.device}.json", result)
 
 
 if __name__ == "__main__":

@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
-import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks.record import best_device, clock, facts, results_file
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators.rows import read_table
 from eigenprobe.evaluation import tables
-from eigenprobe.evaluation.clustering import kmeans_scores, neighbour_accuracy
-from eigenprobe.paper.protocol import run_protocol, summarise
+from eigenprobe.evaluation.clustering import kmeans_scores
+from eigenprobe.paper.protocol import Protocol, summarise
 
 
 def digits(repeats: int) -> list[dict[str, Any]]:
@@ -96,9 +94,10 @@ def _halves(x: np.ndarray, y: np.ndarray, solver: Any, seed: int) -> dict[str, f
     part = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed).fit(x[:half])
     placed = part.transform(x[half:])
     alone = np.concatenate([part.transform(x[half + i : half + i + 1]) for i in range(20)])
+    near = KNeighborsClassifier(10)
     return {
-        "fitted on all": neighbour_accuracy(whole.embedding_[:half], y[:half], whole.embedding_[half:], y[half:]),
-        "fitted on half": neighbour_accuracy(part.embedding_, y[:half], placed, y[half:]),
+        "fitted on all": near.fit(whole.embedding_[:half], y[:half]).score(whole.embedding_[half:], y[half:]),
+        "fitted on half": near.fit(part.embedding_, y[:half]).score(placed, y[half:]),
         "batch difference": float(np.abs(alone - placed[:20]).max()),
     }
 
@@ -106,9 +105,7 @@ def _halves(x: np.ndarray, y: np.ndarray, solver: Any, seed: int) -> dict[str, f
 def clusters(path: Path, methods: list[str], runs: int, jobs: int) -> list[dict[str, Any]]:
     """The paper's protocol: NMI and ARI of k-means, mean over random class-weighted subsets of 1500."""
     table = read_table(path)
-    records = run_protocol(
-        np.asarray(table.features), np.asarray(table.labels), runs=runs, methods=methods, jobs=jobs, seed=0
-    )
+    records = Protocol(runs, methods=methods).records(np.asarray(table.features), np.asarray(table.labels), jobs)
     keep = ("nmi", "ari", "trustworthiness", "seconds")
     return [
         {"table": path.stem, "method": row["method"], "k": row["k"], "runs": row["runs"], **{m: row[m] for m in keep}}
@@ -132,20 +129,19 @@ def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
         if device.startswith("cuda"):
             torch.cuda.reset_peak_memory_stats()
         model = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed, device=device)
-        start_time = time.perf_counter()
+        start = clock(device)
         model.fit(path)
-        fitted = time.perf_counter() - start_time
-        start_time = time.perf_counter()
+        fitted = clock(device)
         again = model.transform(path)
-        placed = time.perf_counter() - start_time
+        placed = clock(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     sample = rng.permutation(n)[:5000]
     return {
         "rows": n,
         "solver": solver,
         "device": device,
-        "fit seconds": fitted,
-        "transform seconds": placed,
+        "fit seconds": fitted - start,
+        "transform seconds": placed - fitted,
         "peak GiB": peak,
         "GPU GiB": torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else None,
         "same": bool(np.allclose(again, model.embedding_, atol=1e-5)),
@@ -167,9 +163,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = best_device() if options.device == "auto" else options.device
     found: dict[str, list[dict[str, Any]]] = {}
     for path in options.new:
         found.setdefault("new rows", []).extend(new_rows(path, options.solver, options.splits))
@@ -181,16 +175,10 @@ def main() -> None:
         found["digits"] = digits(options.repeats)
     for name, rows in found.items():
         print(f"\n{name}\n{tables.markdown(rows)}", flush=True)
-    target = Path(os.environ.get("OUT", Path(__file__).parent / "results")) / "embedding.json"
+    target = results_file("embedding.json")
     stored = json.loads(target.read_text()) if target.is_file() else {}
-    name = (
-        torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()}, {os.cpu_count()} cores"
-    )
-    facts = {"command": " ".join(["python -m benchmarks.embedding", *map(str, sys.argv[1:])]), "device": name}
     for key, rows in found.items():
-        where = f"{key}, {device}"
-        stored[where] = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), **facts, "rows": tables.plain(rows)}
-    target.parent.mkdir(parents=True, exist_ok=True)
+        stored[f"{key}, {device}"] = facts("embedding", device) | {"rows": tables.plain(rows)}
     target.write_text(json.dumps(stored, indent=2) + "\n")
 
 

@@ -1,28 +1,34 @@
-"""Fill the README's tables from ``benchmarks/results/*.json``, so that no number there is typed by hand.
+"""Fill the tables of docs/results.md and the small one of the README from ``benchmarks/results/*.json``.
 
     <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by NAME's files as Markdown
 
-Where no file is there yet, the text says so and gives the command that makes it. ``python -m benchmarks.readme`` (or
-``make readme``) rewrites README.md; a test fails while it is out of date.
+No number there is typed by hand. Where no file is there yet, the text says so and gives the command that makes it.
+``python -m benchmarks.readme`` (or ``make readme``) rewrites both pages; a test fails while one is out of date.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import statistics
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eigenprobe.evaluation.tables import markdown
+from eigenprobe.evaluation.surface_report import Evaluation
+from eigenprobe.evaluation.tables import grouped, markdown, mean_row
+from eigenprobe.paper.generalisation import Generalisation
+from eigenprobe.paper.images import markdown as scores
+from eigenprobe.paper.published import PAPER, single_shape
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
+ROOT = RESULTS.parent.parent
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
 MARK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 LEVELS = (10, 20, 50)
+COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
 
 Document = dict[str, Any]
 
@@ -32,54 +38,61 @@ def rows(document: Document) -> str:
     return markdown(document["rows"])
 
 
-def surfaces(document: Document) -> str:
-    """The paper's table: each shape and the means, the paper's column beside ours."""
-    from eigenprobe.evaluation.surface_report import Evaluation
+def evaluation(document: Document) -> Evaluation:
+    return Evaluation(document["rows"], document["facts"].get("failed", {}), document["facts"], published=PAPER)
 
-    found, facts = document["rows"], document["facts"]
-    keys = {key for row in found for key in row if re.fullmatch(r"cosine_\d+", key)}
-    levels = tuple(sorted(int(key.split("_")[1]) for key in keys))
-    report = Evaluation(found, facts.get("failed", {}), facts, levels).markdown().split("\n\n")
-    # the headline by shape, the means, and the remarks; the details by shape stay in the command's own files
-    return "\n\n".join([*report[:2], *report[3:]]).strip()
+
+def surfaces(document: Document) -> str:
+    """The paper's table by shape, the means and the remarks; the details stay in the command's own files."""
+    report = evaluation(document)
+    return "\n\n".join([report.headline(), report.summary(), *report.remarks()])
 
 
 def generalisation(document: Document) -> str:
     """Means over the shapes: starts and stages, the paper's rows first."""
-    from eigenprobe.paper.generalisation import Generalisation
-
-    facts = document["facts"]
-    return Generalisation(document["rows"], facts.get("failed", {}), facts).markdown().strip()
+    return Generalisation(document["rows"], {}, document["facts"]).markdown().strip()
 
 
 def overfit(document: Document) -> str:
     """Means over the shapes of the network, the closed form and the paper, and the time to get within 1 %."""
-    from eigenprobe.paper.published import published
-
-    good = [row for row in document.get("shapes", document.get("rows", [])) if "error" not in row]
-    for row in good:
-        printed = published(row["shape"])
-        if "paper" not in row and printed is not None:
-            row["paper"] = {f"cosine_{k}": getattr(printed, f"cosine_{k}") for k in LEVELS}
-            row["paper"]["discrepancy"] = printed.discrepancy
-    table = []
-    for kind in ("feedforward", "ritz", "closed form", "paper"):
-        kept = [row[kind] for row in good if row.get(kind)]
-        if kept:
-            means = {key: sum(row[key] for row in kept) / len(kept) for key in kept[0]}
-            table.append({"result": kind, "shapes": len(kept), **means})
-    titles = {"result": "mean of", "shapes": "shapes"} | {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
-    reached = [row["seconds_to_1_percent"] for row in good if row.get("seconds_to_1_percent") is not None]
-    closing = f"Within 1 % of the closed form's loss on held-out resamplings: {len(reached)} of {len(good)} shapes"
-    closing += f", after {max(reached):.1f} s of training at most." if reached else "."
-    return markdown(table, titles | {"discrepancy": "λ disc."}) + "\n\n" + closing
+    good = [row for row in document["shapes"] if "error" not in row]
+    shapes = list(dict.fromkeys(row["shape"] for row in good))
+    printed = [single_shape(shape) | {"method": "paper"} for shape in shapes]
+    table = [
+        mean_row(group, result=kind, shapes=len(group))
+        for (kind,), group in grouped([*good, *(row for row in printed if len(row) > 1)], "method").items()
+        if kind != "all vertices"
+    ]
+    reached = [row.get("seconds_to_1_percent") for row in good if row["method"] == "ritz"]
+    known = [seconds for seconds in reached if seconds is not None]
+    closing = f"Within 1 % of the closed form's loss on held-out resamplings: {len(known)} of {len(shapes)} shapes"
+    closing += f", after {max(known):.1f} s of training at most." if known else "."
+    columns = {"result": "mean of", "shapes": "shapes", **COSINES, "discrepancy": "λ disc."}
+    return markdown(table, columns) + "\n\n" + closing
 
 
 def images(document: Document) -> str:
     """Scores of every method at every k, the best in bold."""
-    from eigenprobe.paper.images import markdown as scores
-
     return f"{document['facts'].get('table', '')}:\n\n{scores(document['rows'])}".removeprefix(":\n\n")
+
+
+def scale(document: Document) -> str:
+    """Means over the shapes by smoother and bandwidth."""
+    kinds = [key for key in document["shapes"][0] if "," in key]
+    titles = [*COSINES.values(), "λ disc."]
+    table = []
+    for kind in kinds:
+        means = map(statistics.mean, zip(*(row[kind] for row in document["shapes"]), strict=True))
+        smoother, bandwidth = kind.split(", ")
+        table.append({"smoother": smoother, "bandwidth": bandwidth, **dict(zip(titles, means, strict=True))})
+    learned = [row["learned"] for row in document["shapes"]]
+    closing = f"The learned bandwidth is {min(learned):.2f} to {max(learned):.2f} of the default"
+    return f"{markdown(table)}\n\n{closing} ({len(learned)} shapes)."
+
+
+def robustness(document: Document) -> str:
+    """|cosine| k <= 10 with the mesh oracle by case."""
+    return markdown([{"case": name, **by} for name, by in document["cosine10"].items()])
 
 
 def direct(document: Document) -> str:
@@ -116,11 +129,64 @@ def encode(document: Document) -> str:
     if "seconds" in document:
         return markdown([{"what": name, "ms": 1000 * value} for name, value in document["seconds"].items()], digits=1)
     table = []
-    for name, values in document["milliseconds_a_cloud"].items():
+    for name, values in document["milliseconds_per_cloud"].items():
         what = "direct" if name == "direct" else "encode" + name.replace("{}", "").replace("{", " ").replace("}", "")
         middle = statistics.median(values[1:]) if isinstance(values, list) else values
-        table.append({"what": what.replace("'", "").replace(": ", "="), "ms a cloud": middle})
+        table.append({"what": what.replace("'", "").replace(": ", "="), "ms per cloud": middle})
     return markdown(table, digits=1)
+
+
+def headlines(results: Path) -> str:
+    """The README's table: one line per claim, ours beside the paper and beside the nearest other method."""
+
+    def read(name: str) -> Document:
+        return json.loads((results / name).read_text())
+
+    def joined(values: Iterable[float]) -> str:
+        return " / ".join(f"{value:.3f}" for value in values)
+
+    nine = {row["method"]: row for row in evaluation(read("surfaces.json")).means() if row["over"] == PAPER.group}
+    ours, robust = nine["direct"], nine["robust"]
+    unseen = Generalisation(read("generalisation_mpz14.json")["rows"])
+    count = len({row["shape"] for row in unseen.rows if row["domain"] == "surface"})
+    alone = {row["start"]: [row[f"k<={k}"] for k in LEVELS] for row in unseen.means() if row["stage"] == "feed-forward"}
+    tables = [read(path.name) for path in sorted(results.glob("images*.json"))]
+    nmi = {row["method"]: [] for row in tables[0]["rows"]}
+    for row in (row for table in tables for row in table["rows"] if row["k"] == 10):
+        nmi[row["method"]].append(row["nmi"])
+    names = ", ".join(table["facts"]["table"].split("_")[0] for table in tables)
+    cpu, gpu = (
+        next(table["rows"] for table in read(f"direct_{kind}.json")["tables"] if table["n"] == 100_000)
+        for kind in ("cpu", "cuda")
+    )
+    lines = [
+        (
+            "|cosine| with the mesh oracle, `direct`, nine shapes; k ≤ 10 / 20 / 50",
+            joined(ours[key] for key in COSINES),
+            joined(ours[f"paper_{key}"] for key in COSINES),
+            "robust_laplacian " + joined(robust[key] for key in COSINES),
+        ),
+        (
+            "relative error of the eigenvalues, the same",
+            joined([ours["discrepancy"]]),
+            joined([ours["paper_discrepancy"]]),
+            "robust_laplacian " + joined([robust["discrepancy"]]),
+        ),
+        (
+            f"|cosine|, pretrained, {count} unseen shapes, feed-forward only; k ≤ 10 / 20 / 50",
+            joined(alone["network"]),
+            joined(alone["the paper, MPZ14"]),
+            "its inputs alone " + joined(alone["its inputs alone"]),
+        ),
+        (f"NMI of k-means in 10 coordinates; {names}", joined(nmi["direct"]), None, "UMAP " + joined(nmi["umap"])),
+        (
+            "seconds for 50 vectors of 100 000 points, two cores (H200)",
+            f"{cpu['direct']['seconds']:.1f} ({gpu['direct']['seconds']:.1f})",
+            None,
+            f"robust_laplacian {cpu['robust_laplacian']['seconds']:.1f}",
+        ),
+    ]
+    return markdown([dict(zip(("", "eigenprobe", "the paper", "other"), line, strict=True)) for line in lines])
 
 
 @dataclass(frozen=True)
@@ -145,6 +211,8 @@ TABLES = {
     "direct": Result("direct*.json", direct, "python -m benchmarks.direct"),
     "training": Result("training_h200.json", training, "python -m benchmarks.training loss step"),
     "encode": Result("encode*.json", encode, "python -m benchmarks.encode"),
+    "scale": Result("scale.json", scale, "python -m benchmarks.scale MESHES"),
+    "robustness": Result("robustness.json", robustness, "python -m benchmarks.robustness MESHES"),
 }
 
 
@@ -155,8 +223,10 @@ def filled(text: str, results: Path = RESULTS) -> str:
 
 def section(name: str, results: Path = RESULTS) -> str:
     """All files of one result: the command, when and where it ran, and the table."""
+    if name == "headlines":
+        return headlines(results)
     if name not in TABLES:
-        raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are {', '.join(TABLES)}")
+        raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are headlines, {', '.join(TABLES)}")
     result = TABLES[name]
     shown = []
     for path in sorted(results.glob(result.pattern)):
@@ -180,15 +250,15 @@ def _documents(content: Document) -> Iterator[Document]:
         yield content
 
 
-def main() -> int:
-    """Rewrite README.md in place."""
-    readme = ROOT / "README.md"
-    before = readme.read_text()
-    after = filled(before)
-    readme.write_text(after)
-    print("README.md " + ("is up to date" if after == before else "was filled from benchmarks/results"))
-    return 0
+def main() -> None:
+    """Rewrite the pages in place."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    for page in PAGES:
+        before = page.read_text()
+        after = filled(before)
+        page.write_text(after)
+        print(f"{page.name} " + ("is up to date" if after == before else "was filled from benchmarks/results"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """How much a pretrained basis loses for other sizes, noise and rotation, beside what the closed form loses.
 
-    python benchmarks/robustness.py MESHES [--model surface] [--out benchmarks/results]
+    python -m benchmarks.robustness MESHES... [--model surface]
 
 Mean |cosine| with the mesh oracle over i <= 10, default Ritz, no sweeps. Noise is Gaussian, one percent of the
 diameter.
@@ -9,14 +9,13 @@ diameter.
 from __future__ import annotations
 
 import argparse
-import json
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 
 import eigenprobe as ep
+from benchmarks.record import facts, write
 from eigenprobe.evaluation.alignment import compare_vectors
 from eigenprobe.geometry import find_shapes
 
@@ -41,7 +40,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("meshes", type=Path, nargs="+")
     parser.add_argument("--model", default="surface")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -64,10 +62,8 @@ def main() -> None:
     for name, by in means.items():
         loss = means["n=1500"]["pretrained"] - by["pretrained"]
         print(f"{name:10s} pretrained {by['pretrained']:.3f} (loses {loss:+.3f})   direct {by['direct']:.3f}")
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        content = {"date": time.strftime("%Y-%m-%d"), "model": model.fingerprint, "shapes": count, "cosine10": means}
-        (options.out / "robustness.json").write_text(json.dumps(content, indent=1) + "\n")
+    content = {"model": model.fingerprint, "shapes": count, "cosine10": means}
+    write("robustness.json", facts("robustness", "cpu") | content)
 
 
 if __name__ == "__main__":

@@ -159,7 +159,10 @@ def test_links_inside_the_tree_resolve() -> None:
 
 
 def test_numbers_in_the_readme_come_from_results() -> None:
-    from benchmarks.readme import filled
+    from benchmarks.readme import PAGES, filled
 
-    text = (ROOT / "README.md").read_text()
-    assert filled(text) == text, "run 'make readme'"
+    assert {page.name for page in PAGES} == {"README.md", "results.md"}
+    for page in PAGES:
+        text = page.read_text()
+        assert "<!-- results: " in text
+        assert filled(text) == text, f"{page.name}: run 'make readme'"

@@ -38,7 +38,7 @@ def test_a_swap_costs_the_cosine_only(reference) -> None:
     order = np.arange(20)
     order[[3, 4]] = 4, 3
     alignment = compare(changed(reference, np.eye(20)[:, order]), reference)
-    assert alignment.cosine(5) == pytest.approx((3 + 2 * alignment.similarities[3, 3]) / 5)
+    assert alignment.cosine(5) == pytest.approx((3 + 2 * alignment.cosines[3]) / 5)
     assert alignment.cosine(5) < 0.7
     assert alignment.matched(5) == pytest.approx(1)
     assert alignment.matched(4) < 0.9  # the partner of vector 4 is outside the first four

@@ -10,8 +10,10 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import surfaces
+from eigenprobe.evaluation.surface_report import levels
+from eigenprobe.evaluation.surfaces import Measure
 from eigenprobe.geometry import Shape, save
-from eigenprobe.paper.published import NINE, SINGLE_SHAPES, published
+from eigenprobe.paper.published import COLUMNS, NINE, PAPER, SINGLE_SHAPES, single_shape
 from tests.geometry.meshes import blob, cube, torus
 
 
@@ -26,7 +28,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def result(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
-    return surfaces.run([folder], methods=["direct", "robust", "oracle"], n=400, k=12, out=out, figures=False), out
+    return surfaces.run([folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
 
 
 def test_rows_hold_every_measure(result) -> None:
@@ -46,7 +48,7 @@ def test_rows_hold_every_measure(result) -> None:
     oracle = rows[2]
     assert oracle["cosine_12"] == pytest.approx(1)
     assert oracle["discrepancy"] == 0
-    assert rows[3]["paper_cosine_10"] == SINGLE_SHAPES["kitten"].cosine_10
+    assert rows[3]["paper_cosine_10"] == single_shape("kitten")["cosine_10"]
 
 
 def test_the_report_has_the_paper_beside(result) -> None:
@@ -69,7 +71,9 @@ def test_files_are_written_and_agree(result) -> None:
 
 
 def test_figures_are_drawn(folder, tmp_path) -> None:
-    found = surfaces.run([folder / "blob.obj"], methods=["direct"], n=200, k=10, out=tmp_path)
+    found = surfaces.run(
+        [folder / "blob.obj"], Measure(["direct"], 200, 10, figures=tmp_path / "figures"), out=tmp_path
+    )
     pictures = {path.name: path for path in found.written if path.suffix == ".png"}
     assert set(pictures) == {
         f"blob-{what}.png" for what in ("eigenvalues", "direct-vectors", "direct-mass", "direct-rebuilt")
@@ -81,27 +85,27 @@ def test_bad_files_are_reported_and_skipped(folder, tmp_path) -> None:
     (tmp_path / "bad.obj").write_text("v 0 0 nan\n")
     np.save(tmp_path / "cloud.npy", np.zeros((5, 3)))
     save(Shape(*cube(1)), tmp_path / "tiny.off")
-    found = surfaces.run([folder / "blob.obj", tmp_path], methods=["robust"], n=300, k=10, figures=False)
+    found = surfaces.run([folder / "blob.obj", tmp_path], Measure(["robust"], 300, 10))
     assert found.shapes == ["blob"]
     assert set(found.failed) == {"bad.obj", "cloud.npy", "tiny.off"}
     assert "point cloud" in found.failed["cloud.npy"]
     assert "Skipped tiny.off: tiny has 8 points, too few for k=10" in found.markdown()
     with pytest.raises(InputError, match="none of the shapes could be measured"):
-        surfaces.run([tmp_path], methods=["robust"], n=300, k=10)
+        surfaces.run([tmp_path], Measure(["robust"], 300, 10))
 
 
-def test_bad_requests(folder) -> None:
+def test_bad_requests() -> None:
     with pytest.raises(InputError, match="methods must be among direct"):
-        surfaces.run([folder], methods=["magic"])
+        Measure(methods=["magic"])
     with pytest.raises(InputError, match="k >= 2"):
-        surfaces.run([folder], k=1)
+        Measure(k=1)
     with pytest.raises(InputError, match="no such file"):
         surfaces.run(["absent"])
 
 
 def test_several_jobs_give_the_same_rows(folder) -> None:
-    one = surfaces.run([folder], methods=["robust"], n=300, k=8, figures=False)
-    two = surfaces.run([folder], methods=["robust"], n=300, k=8, figures=False, jobs=2)
+    one = surfaces.run([folder], Measure(["robust"], 300, 8))
+    two = surfaces.run([folder], Measure(["robust"], 300, 8), jobs=2)
     without = [{key: value for key, value in row.items() if key != "seconds"} for row in one.rows]
     again = [{key: value for key, value in row.items() if key != "seconds"} for row in two.rows]
     assert [row["shape"] for row in without] == [row["shape"] for row in again]
@@ -109,14 +113,14 @@ def test_several_jobs_give_the_same_rows(folder) -> None:
 
 
 def test_levels() -> None:
-    assert surfaces.levels(50) == (10, 20, 50)
-    assert surfaces.levels(12) == (10, 12)
-    assert surfaces.levels(5) == (5,)
+    assert levels(50) == (10, 20, 50)
+    assert levels(12) == (10, 12)
+    assert levels(5) == (5,)
 
 
 def test_the_papers_numbers() -> None:
     nine = [SINGLE_SHAPES[name] for name in NINE]
     means = np.mean(nine, axis=0)[:4]
     assert np.allclose(means, [0.954, 0.919, 0.774, 0.120], atol=6e-4)
-    assert published("david_head") == SINGLE_SHAPES["david"]
-    assert published("unheard of") is None
+    assert single_shape("david_head") == dict(zip(COLUMNS, SINGLE_SHAPES["david"]))
+    assert single_shape("unheard of") == {}

@@ -7,6 +7,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.evaluation import surfaces
+from eigenprobe.evaluation.surfaces import Measure
 from eigenprobe.geometry import Shape, sample_volume, save
 from tests.geometry.meshes import blob, cube, sphere
 from tests.geometry.spectra import ball_neumann, cube_neumann
@@ -44,7 +45,7 @@ def test_the_evaluation_of_a_solid(tmp_path) -> None:
     save(Shape(*blob(10)), tmp_path / "blob.off")
     vertices, faces = cube(2)
     save(Shape(vertices, faces[1:]), tmp_path / "open.off")
-    found = surfaces.run([tmp_path], methods=["direct"], n=1500, k=10, volume=True, out=tmp_path / "out", figures=False)
+    found = surfaces.run([tmp_path], Measure(["direct"], 1500, 10, volume=True), out=tmp_path / "out")
     row = found.rows[0]
     assert row["cosine_10"] > 0.9
     assert row["dimension"] == pytest.approx(3, abs=0.3)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .session import Session
+
+if TYPE_CHECKING:
+    from ..evaluation.tables import Report
 
 Embedder = Literal["direct", "network", "laplacian", "pca", "umap", "tsne", "isomap"]
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
@@ -35,7 +39,7 @@ def surfaces(
         figures: draw the figures
         jobs: shapes in parallel, -1 for one per core
     """
-    _evaluate(shapes, session, methods=methods, n=n, k=k, figures=figures, jobs=jobs)
+    _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k)
 
 
 def volumes(
@@ -61,20 +65,28 @@ def volumes(
         figures: draw the figures
         jobs: shapes in parallel, -1 for one per core
     """
-    _evaluate(shapes, session, volume=True, methods=methods, n=n, k=k, figures=figures, jobs=jobs)
+    _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k, volume=True)
 
 
-def _evaluate(shapes: list[Path], session: Session, *, volume: bool = False, **settings: Any) -> None:
-    from ..evaluation.surfaces import run
+def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any) -> None:
+    from ..evaluation.surfaces import Measure, run
+    from ..paper.published import PAPER
 
-    out = session.folder("volumes" if volume else "surfaces")
+    folder = session.folder("volumes" if settings.get("volume") else "surfaces")
     device = session.device()
     options = {} if device == "cpu" else {"device": device}
-    result = run(shapes, seed=session.seed, out=out, volume=volume, options=options, **settings)
+    drawn = folder / "figures" if figures else None
+    measure = Measure(seed=session.seed, figures=drawn, options=options, **settings)
+    result = run(shapes, measure, out=folder, jobs=jobs, published=PAPER)
+    _tell(result, session)
+    session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
+
+
+def _tell(result: Report, session: Session) -> None:
+    """The tables, what was skipped, and the files for the closing summary."""
     session.say(result.markdown())
     session.skipped(result.failed)
     session.wrote_all(result.written)
-    session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
 
 
 def toy1d(*, steps: int = 1500, probes: int = 500_000, session: Session) -> None:
@@ -122,21 +134,15 @@ def overfit(
         resamplings: farthest-point subsets to train on
         size: points in each; 4000 on a GPU and fewer on a processor unless given
     """
-    from dataclasses import replace
-
     from ..geometry import find_shapes
     from ..paper.overfit import SETTINGS, overfit
 
     files = find_shapes(shapes)
     folder = session.folder("overfit")
-    settings = replace(SETTINGS, steps=steps, resamplings=resamplings, size=size)
-    result = overfit(files, k=k, n=n, settings=settings, device=session.device(), seed=session.seed)
-    session.say(result.markdown())
-    session.skipped(result.failed)
-    facts = {"k": k, "n": n, "steps": steps, "resamplings": resamplings, "size": size, "failed": result.failed}
-    session.write_json(folder / "overfit.json", {"facts": facts, "rows": result.rows}, "for a program")
-    session.write_text(folder / "overfit.md", result.markdown() + "\n", "for a reader")
-    session.finish(f"fitted {len(result.rows)} shapes")
+    settings = replace(SETTINGS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
+    result = overfit(files, folder, k=k, n=n, settings=settings, device=session.device())
+    _tell(result, session)
+    session.finish(f"fitted {len(result.shapes)} shapes")
 
 
 def generalisation(
@@ -163,17 +169,14 @@ def generalisation(
         volumes: how many closed shapes to measure on points inside them too
         figures: draw the figures
     """
-    from ..geometry import find_shapes
-    from ..paper.generalisation import run
+    from ..paper.generalisation import Comparison, run
+    from ..pretrained import SpectralModel
 
-    files = find_shapes(shapes)
     folder = session.folder("generalisation")
-    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    seed, device = session.seed, session.device()
-    result = run(files, folder, model=model, n=n, k=k, seed=seed, device=device, volumes=volumes, figures=figures)
-    session.say(result.markdown())
-    session.skipped(result.failed)
-    session.wrote_all(path for path in sorted(folder.iterdir()) if before.get(path) != path.stat().st_mtime_ns)
+    network = SpectralModel.from_pretrained(model)
+    comparison = Comparison(network, n, k, session.seed, session.device(), volumes)
+    result = run(shapes, comparison, folder, figures=figures)
+    _tell(result, session)
     session.finish(f"measured {len({row['shape'] for row in result.rows})} shapes")
 
 
@@ -204,11 +207,10 @@ def images(
         jobs: subsets in parallel, -1 for one per core
     """
     from ..paper.images import run
+    from ..paper.protocol import Protocol
 
-    out, seed, say = session.folder(f"images-{features.stem}"), session.seed, session.say
-    result = run(
-        features, out=out, runs=runs, n=n, ks=ks, methods=methods, labels=labels, seed=seed, jobs=jobs, progress=say
-    )
-    session.say(result.markdown())
-    session.wrote_all(result.files)
+    protocol = Protocol(runs, n, ks, methods, session.seed)
+    folder = session.folder(f"images-{features.stem}")
+    result = run(features, protocol, folder, labels=labels, jobs=jobs, say=session.say)
+    _tell(result, session)
     session.finish(f"compared {len({row['method'] for row in result.rows})} methods on {features.name}")

@@ -1,4 +1,10 @@
-"""Measuring a result: against an oracle, against its peers, against labels."""
+"""Measuring a result against an oracle and against labels.
+
+alignment, mass, reconstruction   a basis against the exact one at the same points
+clustering                        an embedding against labels
+samples, surfaces, surface_*      every method on every mesh of a folder, as tables and figures
+tables                            rows as Markdown, CSV and JSON
+"""
 
 from __future__ import annotations
 

@@ -29,10 +29,9 @@ Array = NDArray[Any]
 class Alignment:
     """Agreement of two bases. Every measure takes ``k`` (default: all) and returns one number."""
 
-    similarities: Array  # (K, K): |cosine| of basis vector i (row) and oracle vector j (column)
-    basis_gram: Array  # (K, K): V^T V of unit columns
-    oracle_gram: Array  # (K, K)
-    cross: Array  # (K, K): V^T U of unit columns, signed
+    cross: Array  # (K, K): V^T U of unit columns, the cosine of basis vector i (row) and oracle vector j (column)
+    basis_gram: Array  # (K, K): V^T V
+    oracle_gram: Array  # (K, K): U^T U
     eigenvalues: Array  # (K,)
     oracle_eigenvalues: Array  # (K,)
 
@@ -44,7 +43,7 @@ class Alignment:
     @property
     def cosines(self) -> Array:
         """|cosine| of vector i with oracle vector i, (K,)."""
-        return np.diagonal(self.similarities).copy()
+        return np.abs(np.diagonal(self.cross))
 
     @property
     def discrepancies(self) -> Array:
@@ -61,7 +60,8 @@ class Alignment:
         """Mean |cosine| under the best assignment within the first ``k``: order swaps of close pairs cost nothing."""
         from scipy.optimize import linear_sum_assignment
 
-        block = self.similarities[: self._up_to(k), : self._up_to(k)]
+        k = self._up_to(k)
+        block = np.abs(self.cross[:k, :k])
         rows, columns = linear_sum_assignment(block, maximize=True)
         return float(block[rows, columns].mean())
 
@@ -108,15 +108,8 @@ def compare_vectors(vectors: Array, reference: Array, eigenvalues: Array, refere
         )
     k = min(vectors.shape[1], reference.shape[1])
     ours, theirs = _unit(vectors[:, :k]), _unit(reference[:, :k])
-    cross = ours.T @ theirs
-    return Alignment(
-        np.abs(cross),
-        ours.T @ ours,
-        theirs.T @ theirs,
-        cross,
-        np.asarray(eigenvalues[:k], dtype=np.float64),
-        np.asarray(reference_eigenvalues[:k], dtype=np.float64),
-    )
+    values = (np.asarray(each[:k], dtype=np.float64) for each in (eigenvalues, reference_eigenvalues))
+    return Alignment(ours.T @ theirs, ours.T @ ours, theirs.T @ theirs, *values)
 
 
 def _unit(vectors: Array) -> Array:

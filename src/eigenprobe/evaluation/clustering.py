@@ -38,37 +38,28 @@ def cluster_scores(labels: Array, predicted: Array) -> dict[str, float]:
 
     if len(labels) != len(predicted):
         raise InputError(f"labels and clusters must be of one length, got {len(labels)} and {len(predicted)}")
-    homogeneity, completeness, v_measure = metrics.homogeneity_completeness_v_measure(labels, predicted)
-    return {
-        "nmi": float(metrics.normalized_mutual_info_score(labels, predicted)),
-        "ari": float(metrics.adjusted_rand_score(labels, predicted)),
-        "completeness": float(completeness),
-        "ami": float(metrics.adjusted_mutual_info_score(labels, predicted)),
-        "homogeneity": float(homogeneity),
-        "v_measure": float(v_measure),
-        "fmi": float(metrics.fowlkes_mallows_score(labels, predicted)),
+    scores = {
+        "nmi": metrics.normalized_mutual_info_score,
+        "ari": metrics.adjusted_rand_score,
+        "completeness": metrics.completeness_score,
+        "ami": metrics.adjusted_mutual_info_score,
+        "homogeneity": metrics.homogeneity_score,
+        "v_measure": metrics.v_measure_score,
+        "fmi": metrics.fowlkes_mallows_score,
     }
+    return {name: float(score(labels, predicted)) for name, score in scores.items()}
 
 
 def kmeans_scores(embedding: Array, labels: Array, *, seed: int = 0, starts: int = 10) -> dict[str, float]:
-    """k-means in the embedding with one cluster a class, then `cluster_scores`."""
+    """k-means in the embedding with one cluster per class, then `cluster_scores`."""
     from sklearn.cluster import KMeans
 
-    count = len(np.unique(labels))
-    model = KMeans(n_clusters=count, n_init=starts, random_state=seed)
+    model = KMeans(n_clusters=len(np.unique(labels)), n_init=starts, random_state=seed)
     return cluster_scores(labels, model.fit_predict(np.asarray(embedding, np.float64)))
 
 
-def trustworthiness(features: Array, embedding: Array, *, k: int = 10, metric: str = "euclidean") -> float:
+def trustworthiness(features: Array, embedding: Array, *, k: int = 10) -> float:
     """One minus the share (by rank) of embedding neighbours that are strangers in the features; 1 is perfect."""
     from sklearn.manifold import trustworthiness as score
 
-    return float(score(features, embedding, n_neighbors=min(k, (len(features) - 1) // 2), metric=metric))
-
-
-def neighbour_accuracy(embedding: Array, labels: Array, new: Array, new_labels: Array, *, k: int = 10) -> float:
-    """Label accuracy of a k-nearest-neighbour classifier fitted on ``embedding`` and asked about ``new``."""
-    from sklearn.neighbors import KNeighborsClassifier
-
-    model = KNeighborsClassifier(min(k, len(embedding))).fit(embedding, labels)
-    return float(model.score(new, new_labels))
+    return float(score(features, embedding, n_neighbors=min(k, (len(features) - 1) // 2)))

@@ -2,8 +2,8 @@
 
     area_i = area of { x on the mesh : |x - p_i| <= |x - p_j| for all j },   sum_i area_i = area of the mesh;  (n,)
 
-Every face is cut into s^2 congruent pieces, s as small as gives ``PIECES`` pieces a sample; the area of a piece goes to
-the sample nearest its centroid. No randomness, and the error falls with the size of the pieces.
+Every face is cut into s^2 congruent pieces, s as small as gives ``PIECES`` pieces per sample; the area of a piece goes
+to the sample nearest its centroid. No randomness, and the error falls with the size of the pieces.
 """
 
 from __future__ import annotations
@@ -56,12 +56,7 @@ def mass_correlation(mass: Array, areas: Array) -> float:
     """Pearson correlation of estimated mass and true area; NaN where either is constant."""
     mass, areas = np.asarray(mass, dtype=np.float64), np.asarray(areas, dtype=np.float64)
     if mass.shape != areas.shape:
-        raise InputError(f"expected one area a mass, got {areas.shape} and {mass.shape}")
+        raise InputError(f"expected one area per mass, got {areas.shape} and {mass.shape}")
     if np.ptp(mass) <= 1e-12 * np.abs(mass).max() or np.ptp(areas) <= 1e-12 * np.abs(areas).max():
         return float("nan")
     return float(np.corrcoef(mass, areas)[0, 1])
-
-
-def mass_error(mass: Array, areas: Array) -> float:
-    """Total variation between the two as distributions: half the sum of |mass_i - area_i / area|, 0 to 1."""
-    return float(0.5 * np.abs(np.asarray(mass) / np.sum(mass) - np.asarray(areas) / np.sum(areas)).sum())

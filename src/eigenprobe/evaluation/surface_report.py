@@ -1,29 +1,46 @@
-"""The rows of an evaluation as tables a person reads: per shape, and means over "the nine" and over all.
+"""The rows of an evaluation as tables a person reads: by shape, and means over all of them and over a named group.
 
-headline   shape x (paper, methods...) x (k <= 10, 20, 50, eigenvalue discrepancy)
-details    one line a shape and method: matched, subspace, reconstruction over the oracle's, mass, seconds
+headline   shape x (published, methods...) x (k <= 10, 20, 50, eigenvalue discrepancy)
+details    one line per shape and method: matched, subspace, reconstruction over the oracle's, mass, seconds
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..paper.published import NINE
 from . import tables
+
+LEVELS = (10, 20, 50)  # the paper's
+PEERS = ("oracle", "robust")  # methods that are measured beside ours
+
+
+def levels(k: int) -> tuple[int, ...]:
+    """The levels at which a basis of ``k`` vectors is reported: the paper's, and its own size."""
+    return tuple(sorted({level for level in LEVELS if level <= k} | {k}))
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """What `surfaces.run` found: ``rows`` (one a shape and method), what ``failed``, and what was ``written``."""
+class Published:
+    """Printed numbers of another work to stand beside ours, remarks on its shapes, and a group of them."""
 
-    rows: list[dict[str, Any]]
-    failed: dict[str, str]
-    facts: dict[str, Any]
-    levels: tuple[int, ...]
-    written: tuple[Path, ...] = ()
+    numbers: Callable[[str], Mapping[str, float]]  # shape -> column -> number, empty where there is none
+    notes: Mapping[str, str]
+    group: str
+    members: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Evaluation(tables.Report):
+    """What `surfaces.run` found, one row per shape and method; ``facts["k"]`` is the size of the bases."""
+
+    published: Published | None = None
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return levels(self.facts["k"])
 
     @property
     def methods(self) -> list[str]:
@@ -40,100 +57,89 @@ class Evaluation:
     def mean(self, method: str, shapes: Sequence[str] | None = None) -> dict[str, Any]:
         """Column means of one method over all shapes or over some."""
         rows = self.of(method, shapes)
-        numbers = [name for name in tables.columns_of(rows) if name not in ("shape", "method", "note")]
-        return tables.mean_row(rows, numbers, shapes=len(rows), method=method)
+        return tables.mean_row(rows, method=method, shapes=len(rows))
 
     def means(self) -> list[dict[str, Any]]:
-        """Means of every method over the nine (where measured) and over all shapes."""
-        nine = [name for name in NINE if name in self.shapes]
-        groups: list[tuple[str, list[str] | None]] = [("all", None)]
-        if nine and len(nine) < len(self.shapes):
-            groups.insert(0, (f"the nine ({len(nine)})" if len(nine) < len(NINE) else "the nine", nine))
-        return [{"over": name, **self.mean(method, group)} for name, group in groups for method in self.methods]
+        """Means of every method over the published group (where measured) and over all shapes."""
+        groups: dict[str, list[str] | None] = {"all": None}
+        if self.published is not None and not self.facts.get("volume"):
+            name, members = self.published.group, self.published.members
+            found = [shape for shape in members if shape in self.shapes]
+            if 0 < len(found) < len(self.shapes):
+                groups = {name if len(found) == len(members) else f"{name} ({len(found)})": found, **groups}
+        return [{"over": name, **self.mean(method, group)} for name, group in groups.items() for method in self.methods]
 
-    def better_rebuilt(self, method: str) -> dict[int, list[str]]:
-        """For each level, the shapes whose coordinates ``method`` rebuilds better than the oracle's basis does."""
-        return {
-            k: [row["shape"] for row in self.of(method) if (row.get(f"rebuild_ratio_{k}") or 1.0) < 1.0]
-            for k in self.levels
-        }
+    def beside_published(self) -> Evaluation:
+        """The same with the published numbers of every shape in columns ``paper_*``, and the remarks on it."""
+        if self.published is None or self.facts.get("volume"):
+            return self
+        rows = []
+        for row in self.rows:
+            printed = self.published.numbers(row["shape"])
+            beside = {f"paper_{key}": value for key, value in printed.items()}
+            rows.append(row | beside | {"note": self.published.notes.get(row["shape"], "")})
+        return replace(self, rows=rows)
 
     def markdown(self) -> str:
         """The whole report."""
-        parts = [self._headline(), self._means(), self._details(), *self._remarks()]
+        parts = [self.headline(), self.summary(), self.details(), *self.remarks()]
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def write(self, out: Path, figures: Path | None = None) -> Evaluation:
-        """CSV, JSON and Markdown in ``out``; the same evaluation with the paths in ``written``."""
-        name = "volumes" if self.facts.get("volume") else "surfaces"
-        facts = {**self.facts, "failed": self.failed, "means": self.means()}
-        paths = tables.write(out, name, self.rows, text=self.markdown(), facts=facts)
-        if figures is not None and figures.is_dir():
-            paths += sorted(figures.glob("*.png"))
-        return replace(self, written=tuple(paths))
+    def write(self, folder: Path, name: str) -> Evaluation:
+        """Also the means, and the figures drawn in ``folder/figures``."""
+        drawn = sorted((folder / "figures").glob("*.png"))
+        found = tables.Report.write(replace(self, facts=self.facts | {"means": self.means()}), folder, name)
+        return replace(found, written=(*found.written, *drawn))
 
-    def _headline(self) -> str:
-        """The paper's table: by level, the paper's number and then each method's."""
-        compared = [method for method in self.methods if method != "oracle"]
+    def headline(self) -> str:
+        """The paper's table: by level, the published number and then each method's."""
+        means = tables.grouped(self.means(), "over")
+        blocks = {shape: rows for (shape,), rows in tables.grouped(self.rows, "shape").items()}
+        blocks |= {f"**mean, {over}**": rows for (over,), rows in means.items()}
         measures = {f"cosine_{k}": f"k≤{k}" for k in self.levels} | {"discrepancy": "λ disc."}
-        rows = []
-        for shape in self.shapes:
-            own = {row["method"]: row for row in self.rows if row["shape"] == shape}
-            rows.append(self._wide(shape, own, measures, compared))
-        for group in dict.fromkeys(mean["over"] for mean in self.means()):
-            own = {mean["method"]: mean for mean in self.means() if mean["over"] == group}
-            rows.append(self._wide(f"**mean, {group}**", own, measures, compared))
         columns = {"shape": "shape"}
         for key, title in measures.items():
-            if any(row.get(f"{key} paper") is not None for row in rows):
-                columns[f"{key} paper"] = f"{title} paper"
-            columns |= {f"{key} {method}": f"{title} {method}" for method in compared}
-        return tables.markdown(rows, columns)
+            columns |= {f"{key} {who}": f"{title} {who}" for who in ("paper", *self.methods) if who != "oracle"}
+        lines = []
+        for name, rows in blocks.items():
+            line = {f"{key} {row['method']}": row.get(key) for row in rows for key in measures}
+            known = {f"{key} paper": rows[0][f"paper_{key}"] for key in measures if f"paper_{key}" in rows[0]}
+            lines.append({"shape": name} | known | line)
+        return tables.markdown(lines, columns)
 
-    @staticmethod
-    def _wide(name: str, own: dict[str, Any], measures: dict[str, str], methods: list[str]) -> dict[str, Any]:
-        first = next(iter(own.values()))
-        row: dict[str, Any] = {"shape": name}
-        for key in measures:
-            row[f"{key} paper"] = first.get(f"paper_{key}")
-            row |= {f"{key} {method}": own[method].get(key) if method in own else None for method in methods}
-        return row
-
-    def _means(self) -> str:
+    def summary(self) -> str:
+        """Means of every method."""
         columns = {"over": "mean over", "method": "method", "shapes": "shapes"}
         columns |= {f"cosine_{k}": f"k≤{k}" for k in self.levels}
-        columns |= {"discrepancy": "λ disc.", "deviation": "±"}
-        columns |= {f"rebuild_ratio_{k}": f"xyz/oracle k={k}" for k in self.levels}
-        columns |= self._mass_column() | {"seconds": "s"}
+        columns |= {"discrepancy": "λ disc.", "deviation": "±"} | self._rest("k=")
         return tables.markdown(self.means(), columns, formats={"seconds": ".2f"})
 
-    def _details(self) -> str:
+    def details(self) -> str:
+        """Everything else, by shape and method."""
         columns = {"shape": "shape", "method": "method", "n": "n"}
-        columns |= {f"matched_{k}": f"matched {k}" for k in self.levels}
-        columns |= {f"subspace_{k}": f"subspace {k}" for k in self.levels}
-        columns |= {"deviation": "λ disc. ±"}
-        columns |= {f"rebuild_ratio_{k}": f"xyz/oracle {k}" for k in self.levels}
-        columns |= self._mass_column()
-        if self.facts.get("volume"):
-            columns["dimension"] = "dim"
-        columns["seconds"] = "s"
+        columns |= {f"{name}_{k}": f"{name} {k}" for name in ("matched", "subspace") for k in self.levels}
+        columns |= {"deviation": "λ disc. ±"} | self._rest("")
         return tables.markdown(self.rows, columns, formats={"seconds": ".2f"})
 
-    def _mass_column(self) -> dict[str, str]:
-        return {"mass_correlation": "mass~area"} if any("mass_correlation" in row for row in self.rows) else {}
+    def _rest(self, sign: str) -> dict[str, str]:
+        columns = {f"rebuild_ratio_{k}": f"xyz/oracle {sign}{k}" for k in self.levels}
+        columns |= {"mass_correlation": "mass~area"} | ({"dimension": "dim"} if self.facts.get("volume") else {})
+        columns |= {"gap": "loss gap", "steps_to_1_percent": "steps to 1 %", "seconds_to_1_percent": "s to 1 %"}
+        return columns | {"seconds": "s"}
 
-    def _remarks(self) -> list[str]:
-        remarks = []
+    def remarks(self) -> list[str]:
+        """Where the coordinates are rebuilt better than by the oracle, what differs, what was skipped."""
+        told = []
         for method in self.methods:
-            if method in ("oracle", "robust"):
-                continue
-            better = {k: names for k, names in self.better_rebuilt(method).items() if names}
-            if better:
-                told = "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items())
-                remarks.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {told}.")
+            better = {
+                k: [row["shape"] for row in self.of(method) if (row.get(f"rebuild_ratio_{k}") or 1.0) < 1.0]
+                for k in self.levels
+            }
+            if method not in PEERS and any(better.values()):
+                found = "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names)
+                told.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}.")
         notes = {row["shape"]: row["note"] for row in self.rows if row.get("note")}
-        if notes and not self.facts.get("volume"):
-            told = "; ".join(f"{shape} ({note})" for shape, note in notes.items())
-            remarks.append(f"Files that differ from the paper's: {told}.")
-        remarks += [f"Skipped {name}: {why}." for name, why in self.failed.items()]
-        return remarks
+        if notes:
+            listed = "; ".join(f"{shape} ({note})" for shape, note in notes.items())
+            told.append(f"Files that differ from the paper's: {listed}.")
+        return told + [f"Skipped {name}: {why}." for name, why in self.failed.items()]

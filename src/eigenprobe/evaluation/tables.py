@@ -1,4 +1,4 @@
-"""Rows -> CSV, JSON and Markdown, the three files every measuring command leaves behind.
+"""Rows -> Markdown, CSV and JSON: how every measuring command reports what it found.
 
 rows: a sequence of flat mappings, column -> str, int, float, bool or None; columns in order of first appearance
 """
@@ -8,19 +8,59 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ..files import atomic_path
 
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a command measured: its rows, what could not be used and why, the settings, and the files written."""
+
+    rows: list[dict[str, Any]]
+    failed: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    written: tuple[Path, ...] = ()
+
+    def markdown(self) -> str:
+        """The tables a person reads."""
+        return markdown(self.rows)
+
+    def write(self, folder: Path, name: str) -> Self:
+        """``name.csv``, ``name.json`` (facts and rows) and ``name.md``; the same report with their paths."""
+        paths = [folder / f"{name}{suffix}" for suffix in (".csv", ".json", ".md")]
+        write_csv(paths[0], self.rows)
+        write_json(paths[1], {"facts": self.facts | {"failed": self.failed}, "rows": self.rows})
+        write_text(paths[2], self.markdown())
+        return replace(self, written=(*self.written, *paths))
+
+
 def columns_of(rows: Iterable[Row]) -> list[str]:
     """All columns, each where it first appears."""
     return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def grouped(rows: Iterable[Row], *by: str) -> dict[tuple[Any, ...], list[Row]]:
+    """The rows that agree in the columns ``by``, in order of first appearance."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    return groups
+
+
+def mean_row(rows: Sequence[Row], columns: Sequence[str] | None = None, **labels: Any) -> dict[str, Any]:
+    """``labels``, then the mean of every column (default: the numeric ones) over the rows that have the number."""
+    means: dict[str, Any] = dict(labels)
+    for name in columns_of(rows) if columns is None else columns:
+        values = [float(row[name]) for row in rows if _is_number(row.get(name)) and math.isfinite(row[name])]
+        if values or columns is not None:
+            means[name] = sum(values) / len(values) if values else None
+    return means
 
 
 def markdown(
@@ -30,7 +70,9 @@ def markdown(
     digits: int = 3,
     formats: Mapping[str, str] | None = None,
 ) -> str:
-    """A pipe table. ``columns`` chooses and, as a mapping, renames; numbers are right-aligned, missing ones a dash.
+    """A pipe table; numbers are right-aligned, missing ones a dash.
+
+    ``columns`` chooses and, as a mapping, renames; those that no row has are left out.
 
     >>> print(markdown([{"shape": "cat", "cosine": 0.98765}, {"shape": "dog", "cosine": None}]))
     | shape | cosine |
@@ -38,51 +80,38 @@ def markdown(
     | cat   |  0.988 |
     | dog   |      - |
     """
-    chosen = columns if columns is not None else columns_of(rows)
-    titles = dict(chosen) if isinstance(chosen, Mapping) else {name: name for name in chosen}
-    formats = formats or {}
-    body = [[_cell(row.get(name), formats.get(name, f".{digits}f")) for name in titles] for row in rows]
-    numeric = [any(_is_number(row.get(name)) for row in rows) for name in titles]
-    head = list(titles.values())
-    widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
-    lines = [_line(head, widths, numeric)]
-    rules = ["-" * (w + 1) + ":" if right else ":" + "-" * (w + 1) for w, right in zip(widths, numeric, strict=True)]
-    lines.append("|" + "|".join(rules) + "|")
-    lines += [_line(line, widths, numeric) for line in body]
-    return "\n".join(lines)
+    found = columns_of(rows)
+    chosen = found if columns is None else [name for name in columns if name in found]
+    titles = [columns[name] if isinstance(columns, Mapping) else name for name in chosen]
+    forms = [(formats or {}).get(name, f".{digits}f") for name in chosen]
+    body = [[_cell(row.get(name), form) for name, form in zip(chosen, forms, strict=True)] for row in rows]
+    right = [any(_is_number(row.get(name)) for row in rows) for name in chosen]
+    widths = [max(3, *map(len, column)) for column in zip(titles, *body, strict=True)]
+    rule = ["-" * (w + 1) + ":" if r else ":" + "-" * (w + 1) for w, r in zip(widths, right, strict=True)]
+    lines = [
+        "| " + " | ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)) + " |"
+        for line in (titles, *body)
+    ]
+    return "\n".join([lines[0], "|" + "|".join(rule) + "|", *lines[1:]])
 
 
-def write(
-    folder: str | os.PathLike[str],
-    name: str,
-    rows: Sequence[Row],
-    *,
-    text: str | None = None,
-    facts: Mapping[str, Any] | None = None,
-) -> list[Path]:
-    """``name.csv``, ``name.json`` (facts and rows) and ``name.md`` in ``folder``; the paths written."""
-    folder = Path(folder)
-    paths = [folder / f"{name}{suffix}" for suffix in (".csv", ".json", ".md")]
-    write_csv(paths[0], rows)
-    write_json(paths[1], rows, facts)
-    with atomic_path(paths[2]) as temporary:
-        temporary.write_text((text if text is not None else markdown(rows)).rstrip("\n") + "\n", encoding="utf-8")
-    return paths
+def write_text(path: Path, text: str) -> None:
+    """Text that ends in one line break, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
-def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> None:
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Full precision, one header line, missing values empty."""
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns_of(rows), restval="")
+        writer = csv.DictWriter(file, columns_of(rows))  # writes None and absent values as empty cells
         writer.writeheader()
-        writer.writerows([{key: "" if value is None else value for key, value in row.items()} for row in rows])
+        writer.writerows(rows)
 
 
-def write_json(path: str | os.PathLike[str], rows: Sequence[Row], facts: Mapping[str, Any] | None = None) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Strict JSON: numpy numbers become plain ones, and a value that is not finite becomes null."""
-    content = {"facts": dict(facts or {}), "rows": [dict(row) for row in rows]}
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(plain(content), indent=2, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -98,17 +127,8 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def mean_row(rows: Sequence[Row], columns: Sequence[str], **labels: Any) -> dict[str, Any]:
-    """One row of column means over the rows that have the number; ``labels`` come first."""
-    means: dict[str, Any] = dict(labels)
-    for name in columns:
-        values = [float(row[name]) for row in rows if _is_number(row.get(name)) and math.isfinite(row[name])]
-        means[name] = sum(values) / len(values) if values else None
-    return means
-
-
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool) and (isinstance(value, (int, float)) or hasattr(value, "__float__"))
+    return not isinstance(value, (bool, str)) and hasattr(value, "__float__")
 
 
 def _cell(value: Any, form: str) -> str:
@@ -117,11 +137,3 @@ def _cell(value: Any, form: str) -> str:
     if isinstance(value, float) or (hasattr(value, "dtype") and "float" in str(value.dtype)):
         return format(float(value), form)
     return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = [
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(cells, widths, numeric, strict=True)
-    ]
-    return "| " + " | ".join(padded) + " |"

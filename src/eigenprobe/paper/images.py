@@ -8,32 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..estimators.rows import read_table
 from ..evaluation import tables
 from ..evaluation.clustering import METRICS
-from ..files import atomic_path
-from .peers import METHODS, TITLES, check_methods
-from .protocol import DEFICIT, run_protocol, summarise, weighted_subset
+from ..viz.charts import embeddings
+from .peers import METHODS, embed
+from .protocol import Protocol, summarise
 
 log = logging.getLogger(__name__)
-Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class ImagesResult:
-    """Records of every run, their summary (one row for each k and method) and the files written."""
-
-    records: list[dict[str, Any]]
-    rows: list[Mapping[str, Any]]
-    files: list[Path]
+class Images(tables.Report):
+    """One row for each k and method: means and deviations over the runs."""
 
     def markdown(self) -> str:
         """NMI, ARI, trustworthiness and seconds."""
@@ -42,47 +35,34 @@ class ImagesResult:
 
 def run(
     features: Path,
-    *,
+    protocol: Protocol,
     out: Path,
-    runs: int = 32,
-    n: int = 1500,
-    ks: Sequence[int] = (2, 5, 10),
-    methods: Sequence[str] = tuple(METHODS),
+    *,
     labels: str | None = None,
-    seed: int = 0,
     jobs: int = 1,
-    deficit: tuple[float, float] = DEFICIT,
-    title: str | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> ImagesResult:
-    """Run the protocol on a table with labels and write its tables and figure into ``out``.
-
-    ``methods`` are names of `evaluation.peers.METHODS`; ``progress`` is called with one line now and then.
-    """
-    check_methods(methods)
+    say: Callable[[str], None] = log.info,
+) -> Images:
+    """Run the protocol on a table with labels and write its tables and figure into ``out``."""
     table = read_table(features, labels)
     if table.labels is None:
-        raise InputError(f"the protocol compares clusters with labels, {Path(features).name} has none")
-    say = progress or log.info
-    say(f"{len(methods)} methods, {runs} subsets of {min(n, len(table.labels))} rows out of {len(table.labels)}")
+        raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
     x, y = np.asarray(table.features), np.asarray(table.labels)
-    options: dict[str, Any] = {"runs": runs, "n": n, "ks": ks, "methods": methods, "seed": seed, "deficit": deficit}
-    records = run_protocol(x, y, jobs=jobs, **options)
-    failed = [record for record in records if "error" in record]
-    for record in failed:
-        log.warning("%s failed in run %d: %s", TITLES[record["method"]], record["run"], record["error"])
-    rows = summarise(records)
-    out, name = Path(out), title or Path(features).stem
-    facts = {"table": name, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y)), "failed": len(failed)}
-    facts |= {**options, "methods": list(methods), "ks": list(ks)}
-    files = tables.write(out, "images", rows, text=markdown(rows), facts=facts)
+    size = min(protocol.n, len(y))
+    say(f"{len(protocol.methods)} methods, {protocol.runs} subsets of {size} rows out of {len(y)}")
+    records = protocol.records(x, y, jobs)
+    failed = {f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r}
+    facts = {"table": features.stem, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}
+    result = Images(summarise(records), failed, facts | asdict(protocol)).write(out, "images")
     tables.write_csv(out / "records.csv", records)
-    with atomic_path(out / "images.tex") as temporary:
-        temporary.write_text(latex(rows, name), encoding="utf-8")
-    files += [out / "records.csv", out / "images.tex"]
-    if 2 in ks:
-        files.append(_figure(x, y, methods, out / "embeddings.png", n, seed, deficit))
-    return ImagesResult(records, rows, files)
+    tables.write_text(out / "images.tex", latex(result.rows, features.stem))
+    files = [out / "records.csv", out / "images.tex"]
+    if 2 in protocol.ks:
+        rows = protocol.subset(y, 0)
+        chosen = np.asarray(x[rows], np.float32)
+        pictures = {METHODS[name]: embed(name, chosen, (2,), protocol.seed)[0][2] for name in protocol.methods}
+        files.append(out / "embeddings.png")
+        embeddings(pictures, y[rows], files[-1])
+    return replace(result, written=(*result.written, *files))
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -90,7 +70,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     shown = []
     best = {metric: _ranks(rows, metric) for metric in ("nmi", "ari")}
     for index, row in enumerate(rows):
-        cells = {"method": TITLES.get(row["method"], row["method"]), "k": row["k"]}
+        cells = {"method": METHODS[row["method"]], "k": row["k"]}
         for metric in ("nmi", "ari"):
             text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
             cells[METRICS[metric]] = f"**{text}**" if best[metric][index] == 0 else text
@@ -108,12 +88,10 @@ def latex(rows: Sequence[Mapping[str, Any]], title: str) -> str:
         r"\midrule",
         "Method & $k$ & " + " & ".join(METRICS.values()) + r" \\",
     ]
-    before = None
     for index, row in enumerate(rows):
-        if row["k"] != before:
+        if index == 0 or row["k"] != rows[index - 1]["k"]:
             lines.append(r"\midrule")
-            before = row["k"]
-        cells = [_escape(TITLES.get(row["method"], row["method"])), str(row["k"])]
+        cells = [_escape(METHODS[row["method"]]), str(row["k"])]
         for metric in METRICS:
             text = rf"{row[metric]:.3f} $\pm$ {row[f'{metric}_std']:.3f}"
             mark = {0: r"\textbf{%s}", 1: r"\underline{%s}"}.get(ranks[metric][index], "%s")
@@ -129,16 +107,3 @@ def _ranks(rows: Sequence[Mapping[str, Any]], metric: str) -> list[int]:
 
 def _escape(text: str) -> str:
     return text.replace("_", r"\_").replace("&", r"\&").replace("%", r"\%")
-
-
-def _figure(
-    x: Array, y: Array, methods: Sequence[str], path: Path, n: int, seed: int, deficit: tuple[float, float]
-) -> Path:
-    """All methods in two dimensions on the first subset."""
-    from ..viz.figures import embeddings
-
-    rows = weighted_subset(y, min(n, len(y)), np.random.default_rng([seed, 0]), deficit)
-    chosen = np.asarray(x[rows], np.float32)
-    pictures = {TITLES[name]: METHODS[name](chosen, (2,), seed)[0][2] for name in methods}
-    embeddings(pictures, y[rows], path)
-    return path

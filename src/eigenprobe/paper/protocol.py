@@ -11,7 +11,8 @@ entropy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
-from ..evaluation.tables import Row
-from ..progress import Progress
-from .peers import METHODS, TITLES, check_methods
+from ..evaluation.tables import Row, grouped
+from ..progress import track
+from .peers import METHODS, check_methods, embed
 
 Array = NDArray[Any]
 DEFICIT = (0.01, 0.1)
+SCORES = (*METRICS, "trustworthiness", "seconds")
 
 
 def class_weights(count: int, rng: np.random.Generator, deficit: tuple[float, float] = DEFICIT) -> Array:
@@ -42,12 +44,10 @@ def class_weights(count: int, rng: np.random.Generator, deficit: tuple[float, fl
     return weights
 
 
-def weighted_subset(
-    labels: Array, n: int, rng: np.random.Generator, deficit: tuple[float, float] = DEFICIT
-) -> NDArray[np.int64]:
+def weighted_subset(labels: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """``n`` rows without replacement, classes by random weights; a class that runs out leaves its share."""
     classes, codes = np.unique(labels, return_inverse=True)
-    weights, room = class_weights(len(classes), rng, deficit), np.bincount(codes)
+    weights, room = class_weights(len(classes), rng), np.bincount(codes)
     if n > len(labels):
         raise InputError(f"a subset of {n} rows needs at least as many, got {len(labels)}")
     counts = np.minimum(rng.multinomial(n, weights), room)
@@ -58,74 +58,70 @@ def weighted_subset(
     return rng.permutation(np.concatenate(rows))
 
 
-def run_protocol(
-    features: Array,
-    labels: Array,
-    *,
-    runs: int = 32,
-    n: int = 1500,
-    ks: Sequence[int] = (2, 5, 10),
-    methods: Sequence[str] = tuple(METHODS),
-    seed: int = 0,
-    jobs: int = 1,
-    deficit: tuple[float, float] = DEFICIT,
-) -> list[dict[str, Any]]:
-    """One record for each run, method and k; the same whatever ``jobs``, the number of processes."""
-    from joblib import Parallel, delayed
+@dataclass(frozen=True)
+class Protocol:
+    """``runs`` subsets of ``n`` rows, embedded in ``ks`` dimensions by ``methods``."""
 
-    names, ks = check_methods(methods), sorted(ks)
-    if len(features) != len(labels):
-        raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
-    if runs < 1 or not ks or ks[0] < 1:
-        raise InputError(f"runs and ks must be positive, got {runs} and {list(ks)}")
-    n = min(n, len(labels))
-    subsets = [weighted_subset(labels, n, np.random.default_rng([seed, run]), deficit) for run in range(runs)]
-    calls = (
-        delayed(_one)(np.asarray(features[rows], np.float32), labels[rows], name, ks, run, seed)
-        for run, rows in enumerate(subsets)
-        for name in names
-    )
-    records: list[dict[str, Any]] = []
-    with Progress("runs", total=runs * len(names)) as bar:
-        results: Iterable[list[dict[str, Any]]] = Parallel(n_jobs=jobs, return_as="generator")(calls)
-        for result in results:
-            records += result
-            bar.advance(note=TITLES[result[0]["method"]])
-    return records
+    runs: int = 32
+    n: int = 1500
+    ks: Sequence[int] = (2, 5, 10)
+    methods: Sequence[str] = tuple(METHODS)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_methods(self.methods)
+        if self.runs < 1 or not self.ks or min(self.ks) < 1:
+            raise InputError(f"runs and ks must be positive, got {self.runs} and {list(self.ks)}")
+
+    def subset(self, labels: Array, run: int) -> NDArray[np.int64]:
+        """The rows of one run."""
+        return weighted_subset(labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run]))
+
+    def records(self, features: Array, labels: Array, jobs: int = 1) -> list[dict[str, Any]]:
+        """One record for each run, method and k; the same whatever ``jobs``, the number of processes."""
+        from joblib import Parallel, delayed
+
+        if len(features) != len(labels):
+            raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
+        subsets = [self.subset(labels, run) for run in range(self.runs)]
+        calls = (
+            delayed(self._one)(np.asarray(features[rows], np.float32), labels[rows], name, run)
+            for run, rows in enumerate(subsets)
+            for name in self.methods
+        )
+        results = Parallel(n_jobs=jobs, return_as="generator")(calls)
+        total = self.runs * len(self.methods)
+        return [record for result in track(results, "runs", total) for record in result]
+
+    def _one(self, features: Array, labels: Array, name: str, run: int) -> list[dict[str, Any]]:
+        """One method on one subset. A method that fails loses this run, not the table."""
+        base = {"run": run, "method": name}
+        try:
+            embeddings, seconds = embed(name, features, self.ks, self.seed + run)
+        except (ValueError, RuntimeError, ArithmeticError) as error:
+            if isinstance(error, InputError) and "pip install" in str(error):
+                raise
+            return [{**base, "k": k, "error": str(error).splitlines()[0]} for k in self.ks]
+        return [
+            {
+                **base,
+                "k": k,
+                **kmeans_scores(embeddings[k], labels, seed=self.seed),
+                "trustworthiness": trustworthiness(features, embeddings[k]),
+                "seconds": seconds[k],
+            }
+            for k in self.ks
+        ]
 
 
-def _one(features: Array, labels: Array, name: str, ks: Sequence[int], run: int, seed: int) -> list[dict[str, Any]]:
-    """One method on one subset. A method that fails loses this run, not the table."""
-    base = {"run": run, "method": name}
-    try:
-        embeddings, seconds = METHODS[name](features, ks, seed + run)
-    except (ValueError, RuntimeError, ArithmeticError) as error:
-        if isinstance(error, InputError) and "pip install" in str(error):
-            raise
-        return [{**base, "k": k, "error": str(error).splitlines()[0]} for k in ks]
-    return [
-        {
-            **base,
-            "k": k,
-            **kmeans_scores(embeddings[k], labels, seed=seed),
-            "trustworthiness": trustworthiness(features, embeddings[k]),
-            "seconds": seconds[k],
-        }
-        for k in ks
-    ]
-
-
-def summarise(records: Sequence[Row], metrics: Sequence[str] = (*METRICS, "trustworthiness", "seconds")) -> list[Row]:
+def summarise(records: Sequence[Row], metrics: Sequence[str] = SCORES) -> list[dict[str, Any]]:
     """Mean and deviation (``<metric>_std``) over the runs, one row for each k and method, in the order they came."""
-    groups: dict[tuple[int, str], list[Row]] = {}
-    for record in records:
-        if "error" not in record:
-            groups.setdefault((record["k"], record["method"]), []).append(record)
-    rows: list[Row] = []
-    for (k, method), group in sorted(groups.items(), key=lambda item: item[0][0]):
+    rows = []
+    good = sorted((record for record in records if "error" not in record), key=lambda record: record["k"])
+    for (k, method), group in grouped(good, "k", "method").items():
         row: dict[str, Any] = {"method": method, "k": k, "runs": len(group)}
         for metric in metrics:
             values = np.array([record[metric] for record in group], float)
-            row[metric], row[f"{metric}_std"] = float(values.mean()), float(values.std())
+            row |= {metric: float(values.mean()), f"{metric}_std": float(values.std())}
         rows.append(row)
     return rows

@@ -4,9 +4,9 @@
     Adam at 1e-2, times 0.1 at 30 % and again at 70 % of the steps
     expected: v_i(x) = cos(pi (i - 1) x),  i = 1..5
 
-Two losses: the paper's (M-projection, 2-norm error, batches of m = 500 000 probes) and the expected one.  The paper's
+Two losses: the paper's (M-projection, 2-norm error, batches of m = 500 000 probes) and the expected one. The paper's
 loss of a batch F (n, m) depends on F through F F^T / m alone, so a batch is kept as that n x n matrix: the same
-number, exactly, at m / n = 5000 times less work a step.
+number, exactly, at m / n = 5000 times less work per step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
+from ..evaluation.tables import markdown
 from ..files import atomic_path
 from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
@@ -57,15 +57,13 @@ class Toy:
         return {name: basis.numpy().vectors for name, basis in self.bases.items()}
 
     def markdown(self) -> str:
-        """A table, one row a loss."""
-        head = "| loss | " + " | ".join(f"cos {i} pi x" if i else "constant" for i in range(VECTORS)) + " | seconds |"
+        """A table, one row per loss."""
+        titles = [f"cos {i} pi x" if i else "constant" for i in range(VECTORS)]
         rows = [
-            f"| {LOSSES[name]} | "
-            + " | ".join(f"{c:.4f}" for c in self.cosines[name])
-            + f" | {self.seconds[name]:.1f} |"
-            for name in self.bases
+            {"loss": LOSSES[name], **dict(zip(titles, cosines, strict=True)), "seconds": self.seconds[name]}
+            for name, cosines in self.cosines.items()
         ]
-        return "\n".join([head, "|---" * (VECTORS + 2) + "|", *rows])
+        return markdown(rows, digits=4, formats={"seconds": ".1f"})
 
 
 def reference(points: Tensor) -> Tensor:
@@ -97,20 +95,18 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tup
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
     expected = DenseCovariance(whole.batch.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
-    bases: dict[str, Basis] = {}
-    cosines: dict[str, Any] = {}
-    seconds: dict[str, float] = {}
+    toy = Toy(points[:, 0].numpy(), {}, {}, {})
     for name in losses:
         started = time.perf_counter()
         covariances = [expected]
         if name == "paper":
             covariances = [empirical_covariance(whole.smoother, probes, generator) for _ in range(BATCHES)]
         pool = Pool([replace(whole, batch=Batch(whole.batch.points, covariance=c)) for c in covariances], seed)
-        bases[name] = _learn(pool, whole, points, frame, seed, steps)
-        v = bases[name].vectors
-        cosines[name] = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().numpy()
-        seconds[name] = time.perf_counter() - started
-    return Toy(points[:, 0].numpy(), bases, cosines, seconds)
+        toy.bases[name] = _learn(pool, whole, points, frame, seed, steps)
+        v = toy.bases[name].vectors
+        toy.cosines[name] = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().numpy()
+        toy.seconds[name] = time.perf_counter() - started
+    return toy
 
 
 def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int, steps: int) -> Basis:
@@ -132,11 +128,9 @@ def figure(toy: Toy, path: Path) -> Path:
     for i in range(VECTORS):
         axes = canvas.add_subplot(1, VECTORS, i + 1)
         axes.plot(toy.points, target[:, i] * POINTS**0.5, color="0.75", linewidth=5, label="cosine")
-        for (name, v), style in zip(toy.vectors.items(), ("-", "--"), strict=False):
+        for (name, v), style in zip(toy.vectors.items(), ("C0-", "C3--"), strict=False):
             unit = v[:, i] / np.linalg.norm(v[:, i]) * POINTS**0.5
-            axes.plot(
-                toy.points, unit * np.sign(unit @ target[:, i]), style, color="C0" if style == "-" else "C3", label=name
-            )
+            axes.plot(toy.points, unit * np.sign(unit @ target[:, i]), style, label=name)
         axes.set_title(f"$v_{i + 1}$   " + " / ".join(f"{c[i]:.4f}" for c in toy.cosines.values()), fontsize=9)
         tidy(axes)
     canvas.axes[0].set_ylim(-2, 2)

@@ -19,11 +19,12 @@ def test_table_of_a_bumpy_sphere(tmp_path):
     mesh.export(tmp_path / "bumpy.obj")
     (tmp_path / "broken.obj").write_text("not a mesh")
     settings = replace(SETTINGS, resamplings=2, held_out=1, size=400, steps=120)
-    result = overfit(tmp_path.glob("*.obj"), k=12, n=500, settings=settings)
-    assert set(result.failed) == {"broken.obj"} and len(result.rows) == 1
-    row = result.rows[0]
-    assert row["ritz"]["cosine_10"] >= 0.95 * row["closed form"]["cosine_10"]
-    assert row["ritz"]["discrepancy"] < 0.1 and row["gap"] < 0.05 and row["history"]
-    assert "bumpy" in result.markdown() and "mean" in result.markdown().splitlines()[-1]
-    with pytest.raises(InputError, match="at least one mesh"):
+    result = overfit(list(tmp_path.glob("*.obj")), k=12, n=500, settings=settings)
+    assert set(result.failed) == {"broken.obj"} and len(result.rows) == 3
+    rows = {row["method"]: row for row in result.rows}
+    assert list(rows) == ["feedforward", "ritz", "closed form"]
+    assert rows["ritz"]["cosine_10"] >= 0.95 * rows["closed form"]["cosine_10"]
+    assert rows["ritz"]["discrepancy"] < 0.1 and rows["ritz"]["gap"] < 0.05 and result.facts["history"]["bumpy"]
+    assert "bumpy" in result.markdown() and "**mean, all**" in result.headline().splitlines()[-1]
+    with pytest.raises(InputError, match="none of the shapes"):
         overfit([tmp_path / "broken.obj"], k=12)

@@ -9,7 +9,7 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, save
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
-from eigenprobe.paper.generalisation import STARTS, run
+from eigenprobe.paper.generalisation import STARTS, Comparison, run
 from eigenprobe.pretrained.model import SpectralModel
 
 pytest.importorskip("igl")
@@ -44,7 +44,7 @@ def mesh(tmp_path_factory):
 
 
 def test_rows_and_table(model, mesh, tmp_path):
-    result = run(mesh, tmp_path, model=model, n=400, k=20, volumes=1, figures=False)
+    result = run([mesh], Comparison(model, 400, 20, volumes=1), tmp_path, figures=False)
     rows = {(row["domain"], row["start"], row["stage"]): row for row in result.rows}
     assert not result.failed and {row["domain"] for row in result.rows} == {"surface", "volume"}
     assert {start for _, start, _ in rows} == {"closed form", *STARTS}
@@ -61,8 +61,8 @@ def test_rows_and_table(model, mesh, tmp_path):
 
 def test_bad_requests(model, mesh, tmp_path):
     with pytest.raises(InputError, match="at most 50"):
-        run(mesh, model=model, k=51)
+        Comparison(model, k=51)
     with pytest.raises(InputError, match="no shapes"):
-        run(tmp_path, model=model)
+        run([tmp_path], Comparison(model))
     with pytest.raises(InputError, match="none of the shapes"):
-        run(mesh, model=model, n=5000)
+        run([mesh], Comparison(model, 5000))

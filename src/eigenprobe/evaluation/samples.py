@@ -1,0 +1,108 @@
+"""A mesh reduced to points with its oracle there, and the loop over files that every table of shapes shares.
+
+mesh         n farthest vertices (n, 3)     oracle: the Laplacian of the whole mesh, read off at them
+closed mesh  n points inside (n, 3)         oracle: the Laplacian of a grid that fills it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..geometry import farthest_points, oracle, sample_volume
+from ..geometry.io import Shape
+from ..progress import track
+from .alignment import Alignment, compare_vectors
+from .mass import nearest_sample_areas
+
+Array = NDArray[Any]
+Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points of a shape and the oracle there."""
+
+    shape: Shape
+    points: Array  # (n, 3)
+    vectors: Array  # (n, K) of the oracle
+    eigenvalues: Array  # (K,)
+    indices: Array | None = None  # the points among the mesh's vertices, None for points inside
+
+    @classmethod
+    def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
+        """``n`` farthest vertices."""
+        _expect_mesh(shape)
+        if k >= n:
+            raise InputError(f"{shape.name} has {n} points, too few for k={k} vectors")
+        indices = farthest_points(shape.vertices, n, seed)
+        exact = oracle(shape.vertices, shape.faces, k)
+        return cls(shape, shape.vertices[indices], exact.vectors[indices], exact.eigenvalues, indices)
+
+    @classmethod
+    def inside(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
+        """``n`` spread points inside a closed mesh."""
+        from ..geometry.grid import grid_oracle
+
+        _expect_mesh(shape)
+        points = sample_volume(shape, n, seed, spread=True)
+        return cls(shape, points, *grid_oracle(shape, points, k))
+
+    @cached_property
+    def areas(self) -> Array:
+        """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""
+        n = len(self.points)
+        return np.full(n, 1 / n) if self.indices is None else nearest_sample_areas(self.shape, self.points)
+
+    def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:
+        """A basis at these points against the oracle."""
+        return compare_vectors(vectors, self.vectors, eigenvalues, self.eigenvalues)
+
+
+def _expect_mesh(shape: Shape) -> None:
+    if shape.faces is None:
+        raise InputError(f"{shape.name} is a point cloud: an oracle needs a mesh")
+
+
+def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
+    """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue errors."""
+    measures = {
+        f"{name}_{k}": getattr(alignment, name)(k) for name in ("cosine", "matched", "subspace") for k in levels
+    }
+    measures["discrepancy"] = alignment.eigenvalue_discrepancy(levels[-1])
+    return measures | {"deviation": alignment.eigenvalue_deviation(levels[-1])}
+
+
+def measure_files(
+    measure: Callable[[Path], Measured], files: Sequence[Path], description: str, jobs: int = 1
+) -> Measured:
+    """``measure(file)`` of every file, ``jobs`` at a time. A file that cannot be used is skipped and its reason kept;
+    only when none can is it an error."""
+
+    def guarded(path: Path) -> Measured:
+        try:
+            return measure(path)
+        except (InputError, OSError) as error:
+            return [], {"": str(error)}
+
+    rows: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    results = map(guarded, files)
+    if jobs != 1:
+        from joblib import Parallel, delayed
+
+        results = Parallel(n_jobs=jobs, return_as="generator")(delayed(guarded)(path) for path in files)
+    for path, (found, reasons) in zip(files, track(results, description, len(files)), strict=True):
+        rows += found
+        failed |= {f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()}
+    if not rows:
+        told = "; ".join(f"{name}: {why}" for name, why in failed.items()) or "no files"
+        raise InputError(f"none of the shapes could be measured: {told}")
+    return rows, failed
