@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from . import colours
-from .layout import AXIS, Path, finish, new_figure, tidy
+from .layout import AXIS, Path, axes_at, bare, finish, new_figure, tidy
 from .scene import Array, thin, to_numpy
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def eigenvalue_curves(curves: Mapping[str, Any], path: Path | None = None, *, title: str | None = None) -> Figure:
-    """Eigenvalues against index, one line a method; a method called oracle (or exact) is drawn dashed on top."""
+    """Eigenvalues against index, one line per method; a method called oracle (or exact) is drawn dashed on top."""
     if not curves:
         raise InputError("eigenvalue_curves needs at least one curve")
     figure = new_figure(4.2, 3.0)
@@ -49,16 +49,13 @@ def functions_on_a_line(x: Array, vectors: Array, titles: Sequence[str], per_row
     columns = min(per_row, vectors.shape[1])
     rows = -(-vectors.shape[1] // columns)
     width, height, head = 1.9, 1.15, 0.26
-    total = (columns * width, rows * (height + head) + 0.1)
-    figure = new_figure(*total)
+    tall = rows * (height + head) + 0.1
+    figure = new_figure(columns * width, tall)
     limit = 1.1 * float(np.abs(vectors).max() or 1.0)
     blue, orange = (tuple(colours.diverging(np.array([v]), 1.0)[0]) for v in (-0.6, 0.6))
     for index, title in enumerate(titles):
         row, column = divmod(index, columns)
-        bottom = total[1] - (row + 1) * (height + head)
-        axes = figure.add_axes(
-            ((column * width + 0.08) / total[0], bottom / total[1], (width - 0.16) / total[0], height / total[1])
-        )
+        axes = axes_at(figure, column * width + 0.08, tall - (row + 1) * (height + head), width - 0.16, height)
         y = vectors[order, index]
         axes.fill_between(x[order], y, 0, where=y > 0, color=orange, alpha=0.55, lw=0, interpolate=True)
         axes.fill_between(x[order], y, 0, where=y < 0, color=blue, alpha=0.55, lw=0, interpolate=True)
@@ -66,8 +63,7 @@ def functions_on_a_line(x: Array, vectors: Array, titles: Sequence[str], per_row
         axes.axhline(0, color=AXIS, lw=0.6)
         axes.set(xticks=[], yticks=[], ylim=(-limit, limit))
         axes.set_title(title, fontsize=9)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        bare(axes)
     return figure
 
 
@@ -97,19 +93,12 @@ def embeddings(
     palette = colours.categorical(1 if categories is None else len(categories))
     legend = categories is not None and len(categories) <= 12
     side, foot = 2.5, 0.42 if legend else 0.05
-    total = (columns * side, rows * (side + 0.25) + foot)
-    figure = new_figure(*total)
+    tall = rows * (side + 0.25) + foot
+    figure = new_figure(columns * side, tall)
     for index, (name, value) in enumerate(arrays.items()):
         row, column = divmod(index, columns)
-        bottom = total[1] - (row + 1) * (side + 0.25)
-        axes = figure.add_axes(
-            (
-                (column * side + 0.08) / total[0],
-                (bottom + 0.05) / total[1],
-                (side - 0.16) / total[0],
-                (side - 0.1) / total[1],
-            )
-        )
+        bottom = tall - (row + 1) * (side + 0.25)
+        axes = axes_at(figure, column * side + 0.08, bottom + 0.05, side - 0.16, side - 0.1)
         # Drawing order is shuffled so that the last class does not hide the others.
         keep = np.random.default_rng(0).permutation(thin(len(value), limit))
         colour = palette[0] if codes is None else palette[codes[keep]]
@@ -120,28 +109,15 @@ def embeddings(
             spine.set_color("#dfe2e6")
         axes.set_title(name, fontsize=9.5)
     if legend and categories is not None:
-        from matplotlib.lines import Line2D
-
-        handles = [
-            Line2D(
-                [],
-                [],
-                ls="",
-                marker="o",
-                ms=4.5,
-                mew=0,
-                color=palette[i],
-                label=str(names[int(c)] if names is not None else c),
-            )
-            for i, c in enumerate(categories)
-        ]
-        figure.legend(
-            handles=handles,
-            loc="lower center",
-            ncols=min(len(handles), int(3 * columns) + 1),
-            frameon=False,
-            fontsize=7.5,
-            handletextpad=0.1,
-            columnspacing=0.9,
-        )
+        words = [str(category if names is None else names[int(category)]) for category in categories]
+        _legend(figure, words, palette, int(3 * columns) + 1)
     return finish(figure, path)
+
+
+def _legend(figure: Figure, words: Sequence[str], palette: Array, across: int) -> None:
+    from matplotlib.lines import Line2D
+
+    dot: dict[str, Any] = {"ls": "", "marker": "o", "ms": 4.5, "mew": 0}
+    handles = [Line2D([], [], color=palette[i], label=word, **dot) for i, word in enumerate(words)]
+    tight: dict[str, Any] = {"frameon": False, "fontsize": 7.5, "handletextpad": 0.1, "columnspacing": 0.9}
+    figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), across), **tight)

@@ -8,22 +8,26 @@ equal values and a bold one the zero set. Nothing here touches pyplot, so no win
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
 from ..errors import InputError
 from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
-from .layout import Path, finish, grid, new_figure, tidy
+from .layout import AXIS, Path, axes_at, bare, finish, grid, new_figure, tidy
 from .raster import Raster, rasterise
-from .scene import Array, Camera, as_faces, display_coordinates, look_at, thin, to_numpy
+from .scene import Array, as_faces, display_coordinates, look_at, thin, to_numpy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["against_oracle", "eigenfunctions", "eigenvalue_curves", "embeddings", "gallery", "mass", "reconstructions"]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def _name(column: int) -> str:
+    return f"φ{str(column + 1).translate(SUBSCRIPT)}"
 
 
 def _signed_image(raster: Raster, values: Array) -> Array:
@@ -33,9 +37,27 @@ def _signed_image(raster: Raster, values: Array) -> Array:
     return raster.image(colours.diverging(shown, limit), lines)
 
 
-def _view(points: Any, faces: Any, azimuth: float | None, elevation: float, up: str) -> tuple[Array, Any, Camera]:
-    xyz = display_coordinates(points)
-    return xyz, as_faces(faces, len(xyz)), look_at(xyz, azimuth=azimuth, elevation=elevation, up=up)
+class View(TypedDict, total=False):
+    """From where a shape is seen: angles in degrees, `up` one of x, y, z, auto; `size` is the longer side in pixels."""
+
+    azimuth: float | None
+    elevation: float
+    up: str
+    size: int
+
+
+class _Stage:
+    """A shape before its camera."""
+
+    def __init__(self, points: Any, faces: Any, size: int, view: View) -> None:
+        self.xyz = display_coordinates(points)
+        self.faces = as_faces(faces, len(self.xyz))
+        angles = {name: value for name, value in view.items() if name != "size"}
+        self.camera = look_at(self.xyz, **angles)  # type: ignore[arg-type]
+        self.size = view.get("size", size)
+
+    def raster(self, xyz: Array | None = None, bounds: Array | None = None) -> Raster:
+        return rasterise(self.xyz if xyz is None else xyz, self.faces, self.camera, self.size, bounds=bounds)
 
 
 def _columns(count: int, columns: int | Sequence[int]) -> list[int]:
@@ -54,35 +76,29 @@ def eigenfunctions(
     titles: Sequence[str] | None = None,
     eigenvalues: Any = None,
     per_row: int = 5,
-    azimuth: float | None = None,
-    elevation: float = 12.0,
-    up: str = "auto",
-    size: int = 420,
     path: Path | None = None,
+    **view: Unpack[View],
 ) -> Figure:
-    """Eigenfunctions on a cloud or mesh; `columns` says which (a number: the first so many)."""
+    """Eigenfunctions on a cloud or mesh; `columns` says which (a number: the first so many).
+
+    `view` takes azimuth, elevation (degrees), up ("x", "y", "z" or "auto") and size (pixels) here and below.
+    """
     v = to_numpy(vectors)
-    xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
-    if v.ndim != 2 or len(v) != len(xyz):
-        raise InputError(f"vectors must have shape ({len(xyz)}, K), got {v.shape}")
+    stage = _Stage(points, faces, 420, view)
+    if v.ndim != 2 or len(v) != len(stage.xyz):
+        raise InputError(f"vectors must have shape ({len(stage.xyz)}, K), got {v.shape}")
     first = int(v.shape[1] > 1 and np.ptp(v[:, 0]) < 1e-3 * np.abs(v[:, 0]).max())  # a constant is no picture
     chosen = _columns(v.shape[1], list(range(first, min(first + 10, v.shape[1]))) if columns is None else columns)
     if titles is None:
-        names = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]
+        titles = [_name(c) for c in chosen]
         if eigenvalues is not None:
-            values = to_numpy(eigenvalues)
-            names = [
-                f"{name}   λ = {0.0 if abs(values[c]) < 1e-9 else values[c]:.3g}"
-                for name, c in zip(names, chosen, strict=True)
-            ]
-        titles = names
+            shown = [0.0 if abs(value) < 1e-9 else value for value in to_numpy(eigenvalues)[chosen]]
+            titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, shown, strict=True)]
     if to_numpy(points).shape[1] == 1:
-        return finish(functions_on_a_line(xyz[:, 0], v[:, chosen], titles, per_row), path)
-    raster = rasterise(xyz, triangles, camera, size)
-    figure = grid(
-        [_signed_image(raster, v[:, c]) for c in chosen], titles, min(per_row, len(chosen)), bar="each scaled by itself"
-    )
-    return finish(figure, path)
+        return finish(functions_on_a_line(stage.xyz[:, 0], v[:, chosen], titles, per_row), path)
+    raster = stage.raster()
+    images = [_signed_image(raster, v[:, c]) for c in chosen]
+    return finish(grid(images, titles, min(per_row, len(chosen)), bar="each scaled by itself"), path)
 
 
 def against_oracle(
@@ -94,24 +110,22 @@ def against_oracle(
     faces: Any = None,
     columns: int | Sequence[int] | None = None,
     names: tuple[str, str] = ("eigenprobe", "oracle"),
-    azimuth: float | None = None,
-    elevation: float = 12.0,
-    up: str = "auto",
-    size: int = 420,
     path: Path | None = None,
+    **view: Unpack[View],
 ) -> Figure:
     """A method's vectors (upper row) above the oracle's (lower row), signs matched, |cosine| under each pair."""
     v, reference, cosine = to_numpy(vectors), to_numpy(oracle_vectors), np.abs(to_numpy(cosines))
-    xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
-    if v.shape[0] != len(xyz) or reference.shape[0] != len(xyz):
-        raise InputError(f"both bases must have {len(xyz)} rows, got {v.shape} and {reference.shape}")
+    stage = _Stage(points, faces, 420, view)
+    n = len(stage.xyz)
+    if v.shape[0] != n or reference.shape[0] != n:
+        raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
     count = min(v.shape[1], reference.shape[1], len(cosine))
     chosen = _columns(count, columns if columns is not None else list(range(1, min(count, 9))) or [0])
-    raster = rasterise(xyz, triangles, camera, size)
+    raster = stage.raster()
     signs = [float(np.sign(v[:, c] @ reference[:, c])) or 1.0 for c in chosen]
     images = [_signed_image(raster, s * v[:, c]) for s, c in zip(signs, chosen, strict=True)]
     images += [_signed_image(raster, reference[:, c]) for c in chosen]
-    titles = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]
+    titles = [_name(c) for c in chosen]
     notes = [""] * len(chosen) + [f"|cos| = {cosine[c]:.3f}" for c in chosen]
     return finish(grid(images, titles, len(chosen), row_labels=names, notes=notes, panel=1.6), path)
 
@@ -122,16 +136,12 @@ def mass(
     *,
     faces: Any = None,
     reference: Any = None,
-    azimuth: float | None = None,
-    elevation: float = 12.0,
-    up: str = "auto",
-    size: int = 560,
     path: Path | None = None,
+    **view: Unpack[View],
 ) -> Figure:
     """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
     m = to_numpy(mass) * len(to_numpy(mass))
-    xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
-    raster = rasterise(xyz, triangles, camera, size)
+    raster = _Stage(points, faces, 560, view).raster()
     truth = None if reference is None else to_numpy(reference) / to_numpy(reference).sum() * len(m)
     low, high = colours.robust_range(np.concatenate([m] if truth is None else [m, truth]))
     shown = [("mass", m)] + ([] if truth is None else [("reference", truth)])
@@ -141,29 +151,32 @@ def mass(
     figure = new_figure(wide, tall)
     for index, (name, values) in enumerate(shown):
         axes = figure.add_axes((index * panel / wide, 0.02, panel * 0.96 / wide, 1 - 0.36 / tall))
-        axes.imshow(
-            raster.image(colours.sequential(raster.interpolate(values), low, high)), interpolation="antialiased"
-        )
+        picture = raster.image(colours.sequential(raster.interpolate(values), low, high))
+        axes.imshow(picture, interpolation="antialiased")
         axes.set_axis_off()
         axes.set_title(name, fontsize=9.5)
     bar = figure.add_axes(((panel * len(shown) + 0.12) / wide, 0.2, 0.09 / wide, 0.6))
     bar.imshow(colours.SEQUENTIAL[::-1, None], aspect="auto", extent=(0, 1, low, high))
     bar.set_xticks([])
     bar.yaxis.tick_right()
-    bar.tick_params(labelsize=7.5, length=2, color="#9aa1a9")
+    bar.tick_params(labelsize=7.5, length=2, color=AXIS)
     bar.set_title("× 1/n", fontsize=7.5)
-    for spine in bar.spines.values():
-        spine.set_visible(False)
+    bare(bar)
     if truth is not None:
-        axes = figure.add_axes((1 - 2.1 / wide, 0.5 / tall, 1.9 / wide, (tall - 0.9) / tall))
-        keep = thin(len(m), 4000)
-        axes.plot([low, high], [low, high], color="#9aa1a9", lw=0.8, zorder=1)
-        axes.scatter(truth[keep], m[keep], s=3, alpha=0.35, lw=0, color=colours.OKABE_ITO[0], rasterized=True)
-        axes.set(xlabel="reference", ylabel="mass", xlim=(low, high), ylim=(low, high))
-        varied = min(np.ptp(truth), np.ptp(m)) > 1e-9
-        axes.set_title(f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}" if varied else "constant", fontsize=9)
-        tidy(axes)
+        _one_against_other(figure, truth, m, (low, high))
     return finish(figure, path)
+
+
+def _one_against_other(figure: Figure, truth: Array, m: Array, limits: tuple[float, float]) -> None:
+    wide, tall = figure.get_size_inches()
+    axes = axes_at(figure, wide - 2.1, 0.5, 1.9, tall - 0.9)
+    keep = thin(len(m), 4000)
+    axes.plot(limits, limits, color=AXIS, lw=0.8, zorder=1)
+    axes.scatter(truth[keep], m[keep], s=3, alpha=0.35, lw=0, color=colours.OKABE_ITO[0], rasterized=True)
+    axes.set(xlabel="reference", ylabel="mass", xlim=limits, ylim=limits)
+    varied = min(np.ptp(truth), np.ptp(m)) > 1e-9
+    axes.set_title(f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}" if varied else "constant", fontsize=9)
+    tidy(axes)
 
 
 def reconstructions(
@@ -171,21 +184,18 @@ def reconstructions(
     results: Mapping[str, Mapping[int, Any]],
     *,
     faces: Any = None,
-    azimuth: float | None = None,
-    elevation: float = 12.0,
-    up: str = "auto",
-    size: int = 420,
     path: Path | None = None,
+    **view: Unpack[View],
 ) -> Figure:
-    """Coordinates rebuilt from k basis vectors, one row a method, the input at the left; RMS error under each."""
-    xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
+    """Coordinates rebuilt from k basis vectors, one row per method, the input at the left; RMS error under each."""
+    stage = _Stage(points, faces, 420, view)
     if not results or not all(results.values()):
         raise InputError("reconstructions needs at least one method with at least one k")
-    screen = camera.project(xyz)[0]
+    screen = stage.camera.project(stage.xyz)[0]
     bounds = np.stack([screen.min(0), screen.max(0)])
     sizes = sorted({k for by_k in results.values() for k in by_k})
     images, titles, notes = [], ["input", *(f"k = {k}" for k in sizes)], []
-    original = rasterise(xyz, triangles, camera, size, bounds=bounds).image(colours.CLAY)
+    original = stage.raster(bounds=bounds).image(colours.CLAY)
     for by_k in results.values():
         images.append(original)
         notes.append("")
@@ -195,9 +205,9 @@ def reconstructions(
                 notes.append("")
                 continue
             rebuilt = display_coordinates(by_k[k])
-            error = np.linalg.norm(rebuilt - xyz, axis=1)
-            images.append(rasterise(rebuilt, triangles, camera, size, bounds=bounds).image(colours.CLAY))
-            notes.append(f"RMS {100 * np.sqrt((error**2).mean()) / camera.radius:.2f} % of radius")
+            error = np.linalg.norm(rebuilt - stage.xyz, axis=1)
+            images.append(stage.raster(rebuilt, bounds).image(colours.CLAY))
+            notes.append(f"RMS {100 * np.sqrt((error**2).mean()) / stage.camera.radius:.2f} % of radius")
     return finish(grid(images, titles, len(sizes) + 1, row_labels=list(results), notes=notes), path)
 
 
@@ -208,10 +218,7 @@ def gallery(
     *,
     per_row: int = 6,
     values: Sequence[Any] | None = None,
-    azimuth: float | None = None,
-    elevation: float = 12.0,
-    up: str = "auto",
-    size: int = 300,
+    **view: Unpack[View],
 ) -> Figure:
     """Many shapes on one page: points (n, d) or pairs (points, faces), in clay or coloured by `values`."""
     if not len(clouds):
@@ -219,10 +226,10 @@ def gallery(
     images = []
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        xyz, triangles, camera = _view(points, faces, azimuth, elevation, up)
-        raster = rasterise(xyz, triangles, camera, size)
+        stage = _Stage(points, faces, 300, view)
+        raster = stage.raster()
         image = raster.image(colours.CLAY) if values is None else _signed_image(raster, to_numpy(values[index]))
-        side = size + 8
+        side = stage.size + 8
         square = np.zeros((side, side, 4))
         top, left = (side - image.shape[0]) // 2, (side - image.shape[1]) // 2
         square[max(top, 0) :, max(left, 0) :][: image.shape[0], : image.shape[1]] = image[:side, :side]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 FAINT = "#5b6470"
 AXIS = "#9aa1a9"
+FAMILIES = ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -35,9 +36,7 @@ def finish(figure: Figure, path: Path | None) -> Figure:
 
     # Only installed families are named: matplotlib warns about each one that it cannot find.
     installed = set(fontManager.get_font_names())
-    family = [
-        name for name in ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans") if name in installed
-    ]
+    family = [name for name in FAMILIES if name in installed]
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_fontfamily(family)
@@ -49,6 +48,18 @@ def finish(figure: Figure, path: Path | None) -> Figure:
     return figure
 
 
+def axes_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> Any:
+    """Axes at a place given in inches from the lower left corner."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def text_at(figure: Figure, x: float, y: float, words: str, size: float, **style: Any) -> None:
+    """Text at a place given in inches."""
+    across, up = figure.get_size_inches()
+    figure.text(x / across, y / up, words, fontsize=size, **style)
+
+
 def grid(
     images: Sequence[Array],
     titles: Sequence[str],
@@ -57,7 +68,7 @@ def grid(
     panel: float = 1.9,
     row_labels: Sequence[str] = (),
     notes: Sequence[str] = (),
-    bar: str | None = None,
+    bar: str = "",
 ) -> Figure:
     """Images (h, w, 4) on a tight grid with small titles; `notes` go under them, `bar` is said beside a colour bar."""
     rows = -(-len(images) // per_row)
@@ -67,45 +78,44 @@ def grid(
     label, foot = (0.32 if row_labels else 0.0), (0.5 if bar else 0.06)
     heads = [0.26 if any(titles[r * per_row : (r + 1) * per_row]) else 0.06 for r in range(rows)]
     feet = [0.2 if any(notes[r * per_row : (r + 1) * per_row]) else 0.0 for r in range(rows)]
-    total = (label + per_row * width, rows * height + sum(heads) + sum(feet) + foot)
-    figure = new_figure(*total)
+    tall = rows * height + sum(heads) + sum(feet) + foot
+    figure = new_figure(label + per_row * width, tall)
     for index, image in enumerate(images):
         row, column = divmod(index, per_row)
         left = label + column * width
-        bottom = total[1] - (row + 1) * height - sum(heads[: row + 1]) - sum(feet[:row])
-        box = (left + 0.03 * width, bottom + 0.02 * height, 0.94 * width, 0.96 * height)
-        axes = figure.add_axes((box[0] / total[0], box[1] / total[1], box[2] / total[0], box[3] / total[1]))
+        bottom = tall - (row + 1) * height - sum(heads[: row + 1]) - sum(feet[:row])
+        axes = axes_at(figure, left + 0.03 * width, bottom + 0.02 * height, 0.94 * width, 0.96 * height)
         axes.imshow(image, interpolation="antialiased")
         axes.set_axis_off()
-        middle = (left + width / 2) / total[0]
+        middle = left + width / 2
         if index < len(titles):
-            figure.text(
-                middle, (bottom + height + 0.06) / total[1], titles[index], ha="center", va="bottom", fontsize=9
-            )
+            text_at(figure, middle, bottom + height + 0.06, titles[index], 9, ha="center", va="bottom")
         if index < len(notes):
-            figure.text(
-                middle, (bottom - 0.02) / total[1], notes[index], ha="center", va="top", fontsize=8, color=FAINT
-            )
+            text_at(figure, middle, bottom - 0.02, notes[index], 8, ha="center", va="top", color=FAINT)
         if column == 0 and row < len(row_labels):
-            y = (bottom + height / 2) / total[1]
-            figure.text(0.16 / total[0], y, row_labels[row], rotation=90, ha="center", va="center", fontsize=9.5)
+            centred = {"ha": "center", "va": "center"}
+            text_at(figure, 0.16, bottom + height / 2, row_labels[row], 9.5, rotation=90, **centred)
     if bar:
-        _signed_bar(figure, total, bar)
+        _signed_bar(figure, bar)
     return figure
 
 
-def _signed_bar(figure: Figure, total: tuple[float, float], text: str) -> None:
-    length = min(2.2, 0.5 * total[0])
-    axes = figure.add_axes(((total[0] - length) / 2 / total[0], 0.24 / total[1], length / total[0], 0.085 / total[1]))
+def _signed_bar(figure: Figure, words: str) -> None:
+    across = float(figure.get_size_inches()[0])
+    length = min(2.2, 0.5 * across)
+    axes = axes_at(figure, (across - length) / 2, 0.24, length, 0.085)
     axes.imshow(colours.DIVERGING[None], aspect="auto", extent=(-1, 1, 0, 1))
     axes.set_yticks([])
     axes.set_xticks([-1, 0, 1], ["\N{MINUS SIGN}max", "0", "max"], fontsize=7.5)
     axes.tick_params(length=0, pad=2)
+    bare(axes)
+    text_at(figure, (across + length) / 2 + 0.12, 0.28, words, 7.5, va="center", color=FAINT)
+
+
+def bare(axes: Any) -> None:
+    """No frame."""
     for spine in axes.spines.values():
         spine.set_visible(False)
-    figure.text(
-        ((total[0] + length) / 2 + 0.12) / total[0], 0.28 / total[1], text, fontsize=7.5, va="center", color=FAINT
-    )
 
 
 def tidy(axes: Any) -> None:

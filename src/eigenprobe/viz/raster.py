@@ -9,7 +9,9 @@ Light is a key and a fill lamp plus occlusion from the blurred depth buffer (Luf
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +43,7 @@ class Raster:
     def image(self, colours: Array, lines: Array | None = None) -> Array:
         """RGBA (h, w, 4) from colours of the covered pixels (p, 3) or (3,); `lines` (p,) in [0, 1] darkens contours."""
         lit = np.broadcast_to(colours, (len(self.pixel), 3)) * self.shade[:, None]
-        # A touch of the lamp's white on the brightest parts keeps saturated colours from looking like cut paper.
+        # A little of the lamp's white on the brightest parts: saturated colours keep their shading there.
         lit = lit + 0.10 * np.clip(self.shade - 0.97, 0, 1)[:, None]
         if lines is not None:
             lit = lit * (1 - 0.55 * lines[:, None])
@@ -60,95 +62,93 @@ class Raster:
         level[self.pixel] = np.floor(values / step)
         depth = np.full(self.height * self.width, np.nan)
         depth[self.pixel] = self.depth
-        levels, depths = level.reshape(self.height, self.width), depth.reshape(self.height, self.width)
-        out = np.zeros((self.height, self.width))
-        for axis in (0, 1):
-            a, b = (levels[:-1], levels[1:]) if axis == 0 else (levels[:, :-1], levels[:, 1:])
-            da, db = (depths[:-1], depths[1:]) if axis == 0 else (depths[:, :-1], depths[:, 1:])
+        shape = self.height, self.width
+        levels, depths, out = level.reshape(shape), depth.reshape(shape), np.zeros(shape)
+        for a, z, line in ((levels, depths, out), (levels.T, depths.T, out.T)):  # down, then across
             with np.errstate(invalid="ignore"):
-                crossing = (a != b) & (np.abs(da - db) < 0.04)
-                nodal = crossing & (np.maximum(a, b) == 0)
+                crossing = (a[:-1] != a[1:]) & (np.abs(z[:-1] - z[1:]) < 0.04)
+                nodal = crossing & (np.maximum(a[:-1], a[1:]) == 0)
             mark = np.where(nodal, 1.0, np.where(crossing, 0.4, 0.0))
-            if axis == 0:
-                out[:-1] = np.maximum(out[:-1], mark)
-                out[1:] = np.maximum(out[1:], mark * (mark == 1.0))
-            else:
-                out[:, :-1] = np.maximum(out[:, :-1], mark)
-                out[:, 1:] = np.maximum(out[:, 1:], mark * (mark == 1.0))
+            line[:-1] = np.maximum(line[:-1], mark)
+            line[1:] = np.maximum(line[1:], mark * (mark == 1.0))
         return out.ravel()[self.pixel]
 
 
-def _triangle_fragments(
-    screen: Array, depth: Array, faces: Index, height: int, width: int
-) -> tuple[Index, Array, Index, Array]:
-    """All (pixel, depth, face, barycentric) covered by triangles; triangles of one bounding-box size go together."""
+class Fragments(NamedTuple):
+    """What may be seen: one row per pixel and primitive (a triangle, a disc)."""
+
+    pixel: Index
+    depth: Array
+    owner: Index
+    place: Array  # within the primitive: barycentric coordinates (p, 3), or offsets from the centre (p, 2)
+
+    @classmethod
+    def joined(cls, parts: list[Fragments], columns: int) -> Fragments:
+        if not parts:
+            return cls(np.zeros(0, int), np.zeros(0), np.zeros(0, int), np.zeros((0, columns)))
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _windows(corner: Index, side: Index, seen: NDArray[np.bool_]) -> Iterator[tuple[Index, Index, Index]]:
+    """For primitives in groups of one size: their indices (g,) and the pixels x, y (g, side^2) of their windows."""
+    for size in np.unique(side[seen]):
+        dx, dy = (axis.ravel() for axis in np.meshgrid(np.arange(size), np.arange(size)))
+        members = np.flatnonzero(seen & (side == size))
+        for part in np.array_split(members, max(1, len(members) * len(dx) // CHUNK)):
+            yield part, corner[part, 0, None] + dx, corner[part, 1, None] + dy
+
+
+def _triangle_fragments(screen: Array, depth: Array, faces: Index, height: int, width: int) -> Fragments:
     corners = screen[faces]  # (f, 3, 2)
     low = np.floor(corners.min(1)).astype(np.int64)
     size = np.ceil(corners.max(1)).astype(np.int64) - low + 1
     edge1, edge2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     area = edge1[:, 0] * edge2[:, 1] - edge1[:, 1] * edge2[:, 0]
     seen = (np.abs(area) > 1e-9) & (low < [width, height]).all(1) & (low + size > 0).all(1)
-    bucket = np.ceil(np.log2(np.maximum(size.max(1), 2))).astype(int)
-    pixels, depths, owners, weights = [], [], [], []
-    for b in np.unique(bucket[seen]):
-        side = 1 << b
-        dx, dy = (g.ravel() for g in np.meshgrid(np.arange(side), np.arange(side)))
-        members = np.flatnonzero(seen & (bucket == b))
-        for part in np.array_split(members, max(1, len(members) * side * side // CHUNK)):
-            x = low[part, 0, None] + dx
-            y = low[part, 1, None] + dy
-            px = x + 0.5 - corners[part, 0, 0, None]
-            py = y + 0.5 - corners[part, 0, 1, None]
-            w1 = (px * edge2[part, 1, None] - py * edge2[part, 0, None]) / area[part, None]
-            w2 = (py * edge1[part, 0, None] - px * edge1[part, 1, None]) / area[part, None]
-            inside = (w1 >= -1e-6) & (w2 >= -1e-6) & (w1 + w2 <= 1 + 1e-6)
-            inside &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
-            row, _ = np.nonzero(inside)
-            weight = np.stack([1 - w1[inside] - w2[inside], w1[inside], w2[inside]], 1)
-            pixels.append(y[inside] * width + x[inside])
-            owners.append(part[row])
-            weights.append(weight)
-            depths.append((depth[faces[part[row]]] * weight).sum(1))
-    if not pixels:
-        return np.zeros(0, int), np.zeros(0), np.zeros(0, int), np.zeros((0, 3))
-    return np.concatenate(pixels), np.concatenate(depths), np.concatenate(owners), np.concatenate(weights)
+    side = 1 << np.ceil(np.log2(np.maximum(size.max(1), 2))).astype(int)
+    found = []
+    for part, x, y in _windows(low, side, seen):
+        px = x + 0.5 - corners[part, 0, 0, None]
+        py = y + 0.5 - corners[part, 0, 1, None]
+        w1 = (px * edge2[part, 1, None] - py * edge2[part, 0, None]) / area[part, None]
+        w2 = (py * edge1[part, 0, None] - px * edge1[part, 1, None]) / area[part, None]
+        inside = (w1 >= -1e-6) & (w2 >= -1e-6) & (w1 + w2 <= 1 + 1e-6)
+        inside &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
+        i = part[np.nonzero(inside)[0]]
+        weight = np.stack([1 - w1[inside] - w2[inside], w1[inside], w2[inside]], 1)
+        found.append(Fragments(y[inside] * width + x[inside], (depth[faces[i]] * weight).sum(1), i, weight))
+    return Fragments.joined(found, 3)
 
 
 def _disc_fragments(
     screen: Array, depth: Array, normal: Array, radius: Array, scale: float, height: int, width: int
-) -> tuple[Index, Array, Index, Array]:
-    """All (pixel, depth, point, offset in the disc) covered by one disc per point; discs of one size go together."""
-    base = np.floor(screen).astype(np.int64)
+) -> Fragments:
     reach = np.ceil(radius).astype(int)
     flat = np.asarray(normal.any(1))
     facing = np.where(normal[:, 2] < 0, -1.0, 1.0)
-    pixels, depths, owners, offsets = [], [], [], []
-    for half in np.unique(reach):
-        dx, dy = (g.ravel() for g in np.meshgrid(np.arange(-half, half + 1), np.arange(-half, half + 1)))
-        members = np.flatnonzero(reach == half)
-        for part in np.array_split(members, max(1, len(members) * len(dx) // CHUNK)):
-            x, y = base[part, 0, None] + dx, base[part, 1, None] + dy
-            ox = (x + 0.5 - screen[part, 0, None]) / radius[part, None]
-            oy = (screen[part, 1, None] - y - 0.5) / radius[part, None]
-            lean = -normal[part, :2] * (facing[part] / np.maximum(np.abs(normal[part, 2]), 0.25))[:, None]
-            rise = lean[:, 0, None] * ox + lean[:, 1, None] * oy  # of the disc's plane above its centre
-            square = ox**2 + oy**2 + rise**2
-            inside = (square <= 1) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
-            i = part[np.nonzero(inside)[0]]
-            bulge = np.where(flat[i], 0.0, np.sqrt(np.maximum(0, 1 - square[inside])))
-            pixels.append(y[inside] * width + x[inside])
-            depths.append(depth[i] + (bulge + rise[inside]) * radius[i] / scale)
-            owners.append(i)
-            offsets.append(np.stack([ox[inside], oy[inside]], 1))
-    return np.concatenate(pixels), np.concatenate(depths), np.concatenate(owners), np.concatenate(offsets)
+    found = []
+    corner = np.floor(screen).astype(np.int64) - reach[:, None]
+    for part, x, y in _windows(corner, 2 * reach + 1, np.ones(len(screen), bool)):
+        ox = (x + 0.5 - screen[part, 0, None]) / radius[part, None]
+        oy = (screen[part, 1, None] - y - 0.5) / radius[part, None]
+        lean = -normal[part, :2] * (facing[part] / np.maximum(np.abs(normal[part, 2]), 0.25))[:, None]
+        rise = lean[:, 0, None] * ox + lean[:, 1, None] * oy  # of the disc's plane above its centre
+        square = ox**2 + oy**2 + rise**2
+        inside = (square <= 1) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
+        i = part[np.nonzero(inside)[0]]
+        bulge = np.where(flat[i], 0.0, np.sqrt(np.maximum(0, 1 - square[inside])))
+        near = depth[i] + (bulge + rise[inside]) * radius[i] / scale
+        found.append(Fragments(y[inside] * width + x[inside], near, i, np.stack([ox[inside], oy[inside]], 1)))
+    return Fragments.joined(found, 2)
 
 
-def _front(pixel: Index, depth: Array, count: int) -> Index:
-    """For every pixel the index of its nearest fragment, -1 where there is none."""
-    order = np.argsort(depth, kind="stable")
+def _front(found: Fragments, count: int) -> tuple[Index, Index]:
+    """The covered pixels (p,) and the nearest fragment of each (p,)."""
+    order = np.argsort(found.depth, kind="stable")
     top = np.full(count, -1)
-    top[pixel[order]] = order  # repeated indices keep the last, that is the nearest
-    return top
+    top[found.pixel[order]] = order  # repeated indices keep the last, that is the nearest
+    covered = np.flatnonzero(top >= 0)
+    return covered, top[covered]
 
 
 def lambert(normal: Array) -> Array:
@@ -188,38 +188,38 @@ def rasterise(
     width, height = (int(np.ceil(e * scale / supersample)) * supersample for e in extent)
     pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]
     if faces is not None:
-        pixel, z, owner, weights = _triangle_fragments(pixels, depth, faces, height, width)
-        top = _front(pixel, z, height * width)
-        covered = np.flatnonzero(top >= 0)
-        nearest = z[top[covered]]
+        found = _triangle_fragments(pixels, depth, faces, height, width)
+        covered, top = _front(found, height * width)
         rows = np.repeat(np.arange(len(covered)), 3)
-        blend = csr_matrix(
-            (weights[top[covered]].ravel(), (rows, faces[owner[top[covered]]].ravel())),
-            shape=(len(covered), len(points)),
-        )
+        entries = found.place[top].ravel(), (rows, faces[found.owner[top]].ravel())
+        blend = csr_matrix(entries, shape=(len(covered), len(points)))
         shown = blend @ normal
     else:
         radius = splat * scale / (1 - depth / EYE_DISTANCE)
-        pixel, z, owner, offset = _disc_fragments(pixels, depth, normal, radius, scale, height, width)
-        top = _front(pixel, z, height * width)
-        covered = np.flatnonzero(top >= 0)
-        nearest = z[top[covered]]
-        row = np.full(height * width, -1)
-        row[covered] = np.arange(len(covered))
-        row = row[pixel]
-        ball = np.asarray(~normal.any(1))
-        near = np.where(ball[owner], 0.0, 1.2 * splat[owner])
-        keep = (z >= nearest[row] - near) & (~ball[owner[top[covered]]][row] | (z == nearest[row]))
-        weight = np.exp(-4 * (offset[keep] ** 2).sum(1))
-        blend = csr_matrix((weight, (row[keep], owner[keep])), shape=(len(covered), len(points)))
-        blend.data /= np.repeat(np.asarray(blend.sum(1)).ravel(), np.diff(blend.indptr))
-        shown = blend @ (normal * np.where(normal[:, 2:] < 0, -1.0, 1.0))
-        lens = offset[top[covered]]
-        round_normal = np.column_stack([lens, np.sqrt(np.maximum(0, 1 - (lens**2).sum(1)))])
-        shown = np.where(shown.any(1, keepdims=True), shown, round_normal)
+        found = _disc_fragments(pixels, depth, normal, radius, scale, height, width)
+        covered, top = _front(found, height * width)
+        blend, shown = _splatted(found, covered, top, normal, splat)
     shown = shown / np.maximum(np.linalg.norm(shown, axis=1, keepdims=True), 1e-30)
-    shade = lambert(shown) * _occlusion(covered, nearest, height, width)
-    return Raster(height, width, supersample, covered, blend, nearest, shade, faces is not None)
+    shade = lambert(shown) * _occlusion(covered, found.depth[top], height, width)
+    return Raster(height, width, supersample, covered, blend, found.depth[top], shade, faces is not None)
+
+
+def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat: Array) -> tuple[csr_matrix, Array]:
+    """The blend (p, n) of the discs near the front one of every covered pixel, and the normals (p, 3) seen there."""
+    row = np.full(int(found.pixel.max(initial=-1)) + 1, -1)
+    row[covered] = np.arange(len(covered))
+    row = row[found.pixel]
+    front = found.depth[top][row]
+    ball = np.asarray(~normal.any(1))
+    near = np.where(ball[found.owner], 0.0, 1.2 * splat[found.owner])
+    keep = (found.depth >= front - near) & (~ball[found.owner[top]][row] | (found.depth == front))
+    weight = np.exp(-4 * (found.place[keep] ** 2).sum(1))
+    blend = csr_matrix((weight, (row[keep], found.owner[keep])), shape=(len(covered), len(normal)))
+    blend.data /= np.repeat(np.asarray(blend.sum(1)).ravel(), np.diff(blend.indptr))
+    shown = blend @ (normal * np.where(normal[:, 2:] < 0, -1.0, 1.0))
+    lens = found.place[top]
+    round_normal = np.column_stack([lens, np.sqrt(np.maximum(0, 1 - (lens**2).sum(1)))])
+    return blend, np.where(shown.any(1, keepdims=True), shown, round_normal)
 
 
 def _occlusion(pixel: Index, depth: Array, height: int, width: int) -> Array:
