@@ -20,45 +20,14 @@ from ..basis import Basis
 from ..errors import InputError
 from .arrays import Array, like, rows, tensors
 
-Response = Callable[[Tensor], Tensor]
-
-
-def _lowpass(values: Tensor, *, cutoff: float) -> Tensor:
-    return (values <= cutoff).to(values)
-
-
-def _highpass(values: Tensor, *, cutoff: float) -> Tensor:
-    return (values > cutoff).to(values)
-
-
-def _band(values: Tensor, *, low: float, high: float) -> Tensor:
-    return ((values >= low) & (values <= high)).to(values)
-
-
-def _heat(values: Tensor, *, time: float) -> Tensor:
-    return torch.exp(-time * values)
-
-
-def _resolvent(values: Tensor, *, cutoff: float) -> Tensor:
-    return 1 / (1 + values / cutoff)
-
-
-def _butterworth(values: Tensor, *, cutoff: float, order: int = 2) -> Tensor:
-    return 1 / (1 + (values / cutoff) ** (2 * order))
-
-
-def _bump(values: Tensor, *, centre: float, width: float) -> Tensor:
-    return torch.exp(-((values - centre) ** 2) / (2 * width**2))
-
-
 RESPONSES: dict[str, Callable[..., Tensor]] = {
-    "lowpass": _lowpass,
-    "highpass": _highpass,
-    "band": _band,
-    "heat": _heat,
-    "resolvent": _resolvent,
-    "butterworth": _butterworth,
-    "bump": _bump,
+    "lowpass": lambda values, *, cutoff: (values <= cutoff).to(values),
+    "highpass": lambda values, *, cutoff: (values > cutoff).to(values),
+    "band": lambda values, *, low, high: ((values >= low) & (values <= high)).to(values),
+    "heat": lambda values, *, time: torch.exp(-time * values),
+    "resolvent": lambda values, *, cutoff: 1 / (1 + values / cutoff),
+    "butterworth": lambda values, *, cutoff, order=2: 1 / (1 + (values / cutoff) ** (2 * order)),
+    "bump": lambda values, *, centre, width: torch.exp(-((values - centre) ** 2) / (2 * width**2)),
 }
 
 

@@ -8,7 +8,7 @@ within ``r`` of an earlier choice already), so large clouds in few dimensions lo
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from ..errors import InputError
 
 Array = NDArray[Any]
+A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
 BALL_POINTS = 50_000  # from here on looking inside a ball beats one pass over all points
 BALL_DIMENSIONS = 6
 THINNED = 2_000_000  # larger clouds are first thinned to this many at random: spacing hardly changes, memory does
@@ -25,29 +26,15 @@ PRODUCT_DIMENSIONS = 16  # from here on distances come from a matrix product
 HEAD = 64  # the first balls cover most of the cloud: pass over all points instead
 
 
-@overload
 def farthest_points(
-    x: Tensor,
+    x: A,
     n: int,
     seed: int | None = None,
     *,
     start: int | None = None,
-    weight: Tensor | None = None,
-    valid: Tensor | None = None,
-) -> Tensor: ...
-@overload
-def farthest_points(
-    x: Array,
-    n: int,
-    seed: int | None = None,
-    *,
-    start: int | None = None,
-    weight: Array | None = None,
-    valid: Array | None = None,
-) -> Array: ...
-def farthest_points(
-    x: Any, n: int, seed: int | None = None, *, start: int | None = None, weight: Any = None, valid: Any = None
-) -> Any:
+    weight: A | None = None,
+    valid: A | None = None,
+) -> A:
     """Indices of ``n`` points of ``x``, each the farthest from all chosen before it.
 
     The first is drawn with ``seed``; or ``start``, if given; or, with neither, the point farthest from the mean of
@@ -73,20 +60,22 @@ def farthest_points(
         raise InputError(f"farthest_points can choose 1 to {fewest} of {fewest} points, got n={n}")
     if start is not None and not 0 <= start < fewest:
         raise InputError(f"start must be an index below {fewest}, got {start}")
-    generator = None if seed is None else np.random.default_rng(seed)
-    tensor, single = isinstance(x, Tensor), len(shape) == 2
-    batch, weights, masks = (
-        a[None] if single and a is not None else a for a in (x.detach() if tensor else x, weight, valid)
-    )
+    return _choose(x, n, None if seed is None else np.random.default_rng(seed), start, weight, valid)
+
+
+def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, valid: Any) -> Any:
+    """Batches of tensors and everything on a device together; arrays, and single tensors on the host, one by one."""
+    tensor, single = isinstance(x, Tensor), x.ndim == 2
+    x = x.detach() if tensor else x
+    x, weight, valid = (a[None] if single and a is not None else a for a in (x, weight, valid))
     if tensor and not (single and x.device.type == "cpu"):
-        indices: Any = _in_batch(batch, n, generator, start, weights, masks)
-    else:
-        clouds, weights, masks = (a.numpy() if tensor and a is not None else a for a in (batch, weights, masks))
-        absent = [None] * len(clouds)
-        rows = zip(clouds, absent if weights is None else weights, absent if masks is None else masks, strict=True)
-        indices = np.stack([_on_host(cloud, n, generator, start, w, mask) for cloud, w, mask in rows])
-        indices = torch.from_numpy(indices) if tensor else indices
-    return indices[0] if single else indices
+        indices = _in_batch(x, n, generator, start, weight, valid)
+        return indices[0] if single else indices
+    clouds, weights, masks = ([None] * len(x) if a is None else a.numpy() if tensor else a for a in (x, weight, valid))
+    rows = zip(clouds, weights, masks, strict=True)
+    chosen = np.stack([_on_host(cloud, n, generator, start, w, mask) for cloud, w, mask in rows])
+    answer = torch.from_numpy(chosen) if tensor else chosen
+    return answer[0] if single else answer
 
 
 def _on_host(

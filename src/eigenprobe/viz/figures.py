@@ -131,13 +131,7 @@ def against_oracle(
 
 
 def mass(
-    points: Any,
-    mass: Any,
-    *,
-    faces: Any = None,
-    reference: Any = None,
-    path: Path | None = None,
-    **view: Unpack[View],
+    points: Any, mass: Any, *, faces: Any = None, reference: Any = None, path: Path | None = None, **view: Unpack[View]
 ) -> Figure:
     """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
     m = to_numpy(mass) * len(to_numpy(mass))

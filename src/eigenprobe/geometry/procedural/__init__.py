@@ -4,14 +4,4 @@ from .fields import Builder, Field, Rng
 from .sampling import project, seeds
 from .source import FAMILIES, ProceduralShapes, Variation, unit_sphere
 
-__all__ = [
-    "FAMILIES",
-    "Builder",
-    "Field",
-    "ProceduralShapes",
-    "Rng",
-    "Variation",
-    "project",
-    "seeds",
-    "unit_sphere",
-]
+__all__ = ["FAMILIES", "Builder", "Field", "ProceduralShapes", "Rng", "Variation", "project", "seeds", "unit_sphere"]
