@@ -21,18 +21,7 @@ from numpy.typing import NDArray
 from ..basis import Basis
 from ..errors import InputError
 from . import colours
-from .scene import (
-    Array,
-    as_faces,
-    cloud_normals,
-    display_coordinates,
-    look_at,
-    simplify,
-    splat_sizes,
-    thin,
-    to_numpy,
-    vertex_normals,
-)
+from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes, to_numpy, vertex_normals
 
 MODES = ("Eigenfunction", "Mass", "Filtered shape", "From a point")
 FIELDS = ("heat kernel", "diffusion distance", "commute distance", "biharmonic distance")
@@ -61,20 +50,12 @@ class Panel:
         self, basis: Basis, points: Any = None, faces: Any = None, *, name: str = "", limit: int = 20_000
     ) -> None:
         basis = basis.numpy()
-        points = basis.points if points is None else points
-        if points is None:
-            raise InputError("the viewer needs points: the basis carries none and none were given")
-        xyz = display_coordinates(points)
-        if len(xyz) != basis.n:
-            raise InputError(f"expected {basis.n} points for the basis, got {len(xyz)}")
+        _, xyz = basis_points(basis, points, "the viewer")
         camera = look_at(xyz)
         self.basis, self.name = basis, name or str(basis.info.get("method", "basis"))
         self.xyz = (xyz - camera.centre) / camera.radius @ camera.rotation.T  # upright, facing +z
-        triangles = as_faces(faces, basis.n)
-        self.triangles = triangles  # of all points
-        self.rows, self.faces = thin(basis.n, limit), triangles
-        if triangles is not None:
-            self.rows, self.faces = simplify(self.xyz, triangles, limit)
+        self.triangles = as_faces(faces, basis.n)  # of all points
+        self.rows, self.faces = few(self.xyz, self.triangles, limit)
         self.vectors = to_numpy(basis.vectors)
         self.signs = np.ones(basis.k)
         self.spacing, self.discs = 0.01, None
@@ -187,7 +168,7 @@ class Panel:
 
 
 def _discs(normals: Array, radius: Array) -> tuple[Array, NDArray[np.int64]]:
-    """One hexagon a point, across its normal: corner offsets (r, 6, 3) and faces (4 r, 3)."""
+    """One hexagon per point, across its normal: corner offsets (r, 6, 3) and faces (4 r, 3)."""
     helper = np.where(np.abs(normals[:, :1]) < 0.7, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
     first = np.cross(normals, helper)
     first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-30)

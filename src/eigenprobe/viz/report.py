@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..files import atomic_path
 from . import colours
-from .scene import Array, as_faces, cloud_normals, display_coordinates, look_at, simplify, splat_sizes, thin, to_numpy
+from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes, thin, to_numpy
 
 Path = str | os.PathLike[str]
 DISPLAY_LIMIT = 20_000
+SCRIPTS = {"report": ("common.js", "scene.js", "report.js"), "scatter": ("common.js", "scatter.js")}
 
 
 def _asset(name: str) -> str:
@@ -86,24 +87,23 @@ def _say(value: Any) -> str:
 
 def _write(
     path: Path,
-    body: str,
-    scripts: Sequence[str],
+    kind: str,
     title: str,
     subtitle: str,
-    facts: str,
+    facts: Mapping[str, Any] | None,
     note: str,
     payload: Mapping[str, Any],
 ) -> None:
+    """Fill `assets/page.html`; `kind` names the body and the script of its own."""
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
     parts = {
         "TITLE": html.escape(title),
         "SUBTITLE": html.escape(subtitle),
         "STYLE": _asset("style.css"),
-        "SCRIPT": "\n".join(_asset(name) for name in scripts),
-        "BODY": _asset(body)
-        .replace("@@FACTS@@", facts)
-        .replace("@@NOTE@@", f'<p class="note">{html.escape(note)}</p>' if note else ""),
+        "SCRIPT": "\n".join(_asset(name) for name in SCRIPTS[kind]),
+        "BODY": _asset(f"{kind}.html").replace("@@FACTS@@", _facts(facts)),
+        "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
         "PAYLOAD": packed,
         "PLOTLY": _plotly(),
     }
@@ -131,23 +131,12 @@ def write_report(
     `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. More than `limit`
     points are thinned for display only: every number on the page comes from all of them.
     """
-    points = basis.points if points is None else points
-    if points is None:
-        raise InputError("a report needs points: the basis carries none and none were given")
-    xyz = display_coordinates(points)
-    vectors, mass, eigenvalues = to_numpy(basis.vectors), to_numpy(basis.mass), to_numpy(basis.eigenvalues)
-    n, k = vectors.shape
-    if len(xyz) != n:
-        raise InputError(f"expected {n} points for a basis ({n}, {k}), got {len(xyz)}")
-    triangles = as_faces(faces, n)
+    points, xyz = basis_points(basis, points, "a report")
+    vectors, mass = to_numpy(basis.vectors), to_numpy(basis.mass)
+    (n, k), d = vectors.shape, to_numpy(points).shape[1]
     camera = look_at(xyz, up=up)
     unit = (xyz - camera.centre) / camera.radius
-    rows, triangles = simplify(unit, triangles, limit) if triangles is not None else (thin(n, limit), None)
-    share = mass * n
-    low, high = colours.robust_range(share)
-    counts, edges = np.histogram(share, bins=min(60, max(8, n // 20)), range=(low, high))
-    shown = vectors[rows]
-    scales = np.maximum(np.abs(shown).max(0), 1e-30)
+    rows, triangles = few(unit, as_faces(faces, n), limit)
     payload: dict[str, Any] = {
         "n": len(rows),
         "k": k,
@@ -155,13 +144,8 @@ def write_report(
         "positions": _raw(unit[rows] * 32767, "<i2"),
         "faces": None if triangles is None else _raw(triangles, "<u2" if len(rows) < 65536 else "<u4"),
         "rows": rows.tolist() if len(rows) < n else None,
-        "vectors": _raw((shown / scales * 32767).T, "<i2"),
-        "scales": scales.tolist(),
-        "limits": [colours.symmetric_limit(column) for column in vectors.T],
-        "eigenvalues": np.nan_to_num(eigenvalues).tolist(),
-        "mass": _raw((share[rows] - low) / (high - low) * 255, "u1"),
-        "massRange": [low, high],
-        "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
+        **_functions(vectors, mass, rows),
+        "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
         "diverging": _ramp(colours.DIVERGING),
         "sequential": _ramp(colours.SEQUENTIAL),
     }
@@ -173,13 +157,31 @@ def write_report(
         coefficients = vectors.T @ (mass[:, None] * unit)  # (K, 3), of coordinates in units of the radius
         payload["coefficients"] = coefficients.tolist()
         payload["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
-    subtitle = f"{_say(n)} points in {to_numpy(points).shape[1]} dimensions, {k} eigenfunctions"
-    note = (
-        "" if len(rows) == n else f"Shown with {_say(len(rows))} of {_say(n)} points; all numbers are from all points."
-    )
-    if to_numpy(points).shape[1] > 3:
+    note = _thinned(len(rows), n, "; all numbers are from all points.")
+    if d > 3:
         note = ("Drawn in the first three principal components. " + note).strip()
-    _write(path, "report.html", ("common.js", "scene.js", "report.js"), title, subtitle, _facts(facts), note, payload)
+    _write(path, "report", title, f"{_say(n)} points in {d} dimensions, {k} eigenfunctions", facts, note, payload)
+
+
+def _thinned(shown: int, n: int, rest: str = ".") -> str:
+    return "" if shown == n else f"Shown with {_say(shown)} of {_say(n)} points{rest}"
+
+
+def _functions(vectors: Array, mass: Array, rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Vectors and mass at the shown rows, with the ranges and the histogram of all."""
+    share = mass * len(mass)
+    low, high = colours.robust_range(share)
+    counts, edges = np.histogram(share, bins=min(60, max(8, len(mass) // 20)), range=(low, high))
+    shown = vectors[rows]
+    scales = np.maximum(np.abs(shown).max(0), 1e-30)
+    return {
+        "vectors": _raw((shown / scales * 32767).T, "<i2"),
+        "scales": scales.tolist(),
+        "limits": [colours.symmetric_limit(column) for column in vectors.T],
+        "mass": _raw((share[rows] - low) / (high - low) * 255, "u1"),
+        "massRange": [low, high],
+        "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
+    }
 
 
 def _residuals(unit: Array, vectors: Array, mass: Array, coefficients: Array) -> Array:
@@ -220,33 +222,21 @@ def write_scatter(
         "n": len(keep),
         "k": min(x.shape[1], columns),
         "rows": keep.tolist() if len(keep) < n else None,
+        "coordinates": _raw(np.nan_to_num(x[keep, :columns]), "<f4"),
+        "colours": [colours.OKABE_ITO[0]],
     }
-    payload["coordinates"] = _raw(np.nan_to_num(x[keep, :columns]), "<f4")
-    payload["colours"] = [colours.OKABE_ITO[0]]
     if labels is not None:
         classes, codes = _classes(labels, names, n)
-        payload.update(
-            classes=classes,
-            codes=_raw(codes[keep], "<u2"),
-            colours=colours.hexadecimal(colours.categorical(len(classes))),
-        )
+        palette = colours.hexadecimal(colours.categorical(len(classes)))
+        payload.update(classes=classes, codes=_raw(codes[keep], "<u2"), colours=palette)
     if texts is not None:
         if len(texts) != n:
             raise InputError(f"expected {n} texts, got {len(texts)}")
         payload["texts"] = [html.escape(str(texts[i])) for i in keep]
     if eigenvalues is not None:
         payload["eigenvalues"] = np.nan_to_num(to_numpy(eigenvalues)).tolist()
-    note = "" if len(keep) == n else f"Shown with {_say(len(keep))} of {_say(n)} points."
-    _write(
-        path,
-        "scatter.html",
-        ("common.js", "scatter.js"),
-        title,
-        f"{_say(n)} points, {k} coordinates",
-        _facts(facts),
-        note,
-        payload,
-    )
+    subtitle = f"{_say(n)} points, {k} coordinates"
+    _write(path, "scatter", title, subtitle, facts, _thinned(len(keep), n), payload)
 
 
 def _classes(

@@ -108,6 +108,22 @@ def standing_axis(points: Array) -> str:
     return "z" if base[2] > 1.3 * base[1] and base[2] > 4 * top[2] else "y"
 
 
+def basis_points(basis: Any, points: Any, what: str) -> tuple[Any, Array]:
+    """The points of a basis, or those given for it, and their display coordinates (n, 3)."""
+    points = basis.points if points is None else points
+    if points is None:
+        raise InputError(f"{what} needs points: the basis carries none and none were given")
+    xyz = display_coordinates(points)
+    if len(xyz) != basis.n:
+        raise InputError(f"expected {basis.n} points for the basis, got {len(xyz)}")
+    return points, xyz
+
+
+def few(xyz: Array, faces: NDArray[np.int64] | None, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """At most `limit` rows to draw, and the faces between them."""
+    return (thin(len(xyz), limit), None) if faces is None else simplify(xyz, faces, limit)
+
+
 def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
     """Area-weighted unit normals (n, 3)."""
     a, b, c = (points[faces[:, i]] for i in range(3))
