@@ -38,7 +38,7 @@ from eigenprobe.paper.overfit import SAMPLE_SEED, learn_shape
 from eigenprobe.paper.published import NINE
 from eigenprobe.probes.covariance import Covariance
 from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
-from eigenprobe.smoothers.smoother import build_smoother
+from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_manifold
 
 SECTIONS = ("loss", "step", "quality", "shapes")

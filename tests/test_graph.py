@@ -15,8 +15,8 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph.neighbours import SEARCHES, Graph, build_graph, neighbours, query
-from eigenprobe.graph.order import locality, morton_order
-from eigenprobe.smoothers.smoother import build_smoother
+from eigenprobe.graph.order import memory_order, morton_order
+from eigenprobe.smoothers import build_smoother
 
 EXACT = ["kdtree", "torch"]
 
@@ -161,10 +161,10 @@ def test_morton_order_keeps_neighbours_close(d):
     assert float(steps) < 3 * 20000 ** (-1 / d)
 
 
-def test_locality_is_a_permutation_for_any_cloud():
+def test_memory_order_is_a_permutation_for_any_cloud():
     for d in (2, 5):
         smoother = build_smoother(points(9000, d), "symmetric", k=6)
         assert smoother.graph is not None
-        order = locality(smoother.matrix, smoother.graph.points)
+        order = memory_order(smoother.matrix, smoother.graph)
         assert order is not None and torch.equal(order.sort().values, torch.arange(9000))
-    assert locality(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None
+    assert memory_order(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None

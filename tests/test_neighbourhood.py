@@ -46,7 +46,7 @@ def test_matrix_is_the_formula(points: torch.Tensor) -> None:
 
 def test_extension_keeps_fitted_values_and_constants(points: torch.Tensor, generator: torch.Generator) -> None:
     smoother = neighbourhood_smoother(build_graph(points, 8))
-    q, mu = solve(smoother, 4)
+    q, mu = (pairs := solve(smoother, 4)).vectors, pairs.factors
     assert smoother.mass is not None
     vectors = q / smoother.mass.sqrt()[:, None]
     extension = NeighbourhoodExtension.of(smoother, vectors, mu)

@@ -1,4 +1,4 @@
-"""Ritz rotation and refinement sweeps against their definitions."""
+"""Ritz rotation, refinement sweeps and bases from spans, against their definitions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenprobe.eigen.refine import refine, ritz, sweep
-from eigenprobe.eigen.solve import solve
-from eigenprobe.eigen.span import orthonormalise
+from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
 from eigenprobe.errors import InputError
-from eigenprobe.smoothers.smoother import block_diagonal, build_smoother
+from eigenprobe.smoothers import Smoother, block_diagonal, build_smoother
 
 
 def cloud(n: int, seed: int = 0) -> Tensor:
@@ -22,67 +20,104 @@ def start(n: int, k: int, seed: int = 1) -> Tensor:
     return orthonormalise(torch.randn((n, k), generator=torch.Generator().manual_seed(seed), dtype=torch.float64))[0]
 
 
+def turned(q: Tensor, smoother: Smoother) -> tuple[Tensor, Tensor]:
+    gaps, rotation = ritz(q, smoother)
+    return q.double() @ rotation, 1 - gaps
+
+
 @pytest.mark.parametrize("kind", ["symmetric", "adaptive", "row"])
 def test_ritz_rotates_within_the_span(kind):
     smoother, q = build_smoother(cloud(300), kind), start(300, 12)
-    rotated, mu = ritz(q, smoother)
+    rotated, mu = turned(q, smoother)
     assert torch.allclose(rotated @ rotated.mT, q @ q.mT, atol=1e-10)
     assert bool((mu.diff() <= 1e-12).all())
-    again, same = ritz(rotated, smoother)
+    again, same = turned(rotated, smoother)
     assert torch.allclose(mu, same, atol=1e-10)
     assert torch.allclose((again * rotated).sum(0).abs(), torch.ones(12, dtype=torch.float64), atol=1e-6)
-    assert float(rotated[:, 0].sum()) >= 0
 
 
 def test_ritz_diagonalises():
     smoother, q = build_smoother(cloud(300)), start(300, 12)
-    rotated, mu = ritz(q, smoother)
+    rotated, mu = turned(q, smoother)
     assert torch.allclose(rotated.mT @ smoother.apply(rotated), torch.diag(mu), atol=1e-10)
+
+
+def test_ritz_of_a_power_has_the_roots_of_its_values():
+    smoother = build_smoother(cloud(300))
+    q = solve(smoother, 8).vectors @ start(8, 8)
+    assert torch.allclose(ritz(q, smoother, power=6)[0], ritz(q, smoother)[0], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "adaptive"])
 def test_sweeps_climb_to_the_optimum(kind):
     smoother = build_smoother(cloud(800), kind)
-    best = solve(smoother, 10)[1].sum()
-    q, mu = ritz(start(800, 10), smoother)
+    best = solve(smoother, 10).factors.sum()
+    q, mu = turned(start(800, 10), smoother)
     for _ in range(4):
         before = mu.sum()
-        q, mu = sweep(q, smoother, 4)
+        q, mu = turned(sweep(q, smoother, 4), smoother)
         assert before < mu.sum() <= best + 1e-10
     assert torch.allclose(q.mT @ q, torch.eye(10, dtype=q.dtype), atol=1e-10)
-    polished, values = refine(q, smoother, sweeps=12, steps=16)
-    assert torch.allclose(values[:5], solve(smoother, 5)[1], rtol=0, atol=1e-3 * float(1 - values[4]))
-    assert torch.allclose(polished[:, 0], smoother.mass.sqrt(), atol=1e-3)
+    for _ in range(12):
+        q, mu = turned(sweep(q, smoother, 16), smoother)
+    assert torch.allclose(mu[:5], solve(smoother, 5).factors, rtol=0, atol=1e-3 * float(1 - mu[4]))
+    assert torch.allclose(q[:, 0].abs(), smoother.mass.sqrt(), atol=1e-3)
 
 
 def test_row_sweeps_raise_the_energy_of_the_covariance():
     smoother = build_smoother(cloud(300), "row")
-    q, mu = ritz(start(300, 6), smoother)
-    _, better = sweep(q, smoother, 4)
-    assert better.sum() > mu.sum()
+    q, mu = turned(start(300, 6), smoother)
+    assert turned(sweep(q, smoother, 4), smoother)[1].sum() > mu.sum()
 
 
-def test_stacked_clouds_are_refined_one_by_one():
+def test_stacked_clouds_are_rotated_one_by_one():
     smoothers = [build_smoother(cloud(200, seed=s)) for s in range(3)]
-    q = torch.stack([start(200, 8, seed=s) for s in range(3)])
-    together, mu = refine(q, block_diagonal(smoothers), sweeps=2)
+    columns = torch.stack([start(200, 8, seed=s) for s in range(3)])
+    root = torch.stack([s.mass.sqrt() for s in smoothers])[..., None]
+    columns = torch.cat([root, columns], -1)
+    together = rotate(Span(columns), block_diagonal(smoothers), 6, sweeps=2)
     for i, smoother in enumerate(smoothers):
-        alone, values = refine(q[i], smoother, sweeps=2)
-        assert torch.allclose(values, mu[i], atol=1e-10)
-        assert torch.allclose(alone, together[i] * torch.sign((alone * together[i]).sum(0)), atol=1e-6)
+        alone = rotate(Span(columns[i]), smoother, 6, sweeps=2)
+        assert torch.allclose(alone.eigenvalues, together.eigenvalues[i], rtol=1e-8, atol=1e-8)
+        assert torch.allclose(alone.q, together.q[i], atol=1e-6)
+
+
+def test_a_span_of_the_optimum_gives_the_optimum():
+    smoother = build_smoother(cloud(500))
+    pairs = solve(smoother, 12)
+    columns = torch.cat([pairs.vectors[:, :1], pairs.vectors[:, 1:] @ start(11, 11)], 1)
+    found = rotate(Span(columns), smoother, 12)
+    assert torch.allclose(found.eigenvalues, pairs.gaps.clamp_min(0) / smoother.step_time, atol=1e-8)
+    assert torch.allclose(columns @ found.matrix, found.q, atol=1e-9)
+    v = found.vectors
+    assert torch.allclose(v.mT @ (smoother.mass[:, None] * v), torch.eye(12, dtype=v.dtype), atol=1e-9)
+    assert torch.allclose(v[:, 0], torch.ones(500, dtype=v.dtype), atol=1e-9)
+    third = (smoother.mass[:, None] * v**3).sum(0)
+    size = (smoother.mass[:, None] * v.abs() ** 3).sum(0)
+    assert bool((third > -1e-3 * size).all())
+
+
+def test_repeated_zeros_do_not_mix_with_the_constant():
+    """Two far parts: mu = 1 twice. The constant stays the first vector and the basis orthonormal."""
+    x = torch.cat([cloud(150), cloud(150, seed=1) + 20])
+    smoother = build_smoother(x)
+    generator = torch.Generator().manual_seed(3)
+    columns = torch.cat([smoother.mass.sqrt()[:, None], solve(smoother, 9).vectors[:, 1:]], 1)
+    columns[:, 1:] = columns[:, 1:] @ torch.randn((8, 8), generator=generator, dtype=torch.float64)
+    columns[:, 1:] += smoother.mass.sqrt()[:, None]
+    found = rotate(Span(columns), smoother, 9)
+    assert torch.allclose(found.q.mT @ found.q, torch.eye(9, dtype=torch.float64), atol=1e-9)
+    assert float(found.eigenvalues[1]) < 1e-8 < float(found.eigenvalues[2])
 
 
 def test_float32_keeps_small_gaps():
     smoother = build_smoother(cloud(2000))
-    q, mu = solve(smoother, 10)
-    single, values = ritz(q.float(), smoother.to(dtype=torch.float32))
-    assert single.dtype == torch.float32 and values.dtype == torch.float64
-    assert torch.allclose(1 - values[1:], 1 - mu[1:], rtol=1e-2)
+    pairs = solve(smoother, 10)
+    gaps, _ = ritz(pairs.vectors.float(), smoother.to(dtype=torch.float32))
+    assert gaps.dtype == torch.float64
+    assert torch.allclose(gaps[1:], pairs.gaps[1:], rtol=1e-2)
 
 
 def test_bad_input():
-    smoother = build_smoother(cloud(100))
-    with pytest.raises(InputError, match="100 rows"):
-        ritz(start(99, 3), smoother)
     with pytest.raises(InputError, match="at least 1"):
-        sweep(start(100, 3), smoother, 0)
+        sweep(start(100, 3), build_smoother(cloud(100)), 0)

@@ -10,8 +10,8 @@ from eigenprobe.errors import InputError
 from eigenprobe.extensions.kernel import KernelExtension
 from eigenprobe.graph.dimension import estimate_dimension
 from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.smoothers.balanced import balanced_edges, components, tangent_frames
-from eigenprobe.smoothers.smoother import KINDS, Smoother, block_diagonal, build_smoother
+from eigenprobe.smoothers import KINDS, Smoother, block_diagonal, build_smoother
+from eigenprobe.smoothers.balanced import balanced_stencil, tangent_frames
 from tests import clouds as c
 
 N = 400
@@ -82,20 +82,21 @@ def test_row_and_symmetric_against_the_formulas() -> None:
 def test_balanced_weights_make_coordinates_harmonic(rng: np.random.Generator) -> None:
     x = torch.as_tensor(rng.random((1500, 2)))
     graph = build_graph(x, 30)
-    edges = balanced_edges(x, graph.indices, graph.distances, 2)
+    stencil = balanced_stencil(x, graph.indices, graph.distances, 2)
+    edges, weight = stencil.edges, stencil.weight
     chord = x[edges.tail] - x[edges.head]
-    pull = torch.zeros_like(x).index_add_(0, edges.head, edges.weight[:, None] * chord)
-    pull.index_add_(0, edges.tail, -edges.weight[:, None] * chord)
-    size = torch.zeros(1500, dtype=x.dtype).index_add_(0, edges.head, edges.weight * edges.length2.sqrt())
-    size.index_add_(0, edges.tail, edges.weight * edges.length2.sqrt())
+    pull = torch.zeros_like(x).index_add_(0, edges.head, weight[:, None] * chord)
+    pull.index_add_(0, edges.tail, -weight[:, None] * chord)
+    size = torch.zeros(1500, dtype=x.dtype).index_add_(0, edges.head, weight * stencil.length2.sqrt())
+    size.index_add_(0, edges.tail, weight * stencil.length2.sqrt())
     inside = ((x > 0.1) & (x < 0.9)).all(1)
     assert float((pull.norm(dim=1) / size)[inside].mean()) < 0.01
-    assert bool((edges.weight > 0).all())
+    assert bool((weight > 0).all())
     # With the local time as mass, |x|^2 has the Laplacian 2 dim wherever the point is balanced.
     square = x.square().sum(1)
-    lift = edges.weight * (square[edges.tail] - square[edges.head])
+    lift = weight * (square[edges.tail] - square[edges.head])
     applied = torch.zeros(1500, dtype=x.dtype).index_add_(0, edges.head, lift).index_add_(0, edges.tail, -lift)
-    torch.testing.assert_close((applied - 2 * (x * pull).sum(1)) / edges.mass, torch.full_like(square, 4.0))
+    torch.testing.assert_close((applied - 2 * (x * pull).sum(1)) / stencil.mass, torch.full_like(square, 4.0))
 
 
 def test_frames_span_the_tangent_plane(rng: np.random.Generator) -> None:
@@ -111,8 +112,7 @@ def test_frames_span_the_tangent_plane(rng: np.random.Generator) -> None:
 def test_a_gap_is_bridged_where_the_graph_allows(rng: np.random.Generator) -> None:
     x = torch.as_tensor(np.sort(np.concatenate([rng.random(100), 1.3 + rng.random(100)]))[:, None])
     graph = build_graph(x, 199)
-    edges = balanced_edges(x, graph.indices, graph.distances, 1)
-    assert components(edges.head, edges.tail, 200)[0] == 1
+    assert balanced_stencil(x, graph.indices, graph.distances, 1).edges.components()[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,6 @@ def test_rayleigh_forms():
     values = torch.tensor([0.0, 1.0, 4.0], dtype=torch.float64)
     torch.testing.assert_close(spectrum.rayleigh(1 - 0.01 * values, 0.01), values)
     torch.testing.assert_close(spectrum.rayleigh(torch.exp(-0.01 * values), 0.01, form="log"), values)
-    q = torch.linalg.qr(torch.randn(6, 3, dtype=torch.float64)).Q
-    torch.testing.assert_close(spectrum.quotients(q, 2 * q), torch.full((3,), 2.0, dtype=torch.float64))
 
 
 def test_bad_input():

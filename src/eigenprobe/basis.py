@@ -1,4 +1,4 @@
-"""The result: an ordered basis, its mass and its eigenvalues; and the one place that orthonormalises and fixes signs.
+"""The result: an ordered basis, its mass and its eigenvalues, its file and its display.
 
     Q (n, K)   normalised basis, Euclidean-orthonormal, q_1 > 0;   mass M = diag(q_1^2), sums to 1
     V (n, K)   unnormalised basis, V = M^{-1/2} Q, v_1 = 1, V^T M V = I
@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .cloud import Array, Origin
 from .errors import InputError
 from .files import atomic_path
 
-Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 FORMAT = "eigenprobe.basis/1"
 EXTENSIONS = {  # how a saved extension finds its class again
     "kernel": "eigenprobe.extensions.kernel:KernelExtension",
@@ -167,6 +167,11 @@ class Basis:
     def torch(self, device: torch.device | str = "cpu") -> Basis:
         """The same basis with torch tensors on ``device``."""
         return self._map(lambda a: torch.as_tensor(a).to(device))
+
+    def as_given(self, origin: Origin) -> Basis:
+        """The same basis in the kind of array, precision and device that the points came in."""
+        result = self.torch(origin.device)._map(lambda a: a.to(origin.dtype))
+        return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the extension included, as one safetensors file (whole or not at all)."""

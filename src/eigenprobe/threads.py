@@ -1,8 +1,14 @@
-"""The number of threads that pays."""
+"""The number of threads that pays on the host.
+
+Small clouds make many short operations that gain next to nothing from more than one thread.  For larger ones at most
+half of the processors are used: with all of them, one other busy process makes every operation wait for its slowest
+thread, which is ten times slower on two cores.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,19 +16,39 @@ import torch
 
 ONE_THREAD = 12_000  # points below which threads wait for each other longer than they work
 
+_lock = threading.Lock()
+_limits: list[int] = []  # of the blocks that are running now, in any thread of this process
+_before = 0
+
 
 @contextmanager
-def threads_for(n: int, device: torch.device) -> Iterator[None]:
-    """Few enough threads for a cloud of ``n`` points on the host, inside the block: one for small clouds, whose many
-    short operations gain next to nothing from more, and at most half of the processors. With all of them in use, one
-    other busy process makes every operation wait for its slowest thread: ten times slower on two cores."""
-    before = torch.get_num_threads()
-    wanted = 1 if n < ONE_THREAD else max(1, (os.cpu_count() or 2) // 2)
-    fewer = device.type == "cpu" and before > wanted
-    if fewer:
-        torch.set_num_threads(wanted)
+def limited_threads(device: torch.device, points: int | None = None, *, single: int = ONE_THREAD) -> Iterator[None]:
+    """At most half of the processors inside the block; one thread for clouds of fewer than ``single`` points.
+
+    The setting belongs to the whole process, so blocks that overlap in several Python threads share the smallest
+    limit, and the last one to end restores what was there before the first.
+    """
+    if device.type != "cpu":
+        yield
+        return
+    limit = 1 if points is not None and points < single else max(1, (os.cpu_count() or 2) // 2)
+    _enter(limit)
     try:
         yield
     finally:
-        if fewer:
-            torch.set_num_threads(before)
+        _leave(limit)
+
+
+def _enter(limit: int) -> None:
+    global _before
+    with _lock:
+        if not _limits:
+            _before = torch.get_num_threads()
+        _limits.append(limit)
+        torch.set_num_threads(min([_before, *_limits]))
+
+
+def _leave(limit: int) -> None:
+    with _lock:
+        _limits.remove(limit)
+        torch.set_num_threads(min([_before, *_limits]))

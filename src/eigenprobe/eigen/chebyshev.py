@@ -1,28 +1,50 @@
-"""Chebyshev filters of a symmetric operator: the sweeps of `direct`.
+"""The Chebyshev recurrence, the operators it runs on, and the interval it needs.
 
     T_0 = x,  T_1 = B x,  T_{j+1} = 2 B T_j - T_{j-1},      B = (A - c) / e,  c = (hi + lo)/2,  e = (hi - lo)/2
 
 Among polynomials of degree d bounded by 1 on [lo, hi], T_d grows fastest outside: eigenvectors above ``hi`` gain
-``cosh(d arccosh((mu - c)/e))`` over all others.  Shapes: x (n, p).  A sweep is d sparse products and nothing else: the
+``cosh(d arccosh((mu - c)/e))`` over all others.  Shapes: x (n, p).  A term is one sparse product and nothing else: the
 shift sits on the stored diagonal, the scale and the subtraction in the product itself (``addmm`` in place).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..smoothers import Smoother
+from ..smoothers.smoother import csr
+
 Apply = Callable[[Tensor], Tensor]
-CHAIN = 4  # mean entries of a row up to which a graph is one of a curve
-COARSEN, SPARSE = 6000, 24  # points from which, and entries a row up to which, a coarse start pays
+Step = Callable[[Tensor, Tensor | None], Tensor]
+
+
+def terms(step: Step, x: Tensor, degree: int) -> Iterator[Tensor]:
+    """``T_0 x, ..., T_degree x``.  ``step(now, before)`` is ``2 B now - before``, or ``B now`` without ``before``,
+    whose memory it may use: a term is valid until the next but one is asked for."""
+    before, now = x.clone(), step(x, None)
+    yield before
+    for _ in range(degree - 1):
+        yield now
+        before, now = now, step(now, before)
+    if degree:
+        yield now
+
+
+def last_term(step: Step, x: Tensor, degree: int) -> Tensor:
+    """``T_degree x``."""
+    last = x
+    for term in terms(step, x, degree):
+        last = term
+    return last
 
 
 class Operator(Protocol):
-    """A symmetric operator as the solver sees it, in the precision of the block it is given."""
+    """A symmetric operator as the solvers see it, in the precision of the block it is given."""
 
     n: int
     device: torch.device
@@ -35,51 +57,45 @@ class Operator(Protocol):
 class SparseOperator:
     """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions."""
 
-    def __init__(self, matrix: Tensor, order: Tensor | None = None) -> None:
+    def __init__(self, matrix: Tensor, order: Tensor | None = None, leaving: Tensor | None = None) -> None:
         self.n, self.device = matrix.shape[0], matrix.device
         pointers, columns, values, self.diagonal = _with_diagonal(matrix, order)
         self.pattern = (pointers, columns)
-        self.matrix = self._csr(values.double())
-        self.single = self._csr(values.float())
+        self.leaving = leaving if leaving is None or order is None else leaving[order]
+        self.matrix = csr(*self.pattern, values.double(), (self.n, self.n))
+        self.single = csr(*self.pattern, values.float(), (self.n, self.n))
 
-    def _csr(self, values: Tensor) -> Tensor:
-        return torch.sparse_csr_tensor(*self.pattern, values, (self.n, self.n), check_invariants=False)
+    @property
+    def entries(self) -> int:
+        return self.matrix.values().numel()
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
         return (self.single if x.dtype == torch.float32 else self.matrix) @ x
 
-    def worth_coarsening(self) -> bool:
-        """Whether a hierarchy beats filters: on the host, many points, few neighbours (a graph of low dimension)."""
-        entries = self.matrix.values().numel()
-        return self.device.type == "cpu" and self.n >= COARSEN and entries <= SPARSE * self.n
-
-    def is_chain(self) -> bool:
-        """Whether there are so few entries that the graph is a union of chains and rings: the cloud is a curve."""
-        return self.matrix.values().numel() <= CHAIN * self.n
-
     def laplacian(self) -> Any:
-        """``I - A`` as a scipy CSR array."""
+        """``I - A`` as a scipy CSR array; its diagonal without cancellation where the smoother knows it."""
         from scipy.sparse import csr_array
 
         values = -self.matrix.values().cpu().numpy()
-        values[self.diagonal.cpu().numpy()] += 1
+        place = self.diagonal.cpu().numpy()
+        values[place] = values[place] + 1 if self.leaving is None else self.leaving.double().cpu().numpy()
         pointers, columns = (index.cpu().numpy() for index in self.pattern)
         return csr_array((values, columns, pointers), shape=(self.n, self.n))
 
     def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
         """``T_degree(B) x``."""
         matrix = self.single if x.dtype == torch.float32 else self.matrix
-        centre, half = (hi + lo) / 2, (hi - lo) / 2
         values = matrix.values().clone()
-        values[self.diagonal] -= centre
-        shifted = self._csr(values)
-        before, now = x.clone(), torch.zeros_like(x)
-        torch.addmm(now, shifted, x, beta=0.0, alpha=1 / half, out=now)
-        for _ in range(degree - 1):
-            torch.addmm(before, shifted, now, beta=-1.0, alpha=2 / half, out=before)
-            before, now = now, before
-        return now
+        values[self.diagonal] -= (hi + lo) / 2
+        shifted, half = csr(*self.pattern, values, (self.n, self.n)), (hi - lo) / 2
+
+        def step(now: Tensor, before: Tensor | None) -> Tensor:
+            if before is None:
+                return torch.addmm(torch.zeros_like(now), shifted, now, beta=0.0, alpha=1 / half)
+            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2 / half, out=before)
+
+        return last_term(step, x, degree)
 
 
 class FunctionOperator:
@@ -92,13 +108,45 @@ class FunctionOperator:
         """``A x`` for ``x (n, p)``."""
         return self.function(x).to(x.dtype)
 
-    def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
-        """``T_degree(B) x``."""
+    def filter(self, x: Tensor, degree: int, lo: Any, hi: Any) -> Tensor:
+        """``T_degree(B) x``; the bounds are numbers or tensors that broadcast with ``x``."""
         centre, half = (hi + lo) / 2, (hi - lo) / 2
-        before, now = x, (self.apply(x) - centre * x) / half
-        for _ in range(degree - 1):
-            before, now = now, (self.apply(now) - centre * now).mul_(2 / half).sub_(before)
-        return now
+
+        def step(now: Tensor, before: Tensor | None) -> Tensor:
+            image = (self.apply(now) - centre * now) / half
+            return image if before is None else 2 * image - before
+
+        return last_term(step, x, degree)
+
+
+def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tensor:
+    """``sum_j c_j T_j(2 A - I) x`` on a smoother with spectrum in [0, 1].
+
+    ``x (b, n, c)`` and coefficients ``(b, D + 1)``, or ``(b, F, D + 1)`` for ``F`` filters -> ``(b, F, n, c)``.
+    """
+    several = coefficients.ndim == 3
+    scale = coefficients.to(x.dtype)
+    scale = scale[..., None, None] if several else scale[:, None, :, None, None]  # (b, F, D + 1, 1, 1)
+    out = torch.zeros((*scale.shape[:2], *x.shape[1:]), dtype=x.dtype, device=x.device)
+    for j, term in enumerate(terms(smoother_step(smoother), x, coefficients.shape[-1] - 1)):
+        out.addcmul_(scale[:, :, j], term[:, None])
+    return out if several else out[:, 0]
+
+
+def smoother_step(smoother: Smoother) -> Step:
+    """The recurrence of ``B = 2 A - I`` on blocks ``(b, n, c)``: one product and one subtraction."""
+    matrix = smoother.matrix
+
+    def step(now: Tensor, before: Tensor | None) -> Tensor:
+        if before is None:
+            return 2 * smoother.apply(now) - now
+        rest = torch.add(before, now, alpha=2).neg_()  # 2 B now - before = 4 A now - (2 now + before)
+        if matrix.ndim == 3:
+            return torch.baddbmm(rest, matrix, now, alpha=4)
+        flat = torch.addmm(rest.reshape(smoother.n, -1), matrix, now.reshape(smoother.n, -1), alpha=4)
+        return flat.view_as(now)
+
+    return step
 
 
 def growth(value: float, lo: float, hi: float) -> float:
@@ -140,6 +188,8 @@ def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor
         torch.arange(n, device=matrix.device), matrix.crow_indices().diff(), output_size=matrix.values().numel()
     )
     columns, values = matrix.col_indices().long(), matrix.values()
+    if order is None and len(place := (rows == columns).nonzero()[:, 0]) == n:
+        return matrix.crow_indices(), matrix.col_indices(), values, place
     if order is not None:
         inverse = torch.empty_like(order)
         inverse[order] = torch.arange(n, device=order.device)
@@ -155,7 +205,5 @@ def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor
     else:
         summed = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n, n)).coalesce().to_sparse_csr()
         pointers, columns, values = summed.crow_indices(), summed.col_indices(), summed.values()
-    if values.numel() < 2**31:
-        pointers, columns = pointers.int(), columns.int()
     counted = torch.repeat_interleave(own, pointers.long().diff(), output_size=values.numel())
     return pointers, columns, values, (counted == columns).nonzero()[:, 0]

@@ -20,10 +20,21 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-OMEGA = 2 / 3  # damping of the prolongation
-LOW, HIGH = 0.2, 1.9  # part of the spectrum of S that smoothing takes care of
-SMALLEST = 400  # points at which coarsening ends: dense algebra takes over
-SLOWEST = 0.6  # a level with more than this share of the points above is not worth having
+from ..smoothers.smoother import csr
+
+
+@dataclass(frozen=True)
+class Coarsening:
+    """Constants of the hierarchy; `docs/constants.md` has their derivation or ablation."""
+
+    omega: float = 2 / 3  # damping of the prolongation: smoothed aggregation [Vanek, Mandel, Brezina 1996]
+    low: float = 0.2  # part of the spectrum of S, [low, high], that smoothing takes care of
+    high: float = 1.9
+    smallest: int = 400  # points at which coarsening ends: dense algebra takes over
+    slowest: float = 0.6  # a level with more than this share of the points above is not worth having
+
+
+COARSENING = Coarsening()
 
 
 @dataclass
@@ -59,17 +70,18 @@ def hierarchy(laplacian: Any, known: np.ndarray, width: int, seed: int = 0) -> l
         levels.append(level)
         null = known / root[:, None]
         labels, count = aggregate(scaled, rng)
-        if level.n <= SMALLEST or 2 * count < 3 * width or count > SLOWEST * level.n:
+        if level.n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * level.n:
             level.inverse = _pseudo_inverse(scaled, null)
             return levels
         weight = np.abs(null[:, 0])
         size = np.sqrt(np.bincount(labels, weight**2, minlength=count))
         shape = (level.n, count)
         tentative = sp.csr_array((weight / size[labels], labels, np.arange(level.n + 1)), shape=shape)
-        prolong = (tentative - OMEGA * (scaled @ tentative)).tocsr()
+        prolong = (tentative - COARSENING.omega * (scaled @ tentative)).tocsr()
         level.up, level.down = matrix(prolong), matrix(prolong.T.tocsr())
-        # Minimax on [LOW, HIGH]: x = (a - b S) r is the second Chebyshev iterate from zero.
-        centre, half = (HIGH + LOW) / 2, (HIGH - LOW) / 2
+        # Minimax on [low, high]: x = (a - b S) r is the second Chebyshev iterate from zero.
+        low, high = COARSENING.low, COARSENING.high
+        centre, half = (high + low) / 2, (high - low) / 2
         first = 2 * centre / (2 * centre**2 - half**2)
         level.smooth = matrix(2 * first * sp.eye_array(level.n) - first / centre * scaled)
         level.prolong = (sp.diags_array(root) @ prolong).tocsr()
@@ -127,11 +139,9 @@ def aggregate(graph: Any, rng: np.random.Generator) -> tuple[np.ndarray, int]:
 
 def matrix(array: Any) -> Tensor:
     """A scipy matrix as a torch one for products: float32, 32-bit indices."""
-    csr = sp.csr_array(array)
-    index = np.int32 if csr.nnz < 2**31 else np.int64
-    pointers, columns = (torch.from_numpy(part.astype(index)) for part in (csr.indptr, csr.indices))
-    values = torch.from_numpy(csr.data.astype(np.float32))
-    return torch.sparse_csr_tensor(pointers, columns, values, csr.shape, check_invariants=False)
+    scipy = sp.csr_array(array)
+    pointers, columns = torch.from_numpy(scipy.indptr), torch.from_numpy(scipy.indices)
+    return csr(pointers, columns, torch.from_numpy(scipy.data.astype(np.float32)), scipy.shape)
 
 
 def _column(values: np.ndarray) -> Tensor:

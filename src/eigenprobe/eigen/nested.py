@@ -1,4 +1,4 @@
-"""Nested iteration: eigenvectors from coarse to fine by the locally optimal block conjugate gradients of Knyazev.
+"""Nested iteration: eigenvectors from coarse to fine by locally optimal block conjugate gradients [Knyazev 2001].
 
     H y = g G y,   H = I - A,  g = 1 - mu ascending                       (G = I on the finest level)
     W = B (H X - G X diag g)        B: two multigrid cycles               residuals, preconditioned
@@ -10,20 +10,49 @@ of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .filtered import inner, refine
 from .multigrid import Level, hierarchy, inverse, matrix
-
-COARSE_SWEEPS, COARSE_ACCURACY = 8, 0.05  # a coarse level need not be more accurate than its discretisation
-SWEPT_GUARDS = 4  # guard columns that are improved along with the wanted ones; the others only widen the span
-DEPENDENT = 1e-5  # eigenvalue of a normalised Gram matrix below which a direction is rounding
+from .problem import Eigenpairs, Problem
+from .span import small_ritz
 
 
-def nested_start(laplacian: Any, known: np.ndarray, wanted: int, width: int, tol: float, sweeps: int = 30) -> Tensor:
+@dataclass(frozen=True)
+class Nesting:
+    """Constants of the iteration; `docs/constants.md` has their derivation or ablation."""
+
+    points: int = 6000  # from which a hierarchy pays
+    entries: int = 24  # per row, up to which the graph is one of low dimension
+    sweeps: int = 30  # on the finest level
+    coarse_sweeps: int = 8  # on each coarser one
+    coarse_accuracy: float = 0.05  # a coarse level need not be more accurate than its discretisation
+    swept_guards: int = 4  # guard columns improved along with the wanted ones; the others only widen the span
+
+
+NESTING = Nesting()
+
+
+def suits(problem: Problem) -> bool:
+    sparse, n = problem.sparse, problem.n
+    if sparse is None or problem.start is not None or sparse.device.type != "cpu":
+        return False
+    return n >= NESTING.points and sparse.entries <= NESTING.entries * n
+
+
+def solve(problem: Problem) -> Eigenpairs:
+    assert problem.sparse is not None
+    known = problem.known.numpy()
+    block = nested_start(problem.sparse.laplacian(), known, problem.wanted, problem.width, 0.8 * problem.tol)
+    return refine(problem, block[:, : problem.wanted + NESTING.swept_guards].double())
+
+
+def nested_start(laplacian: Any, known: np.ndarray, wanted: int, width: int, tol: float) -> Tensor:
     """Approximate eigenvectors ``(n, width)`` of the smallest eigenvalues beyond ``known``, residuals below ``tol``.
 
     ``laplacian`` is scipy CSR ``H (n, n)``, ``known (n, c)`` its null vectors.  Stops early where it no longer gains.
@@ -36,10 +65,10 @@ def nested_start(laplacian: Any, known: np.ndarray, wanted: int, width: int, tol
     last = min(known.shape[1] + width, coarsest.n) - 1
     values, vectors = eigh(coarsest.laplacian.toarray(), gram, subset_by_index=[0, last])
     block = torch.from_numpy(np.ascontiguousarray(vectors[:, known.shape[1] :], np.float32))
-    goal = COARSE_ACCURACY * float(values[min(known.shape[1] + wanted, last)])
+    goal = NESTING.coarse_accuracy * float(values[min(known.shape[1] + wanted, last)])
     for at in range(len(levels) - 2, -1, -1):
         block = torch.from_numpy(levels[at].prolong @ block.numpy())
-        target, most = (tol, sweeps) if at == 0 else (goal, COARSE_SWEEPS)
+        target, most = (tol, NESTING.sweeps) if at == 0 else (goal, NESTING.coarse_sweeps)
         block = improve(levels, at, block.float(), wanted, target, most)
     return block
 
@@ -49,11 +78,12 @@ def improve(levels: list[Level], at: int, x: Tensor, wanted: int, tol: float, sw
     problem = _Problem(levels[at])
     x = problem.project(x)
     hx, gx = problem.laplacian @ x, problem.gram(x)
-    g, (turn,) = _ritz([[_inner(x, gx)]], [[_inner(x, hx)]], x.shape[1])
+    g, turn = small_ritz(inner(x, hx), inner(x, gx))
+    turn = turn.float()
     x, hx = x @ turn, hx @ turn
     p = hp = None
     best, stalled, first = np.inf, 0, 0
-    last, scale = min(wanted + SWEPT_GUARDS, x.shape[1]), levels[at].scale
+    last, scale = min(wanted + NESTING.swept_guards, x.shape[1]), levels[at].scale
     for _ in range(sweeps):
         # Columns converge in order: those before `first` are kept in the span but no longer improved.
         residual = torch.addcmul(hx[:, first:last], problem.gram(x[:, first:last]), g[first:last].float(), value=-1)
@@ -101,13 +131,11 @@ class _Problem:
         left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64)]]
         right: list[list[Tensor]] = [[torch.diag(g)]]
         for i in range(1, len(blocks)):
-            left.append([_inner(blocks[i], grams[j]) for j in range(i + 1)])
-            right.append([_inner(blocks[i], images[j]) for j in range(i + 1)])
-        return _ritz(left, right, g.numel())
-
-
-def _inner(x: Tensor, y: Tensor) -> Tensor:
-    return (x.mT @ y).double()
+            left.append([inner(blocks[i], grams[j]) for j in range(i + 1)])
+            right.append([inner(blocks[i], images[j]) for j in range(i + 1)])
+        values, turn = small_ritz(_assemble(right), _assemble(left))
+        sizes = [block.shape[1] for block in blocks]
+        return values[: g.numel()], list(turn[:, : g.numel()].float().split(sizes))
 
 
 def _norms(x: Tensor) -> Tensor:
@@ -121,20 +149,8 @@ def _combine(parts: list[Tensor], turns: list[Tensor]) -> Tensor:
     return out
 
 
-def _ritz(gram: list[list[Tensor]], small: list[list[Tensor]], keep: int) -> tuple[Tensor, list[Tensor]]:
-    """The ``keep`` smallest pairs of ``small u = g gram u``, both given by lower block triangles; u split by block."""
-    left, right = _assemble(gram), _assemble(small)
-    unit = left.diagonal().clamp_min(torch.finfo(torch.float64).tiny).rsqrt()
-    values, vectors = torch.linalg.eigh(unit[:, None] * left * unit)
-    sound = values > DEPENDENT * values[-1]
-    basis = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
-    g, turn = torch.linalg.eigh(basis.mT @ right @ basis)
-    sizes = [row[-1].shape[0] for row in gram]
-    return g[:keep], list((basis @ turn[:, :keep]).float().split(sizes))
-
-
 def _assemble(lower: list[list[Tensor]]) -> Tensor:
+    """The symmetric matrix of a lower block triangle."""
     count = len(lower)
     rows = [[lower[i][j] if j <= i else lower[j][i].mT for j in range(count)] for i in range(count)]
-    full = torch.cat([torch.cat(row, 1) for row in rows])
-    return (full + full.mT) / 2
+    return torch.cat([torch.cat(row, 1) for row in rows])

@@ -1,21 +1,42 @@
-"""Orthonormal columns and their signs."""
+"""From a span to a basis: the one place that orthonormalises, rotates, orders and signs.
+
+    columns (n, p) -> Q (n, p) orthonormal -> H = Q^T (I - A) Q = U diag(1 - mu) U^T -> Q U (n, K)
+    lambda = (1 - mu) / step_time,  ascending, the constant first;   third moment of every column positive
+
+The nested loss is least at these vectors within the span (Rayleigh-Ritz).  ``sqrt(mass)`` is a known eigenvector: it is
+the first column, and the rotation leaves it alone, so that repeated zeros of separate parts cannot mix it with others.
+Stacked clouds of one size: columns (b, n, p), and every cloud has its own rotation.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError, RankError
+from ..smoothers import Smoother
+from .chebyshev import FunctionOperator
+
+DEPENDENT = 1e-5  # eigenvalue of a normalised Gram matrix, of the largest, below which a direction is rounding
 
 
-def orthonormalise(x: Tensor, method: Literal["qr", "cholesky"] = "qr", *, check: bool = True) -> tuple[Tensor, Tensor]:
-    """``x = Q R`` with orthonormal ``Q`` and upper triangular ``R``, ``diag R > 0``; batched and differentiable.
+def orthonormalise(
+    x: Tensor,
+    mass: Tensor | None = None,
+    *,
+    method: Literal["qr", "cholesky"] = "qr",
+    check: bool = True,
+    passes: int = 2,
+    ridge: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """``x = Q R`` with ``Q^T M Q = I`` and upper triangular ``R``, ``diag R > 0``; batched and differentiable.
 
-    The two methods agree to rounding: Householder QR, and Cholesky-QR done twice with the Gram matrix in float64
-    (in float32 it is not positive definite at K = 50 in practice). ``RankError`` when the columns are dependent;
-    ``check=False`` skips that test and its device synchronisation.
+    Householder QR, or Cholesky-QR in float64, done ``passes`` times (in float32 the Gram matrix is not positive
+    definite at K = 50 in practice). Dependent columns are a `RankError`; with ``check=False``, which costs no device
+    synchronisation, they give NaN. ``ridge`` keeps nearly dependent unit columns small instead of noisy.
 
     >>> q, r = orthonormalise(torch.eye(3)[:, :2] * 2)
     >>> r.diagonal().tolist()
@@ -24,14 +45,15 @@ def orthonormalise(x: Tensor, method: Literal["qr", "cholesky"] = "qr", *, check
     n, k = x.shape[-2:]
     if n < k:
         raise RankError(f"{k} independent columns need at least {k} rows, got {n}")
-    if method == "qr":
+    if method == "qr" and mass is None:
         q, r = torch.linalg.qr(x)
         sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(x.dtype)
         q, r = q * sign[..., None, :], r * sign[..., :, None]
-    elif method == "cholesky":
-        q, r = _cholesky_qr(x, check)
-        q, again = _cholesky_qr(q, check)
-        r = (again @ r).to(x.dtype)
+    elif method in ("qr", "cholesky"):
+        q, r = _cholesky(x, mass, ridge)
+        for _ in range(passes - 1):
+            q, again = _cholesky(q, mass, ridge)
+            r = again @ r
     else:
         raise InputError(f"method must be 'qr' or 'cholesky', got {method!r}")
     if check:
@@ -43,15 +65,104 @@ def orthonormalise(x: Tensor, method: Literal["qr", "cholesky"] = "qr", *, check
     return q, r
 
 
-def _cholesky_qr(x: Tensor, check: bool) -> tuple[Tensor, Tensor]:
+def _cholesky(x: Tensor, mass: Tensor | None, ridge: float) -> tuple[Tensor, Tensor]:
+    """One pass in float64; NaN where the columns depend on each other but for their rounding."""
     wide = x.double()
-    scale = wide.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
-    wide = wide / scale  # unit columns: the Gram matrix is then as well conditioned as a diagonal scaling can make it
-    factor, failed = torch.linalg.cholesky_ex(wide.mT @ wide)
-    if check and bool(failed.any()):
-        raise RankError(f"expected {x.shape[-1]} independent columns, got a numerical rank below {x.shape[-1]}")
-    q = torch.linalg.solve_triangular(factor.mT, wide, upper=True, left=False)
-    return q.to(x.dtype), factor.mT * scale
+    # Unit columns first: Cholesky's breakdown depends on the correlation of the columns, not on their scale.
+    scale = wide.detach().square().sum(-2, keepdim=True).clamp_min(torch.finfo(wide.dtype).tiny).rsqrt()
+    wide = wide * scale
+    gram = wide.mT @ (wide if mass is None else wide * mass.double().unsqueeze(-1))
+    gram = 0.5 * (gram + gram.mT)
+    if ridge:
+        gram = gram + ridge * torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+    factor, status = torch.linalg.cholesky_ex(gram)
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    smallest = (factor.diagonal(dim1=-2, dim2=-1) / norms).amin(-1)
+    sound = (status == 0) & (smallest > 8 * torch.finfo(x.dtype).eps)
+    factor = torch.where(sound[..., None, None], factor, torch.full_like(factor, torch.nan))
+    q = torch.linalg.solve_triangular(factor, wide.mT, upper=False).mT
+    return q, (factor / scale.mT).mT
+
+
+def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor, Tensor]:
+    """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to their span.
+
+    Also returns `T` with `[first, more] T` the columns, and which columns there are: directions of `more` within `cut`
+    of the span of `first` are left out (their columns are 0). Float64, batched, without a pivot on the host.
+    """
+    q, r = orthonormalise(first, method="cholesky", check=False)
+    inverse = torch.linalg.solve_triangular(r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True)
+    scale = more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
+    overlap = q.mT @ more
+    rest = more - q @ overlap
+    values, turn = torch.linalg.eigh((rest / scale).mT @ (rest / scale))
+    kept = values > cut**2
+    turn = turn * torch.where(kept, values.clamp_min(cut**2).rsqrt(), 0.0)[..., None, :] / scale.mT
+    added = rest @ turn
+    again = q.mT @ added  # once more: the first pass leaves rounding, magnified
+    added = added - q @ again
+    top = torch.cat([inverse, -inverse @ (overlap @ turn + again)], -1)
+    bottom = torch.cat([torch.zeros_like(overlap.mT), turn], -1)
+    present = torch.cat([torch.ones_like(kept[..., :1]).expand(*kept.shape[:-1], q.shape[-1]), kept], -1)
+    return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
+
+
+def small_ritz(small: Tensor, gram: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Pairs of ``small u = g gram u``, ascending: ``g (..., r)`` and ``u (..., p, r)``, ``r <= p`` sound directions."""
+    small = (small + small.mT) / 2
+    if gram is None:
+        return torch.linalg.eigh(small)
+    unit = gram.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(torch.float64).tiny).rsqrt()
+    values, vectors = torch.linalg.eigh(unit[:, None] * (gram + gram.mT) / 2 * unit)
+    sound = values > DEPENDENT * values[-1]
+    white = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
+    g, turn = small_ritz(white.mT @ small @ white)
+    return g, white @ turn
+
+
+@torch.no_grad()
+def ritz(q: Tensor, smoother: Smoother, *, power: int = 1, known: int = 0) -> tuple[Tensor, Tensor]:
+    """The Ritz problem of orthonormal ``q (..., n, p)``: gaps ``1 - mu (..., p)`` ascending, rotation ``(..., p, p)``.
+
+    The first ``known`` columns are eigenvectors already and stay as they are. The small matrix is that of ``I - A``,
+    assembled from ``q - A q`` in float64, so that values near 1 keep their distance to it; with ``power`` it is that of
+    ``A^power``, which gives noise at high frequencies no weight. Columns that are zero come last.
+    """
+    rest = q[..., known:]
+    if power == 1:
+        image = smoother.apply_symmetric(rest.to(smoother.dtype)).double().neg_().add_(rest)
+        gaps, turn = small_ritz(rest.double().mT @ image)
+    else:
+        values, turn = small_ritz(rest.double().mT @ smoother.power(rest.to(smoother.dtype), power).double())
+        tiny = torch.finfo(values.dtype).eps
+        gaps, turn = 1 - values.flip(-1).clamp_min(tiny) ** (1 / power), turn.flip(-1)
+    if not known:
+        return gaps, turn
+    first = q[..., :known].double()
+    own = (first * (first - smoother.apply_symmetric(q[..., :known].to(smoother.dtype)))).sum(-2)
+    rotation = torch.zeros((*turn.shape[:-2], q.shape[-1], q.shape[-1]), dtype=turn.dtype, device=turn.device)
+    rotation[..., :known, :known] = torch.eye(known, dtype=turn.dtype, device=turn.device)
+    rotation[..., known:, known:] = turn
+    return torch.cat([own, gaps], -1), rotation
+
+
+@torch.no_grad()
+def sweep(q: Tensor, smoother: Smoother, steps: int = 4) -> Tensor:
+    """A better span for orthonormal ``q (..., n, K)`` by ``steps`` smoothing steps: ``orth(T_steps(B) q)``.
+
+    ``B`` is A shifted and scaled so that [lowest, mu_K] is [-1, 1]. T_s costs the same steps as the power A^s, damps
+    everything below mu_K just as well, and raises the wanted vectors as about s^2 plain steps would. A `row` smoother
+    smooths by its covariance of as many steps instead.
+    """
+    if steps < 1:
+        raise InputError(f"a refinement sweep needs at least 1 smoothing step, got {steps}")
+    q = q.to(smoother.dtype)
+    if not smoother.symmetric:
+        return orthonormalise(smoother.apply_symmetric(q, steps), check=False)[0]
+    lowest = -1.0 if smoother.kind == "symmetric" else 0.0
+    edge = (q * smoother.apply(q)).sum(-2).amin(-1)[..., None, None].clamp(lowest + 0.1, 1 - 1e-9)  # one per cloud
+    swept = FunctionOperator(smoother.apply, smoother.n, smoother.device).filter(q, steps, lowest, edge)
+    return orthonormalise(swept, check=False)[0]
 
 
 def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -62,3 +173,108 @@ def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
     largest = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True)).squeeze(-2)
     decisive = torch.where(cube.abs() > 1e-3 * size, cube, largest)
     return torch.where(decisive < 0, -1.0, 1.0).to(vectors.dtype)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Functions among which a basis is sought, in the normalised domain: ``columns (..., n, p)`` = M^1/2 f.
+
+    The first column is the constant one where the mass is known. ``gaps (..., p)`` says that the columns are
+    eigenvectors already. Columns from ``leading`` on only widen the span of those before; nearly dependent ones are
+    left out.
+    """
+
+    columns: Tensor
+    gaps: Tensor | None = None
+    leading: int | None = None
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """A basis within a span: ``q = columns @ matrix``, up to the sweeps that may have left the span."""
+
+    q: Tensor  # (..., n, K) float64
+    matrix: Tensor  # (..., p, K)
+    mass: Tensor  # (..., n)
+    gaps: Tensor  # (..., K)
+    eigenvalues: Tensor  # (..., K) in units of the smoother's points
+
+    @property
+    def vectors(self) -> Tensor:
+        """``V = M^-1/2 Q``."""
+        return self.q / self.mass.sqrt()[..., None]
+
+
+@torch.no_grad()
+def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: int = 1, sweeps: int = 0) -> Rotation:
+    """The ``k`` best vectors of a span; ``turn=False`` keeps its columns and orthonormalises them in their order.
+
+    ``sweeps`` refinements follow, each a smoothing of the first columns and a new rotation; ``power`` as in `ritz`.
+    """
+    columns, known = span.columns.double(), int(smoother.mass is not None)
+    if span.gaps is not None:
+        q, gaps = columns, span.gaps
+        matrix = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
+    else:
+        q, matrix = _orthonormal(columns, span.leading if turn else None)
+        gaps = _quotients(q, smoother)
+        if turn and smoother.symmetric:
+            gaps, rotation = ritz(q, smoother, power=power, known=known)
+            q, matrix = q @ rotation, matrix @ rotation
+        within = q
+        for _ in range(sweeps):
+            q = sweep(q[..., : max(k, span.leading or k)], smoother).double()
+            gaps, rotation = ritz(q, smoother, power=power, known=known)
+            q = q @ rotation
+        if sweeps:  # what of the new vectors the span can say
+            matrix = matrix @ (within.mT @ q)
+    return _finish(q, matrix, gaps, smoother, k)
+
+
+def _orthonormal(columns: Tensor, leading: int | None) -> tuple[Tensor, Tensor]:
+    if leading is not None and leading < columns.shape[-1]:
+        q, matrix, present = widen(columns[..., :leading], columns[..., leading:])
+        if present.ndim == 1:
+            return q[..., present], matrix[..., present]
+        return q, matrix
+    q, r = orthonormalise(columns, method="cholesky")
+    eye = torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+    return q, torch.linalg.solve_triangular(r, eye.expand_as(r), upper=True)
+
+
+def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
+    """``1 - mu`` of the columns as they are."""
+    if smoother.symmetric:
+        return (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(-2)
+    # S v = mu v in the learned mass q_1^2: v = q / q_1, so v^T M S v = (q q_1)^T S (q / q_1).
+    first = q[..., :1]
+    v = q / first
+    return (q * first * (v - smoother.apply(v.to(smoother.dtype)))).sum(-2)
+
+
+def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> Rotation:
+    """Mass, eigenvalues, order (the constant first, then ascending) and signs."""
+    first = torch.where(q[..., :1].sum(-2, keepdim=True) < 0, -1.0, 1.0).to(q.dtype)
+    if smoother.mass is None:
+        root = (q[..., 0] * first[..., 0]).abs().clamp_min(torch.finfo(q.dtype).eps)
+        mass = root.square() / root.square().sum(-1, keepdim=True)
+        gaps = _quotients(torch.cat([mass.sqrt()[..., None], q[..., 1:]], -1), smoother)
+    else:
+        mass = smoother.mass.double().reshape(q.shape[:-1])
+    step = smoother.step_time
+    step = step.double()[..., None] if isinstance(step, Tensor) and step.ndim and gaps.ndim > 1 else float(step)
+    values = (gaps / step).clamp_min(0)
+    zero = (q.square().sum(-2) < 0.5).to(values.dtype)  # columns that a widened span left out
+    order = 1 + (values + zero * torch.finfo(values.dtype).max / 2)[..., 1:].argsort(dim=-1, stable=True)
+    order = torch.cat([torch.zeros_like(order[..., :1]), order], -1)[..., :k]
+    q = q.gather(-1, order[..., None, :].expand(*q.shape[:-1], order.shape[-1]))
+    values, gaps = values.gather(-1, order), gaps.gather(-1, order)
+    if matrix.ndim < q.ndim:
+        matrix = matrix.expand(*q.shape[:-2], *matrix.shape)
+    matrix = matrix.gather(-1, order[..., None, :].expand(*matrix.shape[:-1], order.shape[-1]))
+    root = mass.sqrt()[..., None]
+    signs = canonical_signs(q / root, mass)
+    signs[..., 0] = first[..., 0, 0]
+    q, matrix = q * signs[..., None, :], matrix * signs[..., None, :]
+    q[..., 0], values[..., 0] = root[..., 0], 0
+    return Rotation(q, matrix, mass, gaps, values)

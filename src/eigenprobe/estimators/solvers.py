@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..eigen.span import canonical_signs
-from ..errors import InputError
+from ..eigen import Span, rotate, solve
+from ..errors import InputError, RankError
 from ..extensions.neighbourhood import NeighbourhoodExtension
 from ..graph.neighbours import build_graph
+from ..smoothers import Smoother
 from ..smoothers.neighbourhood import neighbourhood_smoother
-from ..smoothers.smoother import Smoother
 
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 CONTEXT = (4, 16, 64)  # steps of averaging of the context features
@@ -86,21 +86,18 @@ def distinct(points: Tensor, neighbours: int, count: int) -> Tensor:
 
 def fit_direct(points: Tensor, count: int, neighbours: int, seed: int) -> Fitted:
     """``count`` leading vectors in closed form."""
-    from ..eigen.solve import solve
-
     smoother = smoother_of(points, neighbours)
-    # The precision of a coordinate is that of its float32 points: a tighter residual would buy nothing.
-    q, mu = solve(smoother, count, tol=1e-5, generator=torch.Generator().manual_seed(seed))
     assert smoother.mass is not None
-    vectors = q.double() / smoother.mass.double().sqrt()[:, None]
-    mu = mu.to(vectors)
-    parts, labels = smoother.graph.components() if smoother.graph is not None else (1, None)
-    if labels is not None and count < parts <= points.shape[1]:
-        vectors = _part_vectors(points.double(), labels, smoother.mass.double(), parts, count)
-    vectors = vectors * _signs(vectors, smoother.mass)
-    return Fitted(
-        vectors, mu, smoother.mass, smoother, NeighbourhoodExtension.of(smoother, vectors, mu), {"solver": "direct"}
-    )
+    # The precision of a coordinate is that of its float32 points: a tighter residual would buy nothing.
+    pairs = solve(smoother, count, tol=1e-5, generator=torch.Generator().manual_seed(seed))
+    columns, (parts, labels) = pairs.vectors, smoother.components
+    if count < parts <= points.shape[1]:
+        root = smoother.mass.double().sqrt()[:, None]
+        columns = root * _part_vectors(points.double(), labels, smoother.mass.double(), parts, count)
+    rotation = rotate(Span(columns, pairs.gaps), smoother, count)
+    mu, vectors = 1 - rotation.gaps, rotation.vectors
+    extension = NeighbourhoodExtension.of(smoother, vectors, mu)
+    return Fitted(vectors, mu, smoother.mass, smoother, extension, {"solver": "direct"})
 
 
 def _part_vectors(points: Tensor, labels: Tensor, mass: Tensor, parts: int, count: int) -> Tensor:
@@ -132,7 +129,7 @@ def fit_by_network(
     """Train on the subsets ``clouds`` (the first is the one the result is defined on)."""
     from .. import networks
     from ..networks.mlp import MLPConfig
-    from ..probes.objective import Objective, nested_basis
+    from ..probes.objective import Objective
     from ..training.data import ManifoldData, Pool
     from ..training.module import Optimisation, SpectralModule
     from ..training.runs import RunSettings, train
@@ -154,16 +151,14 @@ def fit_by_network(
     context = NeighbourhoodExtension.of(smoother, averaged[0], torch.ones(averaged[0].shape[1], device=device))
     function = NetworkFunction(network, scaling, context, identity)
     outputs = function.outputs(scaling.scale(averaged[0]))
-    q, factor = nested_basis(outputs * smoother.mass.double().sqrt()[:, None])
-    if not bool(q.isfinite().all()):
-        raise InputError(f"the network's {count} outputs are not independent: raise max_iter or lower n_components")
-    small = q.mT @ smoother.apply(q.to(smoother.dtype)).double()
-    mu, rotation = torch.linalg.eigh((small + small.mT) / 2)
-    mu, rotation = mu.flip(0), rotation.flip(1)
-    matrix = torch.linalg.solve_triangular(factor.mT, identity, upper=True) @ rotation
-    function.matrix = matrix * _signs(outputs @ matrix, smoother.mass)
+    try:
+        rotation = rotate(Span(outputs * smoother.mass.double().sqrt()[:, None]), smoother, count)
+    except RankError as error:
+        message = f"the network's {count} outputs are not independent: raise max_iter or lower n_components"
+        raise InputError(message) from error
+    function.matrix = rotation.matrix
     info = {"solver": "network", "steps": steps, "subsets": len(clouds)}
-    return Fitted(outputs @ function.matrix, mu, smoother.mass, smoother, function, info)
+    return Fitted(outputs @ function.matrix, 1 - rotation.gaps, smoother.mass, smoother, function, info)
 
 
 @dataclass(frozen=True)
@@ -231,9 +226,3 @@ def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) 
     local = features.float()
     batch = Batch(local.unsqueeze(0), smoother.mass.float().sqrt().unsqueeze(0), covariance=covariance)
     return Sampling(local, smoother, batch)
-
-
-def _signs(vectors: Tensor, mass: Tensor) -> Tensor:
-    signs = canonical_signs(vectors, mass.to(vectors))
-    signs[0] = torch.where(vectors[:, 0].sum() < 0, -1.0, 1.0)
-    return signs

@@ -1,4 +1,7 @@
-"""Values at new points from the neighbourhood smoother."""
+"""Values at new points from the neighbourhood smoother, each row on its own.
+
+v(x) = sum_j w_j v_j / (mu' sum_j w_j),   w_j = p_j J_j towards the k nearest fitted points,   mu' = 2 mu - 1
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,12 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph, query
 from ..smoothers import Smoother
-from ..smoothers.neighbourhood import CHUNK, LEAST_FACTOR, SAME, SPARE, closed_neighbours, fuzzy_weights, shared
+from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, shared
+
+LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
+SPARE = 6  # candidates beyond k, so that rounding in the search cannot change the neighbours of a point
+SAME = 1e-5  # relative distance below which a new point is a fitted one
+BLOCK = 1 << 22  # neighbours of neighbours compared at once
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class NeighbourhoodExtension:
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``(m, K)`` and the mass ``(m,)`` interpolated from the fitted one."""
-        parts = [self._rows(part) for part in points.to(self.points).split(CHUNK)]
+        parts = [self._rows(part) for part in points.to(self.points).split(max(1, BLOCK // self.indices.shape[1] ** 2))]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,8 @@ import torch
 from numpy.typing import NDArray
 
 from ..basis import Basis
-from ..eigen.span import canonical_signs
+from ..eigen import canonical_signs
+from ..eigen.inverse import smallest_pairs
 from ..errors import EigenprobeWarning, InputError
 from ..files import atomic_path, default_cache_dir
 from .mesh import check_mesh
@@ -174,46 +175,10 @@ def _positive(mass: Array) -> Array:
 def smallest_eigenpairs(stiffness: Any, mass: Array, k: int, shift: float | None = None) -> tuple[Array, Array]:
     """``L v = lambda M v`` for the ``k`` smallest: eigenvalues (k,) ascending and ``sqrt(M) v`` (v, k), orthonormal."""
     import scipy.sparse
-    from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
-    n = len(mass)
     scale = scipy.sparse.diags_array(1 / np.sqrt(mass))
     normalised = (scale @ stiffness @ scale).tocsc()  # the standard problem for sqrt(M) v converges more safely
-    if k > n // 3:  # ARPACK wants many more rows than vectors
-        values, vectors = np.linalg.eigh(normalised.toarray())
-        return np.maximum(values[:k], 0.0), vectors[:, :k]
-    sigma = SHIFT / mass.sum() if shift is None else shift
-    # A symmetric ordering without pivoting halves the fill that eigsh's own factorisation would make.
-    factor = splu(
-        (normalised - sigma * scipy.sparse.eye_array(n)).tocsc(),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-    generator = np.random.default_rng(0)
-    options = {"which": "LA", "tol": 1e-10, "ncv": min(n - 1, max(2 * k + 20, 40))}
-    inverse = LinearOperator((n, n), factor.solve, dtype=np.float64)
-    values, vectors = eigsh(inverse, k=k, v0=generator.standard_normal(n), **options)
-
-    # Started from one vector, Lanczos can miss copies of a repeated eigenvalue (symmetric shapes have them): search
-    # what is orthogonal to all found so far, until nothing there belongs among the first k.
-    while True:
-        found = vectors
-
-        def deflated(x: Array, found: Array = found) -> Array:
-            x = factor.solve(x - found @ (found.T @ x))
-            return x - found @ (found.T @ x)
-
-        rest = LinearOperator((n, n), deflated, dtype=np.float64)
-        more, new = eigsh(rest, k=1, v0=generator.standard_normal(n), which="LA", tol=1e-10)
-        if more[0] <= np.sort(values)[-k] * (1 + 1e-9):
-            break
-        values, vectors = np.append(values, more), np.linalg.qr(np.column_stack([vectors, new]))[0]
-    if vectors.shape[1] > k:  # the additions may share a repeated eigenvalue with what was there
-        ritz, rotation = np.linalg.eigh(vectors.T @ (normalised @ vectors))
-        return np.maximum(ritz[:k], 0.0), vectors @ rotation[:, :k]
-    order = np.argsort(-values)[:k]
-    return np.maximum(sigma + 1 / values[order], 0.0), vectors[:, order]
+    return smallest_pairs(normalised, k, shift=-(SHIFT / mass.sum()) if shift is None else -shift)
 
 
 def _basis(points: Array, stiffness: Any, mass: Array, k: int, kind: str) -> Basis:

@@ -1,8 +1,20 @@
-"""Who is a neighbour of whom."""
+"""Points -> graph: neighbours, undirected edges, components, memory order, dimension."""
 
 from __future__ import annotations
 
 from .dimension import estimate_dimension
-from .neighbours import Graph, Metric, build_graph, query
+from .edges import Edges, components, undirected
+from .graph import Graph, Metric, stack
+from .neighbours import build_graph, query
 
-__all__ = ["Graph", "Metric", "build_graph", "estimate_dimension", "query"]
+__all__ = [
+    "Edges",
+    "Graph",
+    "Metric",
+    "build_graph",
+    "components",
+    "estimate_dimension",
+    "query",
+    "stack",
+    "undirected",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .neighbours import Graph
+from .graph import Graph
 
 PCA_DIMENSIONS = 16  # ambient dimension up to which local principal components estimate the intrinsic one
 

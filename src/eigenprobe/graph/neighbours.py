@@ -3,7 +3,7 @@
     indices[i, j], distances[i, j]   the j-th nearest neighbour of point i, ascending;  (n, k)
 
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean distance of the
-normalised points, so that one search serves both. Backends are isolated behind `neighbours`: a KD-tree for few
+normalised points, so that one search serves both. Backends are isolated behind `nearest_rows`: a KD-tree for few
 dimensions, blocks of a matrix product for many (any device), and two approximate ones, both optional: an inverted file
 (faiss, chosen for more than 50 000 points of many dimensions on the CPU) and neighbour descent (pynndescent).
 """
@@ -11,7 +11,6 @@ dimensions, blocks of a matrix product for many (any device), and two approximat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
@@ -20,56 +19,15 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .graph import Graph, Metric
 from .order import REORDER, morton_order
 
-Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "faiss", "pynndescent"]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
 BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
 EXACT_POINTS = 50_000  # points of many dimensions up to which the CPU compares all pairs
 SPARE = 3
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A directed k-nearest-neighbour graph: ``points`` (n, d), ``indices`` and ``distances`` (n, k).
-
-    ``distances`` are in the chosen metric, ascending. With ``self_loops`` the first column is the point itself.
-    """
-
-    points: Tensor
-    indices: Tensor
-    distances: Tensor
-    metric: Metric = "euclidean"
-    self_loops: bool = False
-
-    @property
-    def n(self) -> int:
-        return self.indices.shape[0]
-
-    @property
-    def k(self) -> int:
-        return self.indices.shape[1]
-
-    @property
-    def device(self) -> torch.device:
-        return self.indices.device
-
-    def truncate(self, k: int) -> Graph:
-        """The graph of the ``k`` nearest neighbours only."""
-        return Graph(self.points, self.indices[:, :k], self.distances[:, :k], self.metric, self.self_loops)
-
-    def components(self) -> tuple[int, Tensor]:
-        """The number of connected components and the label of every point (edges count both ways)."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
-        columns = self.indices.cpu().numpy()
-        pointers = np.arange(0, columns.size + 1, columns.shape[1])
-        matrix = csr_array((np.ones(columns.size, np.int8), columns.ravel(), pointers), shape=(self.n, self.n))
-        count, labels = connected_components(matrix, directed=True, connection="weak")
-        return int(count), torch.from_numpy(labels.astype(np.int64)).to(self.device)
 
 
 def build_graph(
@@ -79,8 +37,11 @@ def build_graph(
     metric: Metric = "euclidean",
     self_loops: bool = False,
     backend: Backend = "auto",
+    ordered: bool = False,
 ) -> Graph:
     """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it is the first).
+
+    ``ordered`` says that the points already lie in memory as they lie in space (`order.along_curve`).
 
     >>> x = torch.tensor([[0.0], [1.0], [3.0]])
     >>> build_graph(x, k=1).indices.ravel().tolist()
@@ -90,28 +51,36 @@ def build_graph(
     if k + (not self_loops) > n:
         raise InputError(f"a graph of {k} neighbours needs at least {k + (not self_loops)} points, got {n}")
     search = _search_space(points, metric)
-    indices, distances = neighbours(search, search, k + (not self_loops), backend)
+    indices, distances = nearest_rows(search, search, k + (not self_loops), backend, ordered)
     indices, distances = _self_first(indices, distances)
     if not self_loops:
         indices, distances = indices[:, 1:].contiguous(), distances[:, 1:].contiguous()
     if metric == "cosine":
         distances = distances.square() / 2
-    return Graph(points, indices, distances.to(points.dtype), metric, self_loops)
+    return Graph(points, indices, distances.to(points.dtype), metric, self_loops, ordered=ordered)
 
 
 def query(graph: Graph, new_points: Tensor, k: int, backend: Backend = "auto") -> tuple[Tensor, Tensor]:
     """The ``k`` nearest points of ``graph`` for every new point: indices and distances, ``(m, k)``."""
     data, new = _search_space(graph.points, graph.metric), _search_space(new_points, graph.metric)
-    indices, distances = neighbours(data, new, min(k, graph.n), backend)
+    indices, distances = nearest_rows(data, new, min(k, graph.n), backend)
     return indices, (distances.square() / 2 if graph.metric == "cosine" else distances).to(graph.points.dtype)
 
 
-def neighbours(data: Tensor, queries: Tensor, k: int, backend: Backend = "auto") -> tuple[Tensor, Tensor]:
+def nearest_rows(
+    data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
+) -> tuple[Tensor, Tensor]:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
     if backend == "auto":
         backend = _choose(data)
     if backend not in SEARCHES:
         raise InputError(f"backend must be 'auto' or one of {', '.join(map(repr, SEARCHES))}, got {backend!r}")
+    if backend == "kdtree" and data is queries and not ordered and data.shape[1] <= 3 and len(data) > REORDER:
+        # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.
+        order = morton_order(data)
+        found, lengths = nearest_rows(sorted_data := data[order], sorted_data, k, backend, ordered=True)
+        indices = torch.empty_like(found).index_copy_(0, order, order[found])
+        return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
     indices, distances = SEARCHES[backend](data, queries, k)
     return indices.to(data.device), distances.to(data.device)
 
@@ -155,20 +124,11 @@ def _self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
 def _kdtree(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     from scipy.spatial import cKDTree
 
-    order = None
-    if data is queries and data.shape[1] <= 3 and data.shape[0] > REORDER:
-        # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.
-        order = morton_order(data).cpu()
-    points = data.detach().cpu()
-    points = points if order is None else points[order]
-    tree = cKDTree(points.numpy(), balanced_tree=False)
-    sought = points if data is queries else queries.detach().cpu()
-    found, lengths = tree.query(sought.numpy(), k=np.arange(1, k + 1), workers=-1)[::-1]
-    indices, distances = torch.from_numpy(found), torch.from_numpy(lengths)
-    if order is None:
-        return indices, distances
-    indices = torch.empty_like(indices).index_copy_(0, order, order[indices])
-    return indices, torch.empty_like(distances).index_copy_(0, order, distances)
+    points = data.detach().cpu().numpy()
+    sought = points if data is queries else queries.detach().cpu().numpy()
+    tree = cKDTree(points, balanced_tree=False)
+    found, lengths = tree.query(sought, k=np.arange(1, k + 1), workers=-1)[::-1]
+    return torch.from_numpy(found), torch.from_numpy(lengths)
 
 
 def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:

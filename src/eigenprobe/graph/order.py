@@ -1,4 +1,4 @@
-"""Orders of the points that keep neighbours near in memory, and the number of threads that pays.
+"""Orders of the points that keep neighbours near in memory.
 
 Searches and sparse products are bound by memory: at 100k points in random order most accesses miss the cache, and a
 product is several times slower than with the points along a space-filling curve (at most three coordinates) or in
@@ -11,16 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .graph import Graph
+
 REORDER = 8192  # rows below which everything is in cache anyway
 
 
-def locality(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:
+def memory_order(matrix: Tensor, graph: Graph | None = None) -> Tensor | None:
     """An order of the rows that keeps neighbours close in memory, or ``None`` where it would not pay."""
-    n = matrix.shape[0]
-    if n < REORDER:
+    if matrix.shape[0] < REORDER:
         return None
-    if points is not None and points.shape[1] <= 3:
-        return morton_order(points)
+    if graph is not None and graph.points.shape[1] <= 3:
+        return morton_order(graph.points)
     if matrix.device.type != "cpu":
         return None
     from scipy.sparse.csgraph import reverse_cuthill_mckee

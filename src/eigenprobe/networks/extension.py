@@ -62,7 +62,7 @@ class NetworkExtension:
         """JSON-able settings beside the tensors."""
         return {
             "network": self.network.describe(),
-            "radius": self.frame.radius,
+            "radius": self.frame.scale,
             "unit": self.frame.unit,
             "learned_mass": self.learned_mass,
         }

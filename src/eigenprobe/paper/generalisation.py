@@ -22,9 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..decomposition import spectrum_of
-from ..eigen.refine import ritz, sweep
-from ..eigen.span import orthonormalise
+from ..eigen import orthonormalise, ritz, solve, sweep, widen
 from ..errors import InputError, RankError
 from ..evaluation.alignment import compare_vectors
 from ..evaluation.reconstruction import rebuild
@@ -33,8 +31,7 @@ from ..evaluation.tables import Report, grouped, markdown, mean_row
 from ..geometry import Shape, find_shapes, is_closed, load, sample_volume
 from ..networks.spectral import GUARDS, SEEDS
 from ..pretrained.model import SpectralModel
-from ..pretrained.prediction import widen
-from ..smoothers.smoother import Smoother, build_smoother
+from ..smoothers import Smoother, build_smoother
 from .published import GENERALISATION
 
 Array = NDArray[Any]
@@ -148,7 +145,7 @@ class Comparison:
         smoother = build_smoother(x)
         assert smoother.mass is not None
         root = smoother.mass.sqrt()[:, None]
-        optimum = (spectrum_of(smoother, self.k)[0] / root).cpu().numpy()
+        optimum = (solve(smoother, self.k).vectors / root).cpu().numpy()
         truth = optimum if truth is None else truth
         yield {"start": "closed form", "stage": ""} | _agreement(optimum, truth)
         generator = torch.Generator().manual_seed(self.seed)
@@ -207,10 +204,11 @@ def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, T
         q, _, present = widen(first, columns[:, k:])
         q = q[:, present]
     yield "feed-forward", q[:, :k]
-    q, _ = ritz(q, smoother)
+    q = q @ ritz(q, smoother)[1]
     yield "Ritz", q[:, :k]
     for stage in ("1 sweep", "2 sweeps", "3 sweeps"):
-        q, _ = sweep(q, smoother)
+        q = sweep(q, smoother).double()
+        q = q @ ritz(q, smoother)[1]
         if stage != "2 sweeps":
             yield stage, q[:, :k]
 

@@ -22,7 +22,6 @@ from ..eigen.solve import solve
 from ..evaluation.samples import Measured, Sample, agreement, measure_files
 from ..evaluation.surface_report import Evaluation, levels
 from ..geometry import load
-from ..probes.spectrum import rayleigh
 from ..training.data import ProbeSettings, prepare
 from ..training.fit import Fit, FitSettings, fit_manifold
 from ..training.runs import RunSettings
@@ -92,8 +91,8 @@ def learn_shape(
     started = time.perf_counter()
     whole = prepare(points, fit.frame, fit.probes, settings.objective(), k).smoother
     if whole.symmetric and whole.mass is not None:
-        q, mu = solve(whole, k)
-        values = rayleigh(mu, whole.step_time)
+        q, gaps = solve(whole, k)
+        values = gaps / whole.step_time
         row = _row("closed form", sample, k, q / whole.mass.sqrt()[:, None], values)
         rows.append(row | {"seconds": time.perf_counter() - started})
     return rows, fit, watch.history

@@ -27,7 +27,7 @@ from ..files import atomic_path
 from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
 from ..probes.probes import seed_signal
-from ..smoothers.smoother import Smoother
+from ..smoothers import Smoother
 from ..training.batch import Batch
 from ..training.data import ManifoldData, Pool, ProbeSettings, Sampling, prepare
 from ..training.fit import assemble
@@ -115,8 +115,8 @@ def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int,
     module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
     train(module, ManifoldData(pool, steps=steps), RunSettings(device="cpu"))
     module.eval()
-    extension, q, mass, values = assemble(network, whole, whole.points, points, frame, ritz=False)
-    return Basis(q, mass, values, points, {"method": "network", "experiment": "toy1d"}, extension)
+    basis = assemble(network, whole, whole.points, points, frame, ritz=False)
+    return replace(basis, points=points, info={"method": "network", "experiment": "toy1d"})
 
 
 def figure(toy: Toy, path: Path) -> Path:

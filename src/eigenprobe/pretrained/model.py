@@ -24,13 +24,16 @@ import torch
 from torch import Tensor
 
 from ..basis import Array, Basis
-from ..eigen.span import canonical_signs, orthonormalise
+from ..cloud import Origin, check_points
+from ..eigen import Rotation, Span, basis_from_span, canonical_signs, orthonormalise, widen
 from ..errors import InputError
+from ..extensions import KernelExtension
+from ..graph.arranged import arrange
 from ..networks.heat import heat_coefficients, heat_operator
 from ..networks.spectral import SpectralNetwork, guards, inputs
-from ..probes.spectrum import rayleigh
-from ..threads import ONE_THREAD, threads_for
-from .prediction import Context, ModelExtension, neighbours, operator_for, predict, widen
+from ..smoothers import NEIGHBOURS, build_smoother
+from ..threads import limited_threads
+from .prediction import Context, ModelExtension, neighbours, operator_for, predict
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # up to here every point is part of the context; above, a farthest-point subset of CONTEXT is
@@ -152,15 +155,13 @@ class SpectralModel:
             whole = stacked.shape[1] <= WHOLE
             run = self._heat if batched and whole else self._library
             kind = "adaptive" if smoother in ("auto", "heat") else smoother
-            with threads_for(ONE_THREAD, stacked.device):
+            with limited_threads(stacked.device):
                 encoded = run(stacked, k, ritz, refine, kind)
             for i, basis in zip(members, encoded, strict=True):
-                bases[i] = checked[i][1](basis)
+                bases[i] = basis.as_given(checked[i][1])
         return bases[0] if single else [bases[i] for i in range(len(clouds))]
 
-    def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Any]:
-        from ..cloud import check_points
-
+    def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Origin]:
         shape = tuple(np.shape(cloud)) if not isinstance(cloud, Tensor) else tuple(cloud.shape)
         if len(shape) != 2 or shape[1] != 3:
             raise InputError(f"expected points of shape (n, 3), got {shape}")
@@ -189,13 +190,13 @@ class SpectralModel:
                 # Columns that are absent have the quotient 1/2, far above the wanted ones.
             else:
                 full = first
-                q, r = orthonormalise(first, "cholesky", check=False)
+                q, r = orthonormalise(first, method="cholesky", check=False)
                 matrix = torch.linalg.inv(r)
             values = 0.5 * (1 + (q * operator.apply(q.float()).double()).sum(1))
             for sweeps in range(refine + 1 if ritz else 0):
                 if sweeps:
                     short = heat_coefficients(operator.times((1.5 * self.k,), seen.moments)[:, 0], operator.degree)
-                    q = orthonormalise(operator.filter(q[..., : self.k].float(), short).double(), "cholesky")[0]
+                    q = orthonormalise(operator.filter(q[..., : self.k].float(), short).double(), method="cholesky")[0]
                 small = q.mT @ operator.apply(q.float()).double()
                 values, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
                 q, values = q @ rotation, 0.5 * (1 + values)
@@ -241,75 +242,30 @@ class SpectralModel:
         return [self._one(x, k, ritz, refine, kind) for x in batch]
 
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
-        from ..cloud import _distinct, _first, unit_scale
-        from ..decomposition import _warn_components
-        from ..eigen.refine import refine as refined
-        from ..smoothers.smoother import NEIGHBOURS as WANTED
-        from ..smoothers.smoother import build_smoother
-
         began = time.perf_counter()
-        centred, scale = unit_scale(x)
-        unique, graph, merged = _distinct(centred, max(k, FEWEST - 1), WANTED[kind], "euclidean")
-        smoother = build_smoother(graph, kind)
-        count = _warn_components(smoother)
-        places = torch.arange(len(x), device=x.device) if merged is None else _first(merged, len(x))
-        seen = unique.float()
+        cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
+        assert cloud.graph is not None
+        smoother = build_smoother(cloud.graph, kind)
+        parts = smoother.warn_of_parts(stacklevel=6)
+        seen = cloud.graph.points.float()
         columns, context = self._columns(seen)
         assert smoother.mass is not None
-        mass = smoother.mass.double()
-        root = mass.sqrt()[:, None]
+        root = smoother.mass.double().sqrt()[:, None]
         full = root * torch.cat([torch.ones_like(columns[:, :1]), columns], 1).double()
-        if ritz:
-            start, matrix, present = widen(full[:, : self.k], full[:, self.k :])
-            start, matrix = start[:, present], matrix[:, present]
-            q, mu = refined(start.to(smoother.dtype), smoother, refine)
-            q = q.double()
-        else:
-            full = full[:, : self.k]
-            q, r = orthonormalise(full)
-            start, matrix = q, torch.linalg.inv(r)
-            mu = (q * smoother.apply(q.to(smoother.dtype)).double()).sum(0)
-        values = rayleigh(mu.double(), smoother.step_time).clamp_min(0) / scale**2
-        order = torch.cat([torch.zeros(1, dtype=torch.int64, device=x.device), 1 + values[1:].argsort(stable=True)])[:k]
-        q, values = q[:, order], values[order]
-        q = q * canonical_signs(q / root, mass)
-        q[:, 0], values[0] = root[:, 0], 0
-        matrix = matrix @ (start.mT @ q)
-        residual = ((q - full @ matrix) / root).float() if refine else None
-        frame = torch.cat([x.mean(0), torch.full((1,), scale, dtype=x.dtype, device=x.device)])
-        extension = ModelExtension(self, seen, frame, matrix, residual)
-        info = {
-            "method": "pretrained",
-            "smoother": kind,
-            "dimension": smoother.dimension,
-            "components": count,
-            "model": self.name,
-            "refine": refine,
-        }
-        if context is not None:
-            # The columns are functions of the context; its kernel carries what they leave out.
-            from ..extensions.kernel import KernelExtension
+        full = full if ritz else full[:, : self.k]
 
-            return self._finish(x, q, mass, values, merged, info, KernelExtension.fit(x[places], q / root), began)
-        return self._finish(x, q, mass, values, merged, info, extension, began)
+        def extension(rotation: Rotation) -> Any:
+            if context is not None:  # the columns are functions of the context; its kernel carries what they leave out
+                return KernelExtension.fit(cloud.points, rotation.vectors)
+            residual = ((rotation.q - full @ rotation.matrix) / root).float() if refine else None
+            frame = torch.cat([cloud.frame.centre, cloud.frame.centre.new_tensor([cloud.frame.scale])])
+            return ModelExtension(self, seen, frame, rotation.matrix, residual)
 
-    @staticmethod
-    def _finish(
-        x: Tensor,
-        q: Tensor,
-        mass: Tensor,
-        values: Tensor,
-        merged: Tensor | None,
-        info: dict[str, Any],
-        extension: Any,
-        began: float,
-    ) -> Basis:
-        if merged is not None:
-            vectors = (q / mass.sqrt()[:, None])[merged]
-            mass = mass[merged] / torch.bincount(merged)[merged]
-            q = vectors * mass.sqrt()[:, None]
-        info["seconds"] = round(time.perf_counter() - began, 4)
-        return Basis(q, mass, values, x, info, extension)
+        info = {"method": "pretrained", "components": parts, "model": self.name, "refine": refine}
+        span = Span(full, leading=self.k if ritz else None)
+        basis = basis_from_span(span, smoother, k, cloud, extension=extension, info=info, turn=ritz, sweeps=refine)
+        basis.info["seconds"] = round(time.perf_counter() - began, 4)
+        return basis
 
     def columns(self, points: Tensor) -> Tensor:
         """The network's raw columns `Z (n, K - 1)`, functions on the cloud `(n, 3)`; the constant is not among them."""

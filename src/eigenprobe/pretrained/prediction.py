@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..eigen.span import orthonormalise
 from ..extensions.kernel import KernelExtension
 from ..networks.heat import HeatOperator, heat_operator
 from ..networks.spectral import GUARDS, Inputs, SpectralNetwork, coordinates, guards, inputs, place
@@ -84,29 +83,6 @@ class Context:
         for layer, memory in zip(transformer.layers, self.memory, strict=True):
             x = layer(x, memory)
         return torch.cat([transformer.finish(x)[0] + crude @ self.mixing + added, crude, further], -1)
-
-
-def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor, Tensor]:
-    """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to their span.
-
-    Also returns `T` with `[first, more] T` the columns, and which columns there are: directions of `more` within `cut`
-    of the span of `first` are left out (their columns are 0). Float64, batched, without a pivot on the host.
-    """
-    q, r = orthonormalise(first, "cholesky", check=False)
-    inverse = torch.linalg.solve_triangular(r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True)
-    scale = more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
-    overlap = q.mT @ more
-    rest = more - q @ overlap
-    values, turn = torch.linalg.eigh((rest / scale).mT @ (rest / scale))
-    kept = values > cut**2
-    turn = turn * torch.where(kept, values.clamp_min(cut**2).rsqrt(), 0.0)[..., None, :] / scale.mT
-    added = rest @ turn
-    again = q.mT @ added  # once more: the first pass leaves rounding, magnified
-    added = added - q @ again
-    top = torch.cat([inverse, -inverse @ (overlap @ turn + again)], -1)
-    bottom = torch.cat([torch.zeros_like(overlap.mT), turn], -1)
-    present = torch.cat([torch.ones_like(kept[..., :1]).expand(*kept.shape[:-1], q.shape[-1]), kept], -1)
-    return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
 
 
 class ModelExtension:

@@ -52,7 +52,7 @@ def energies(z: Tensor, operator: HeatOperator, moments: Tensor, levels: tuple[f
     """`H = Q^T C Q (b, K, K)` and the basis `Q` of `M^{1/2} [1, Z]`, float64 and differentiable in `z`."""
     with torch.autocast(z.device.type, enabled=False):
         root = operator.mass.sqrt()[..., None]
-        basis, _ = nested_basis(torch.cat([root, root * z.float()], -1))  # float64
+        basis = nested_basis(torch.cat([root, root * z.float()], -1))  # float64
         with torch.no_grad():
             fixed = basis.float()
             smoothed = operator.filter(fixed, covariance_coefficients(operator, moments, levels)).double()

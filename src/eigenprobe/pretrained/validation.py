@@ -36,7 +36,7 @@ def closed_form(operator: HeatOperator, k: int, sweeps: int = 6) -> tuple[Tensor
     coefficients = heat_coefficients(time[:, 0], operator.degree)
     values = torch.zeros(b, width)
     for _ in range(sweeps):
-        basis = nested_basis(operator.filter(basis, coefficients))[0]
+        basis = nested_basis(operator.filter(basis, coefficients))
         basis, values = ritz(basis, operator)
         basis = basis.float()
     return basis[..., :k].double(), values[:, :k]
@@ -73,7 +73,7 @@ def measure(
 ) -> dict[str, float]:
     """Measures of the columns `Z (b, n, K - 1)` against `vectors (b, n, K)`: feed-forward, and after Ritz."""
     root = operator.mass.sqrt()[..., None]
-    basis, _ = nested_basis(torch.cat([root, root * z], -1))
+    basis = nested_basis(torch.cat([root, root * z], -1))
     rotated, _ = ritz(basis, operator)
     errors = prefix_errors(energies(z, operator, moments, levels)[0])
     k = min(basis.shape[-1], vectors.shape[-1])

@@ -23,7 +23,7 @@ from torch import Tensor
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..smoothers.smoother import Smoother
+    from ..smoothers import Smoother
 
 DENSE_LIMIT = 8192  # points up to which an n x n matrix is worth its memory
 EXACT_LIMIT = 2048  # points up to which the trace is summed column by column

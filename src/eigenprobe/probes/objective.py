@@ -24,33 +24,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..eigen import orthonormalise
 from ..errors import InputError
 
 CovarianceApply = Callable[[Tensor], Tensor]
 
 
-def nested_basis(features: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Nested orthonormal basis of the columns: ``W = features L^-T`` with ``W^T M W = I``.
-
-    Returns ``(W, L)``, both float64, ``W (..., n, K)`` and ``L (..., K, K)`` lower triangular with a positive diagonal,
-    so that ``features = W L^T`` is the QR factorisation when ``mass`` is None.  Rank-deficient input gives NaN and no
-    exception: a check would stop a GPU at every training step.
-    """
-    z = features.double()
-    # Unit columns first: Cholesky's breakdown depends on the correlation of the columns, not on their scale.
-    scale = z.detach().square().sum(-2, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny).rsqrt()  # (..., 1, K)
-    z = z * scale
-    weighted = z if mass is None else z * mass.double().unsqueeze(-1)
-    gram = z.mT @ weighted  # (..., K, K)
-    gram = 0.5 * (gram + gram.mT)
-    factor, status = torch.linalg.cholesky_ex(gram)
-    # Columns that depend on each other but for their rounding give pivots of that size: noise, not a direction.
-    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
-    smallest = (factor.diagonal(dim1=-2, dim2=-1) / norms).amin(-1)
-    independent = (status == 0) & (smallest > 8 * torch.finfo(features.dtype).eps)
-    factor = torch.where(independent[..., None, None], factor, torch.full_like(factor, torch.nan))
-    basis = torch.linalg.solve_triangular(factor, z.mT, upper=False).mT
-    return basis, factor / scale.mT
+def nested_basis(features: Tensor, mass: Tensor | None = None) -> Tensor:
+    """``W (..., n, K)`` float64, ``W^T M W = I``, whose prefixes span those of the features; NaN for dependent ones: a
+    check would stop a GPU at every training step."""
+    return orthonormalise(features, mass, method="cholesky", check=False, passes=1)[0]
 
 
 def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None) -> Tensor:
@@ -60,7 +43,7 @@ def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None) -> 
     ``mass=None`` is the Euclidean projection.
     """
     _check(basis, probes, mass)
-    nested, _ = nested_basis(basis, mass)
+    nested = nested_basis(basis, mass)
     nested = nested.to(probes.dtype)
     total = probes.double().square().sum(-2, keepdim=True) if probes.dtype == torch.float64 else _norms(probes)
     b = (nested.mT @ probes).double()  # (..., K, m)
@@ -89,7 +72,7 @@ def expected_errors(
 
     ``covariance(x)`` returns ``C x`` for ``x (..., n, K)``; ``trace`` is ``tr C``.
     """
-    nested, _ = nested_basis(basis, mass)
+    nested = nested_basis(basis, mass)
     left = nested if mass is None else nested * mass.double().unsqueeze(-1)  # M W
     smoothed = covariance(left.to(basis.dtype)).double()  # C M W
     total = torch.as_tensor(trace, dtype=torch.float64, device=basis.device).unsqueeze(-1)
@@ -185,24 +168,6 @@ def first_mass(features: Tensor) -> Tensor:
     """``M = q_1^2`` of the normalised first column ``(..., n)``; sums to 1."""
     first = features[..., 0].double().square()
     return first / first.sum(-1, keepdim=True)
-
-
-def reconstruction_loss(
-    basis: Tensor,
-    probes: Tensor | None = None,
-    *,
-    covariance: CovarianceApply | None = None,
-    trace: Tensor | float | None = None,
-    projection: Literal["euclidean", "hybrid"] = "euclidean",
-) -> Tensor:
-    """The paper's loss: mean of ``e_k`` over the prefixes and over the probes, sampled or expected.
-
-    >>> q = torch.eye(4, 2, dtype=torch.float64)
-    >>> float(reconstruction_loss(q, covariance=lambda x: x, trace=4.0))   # (3 + 2) / 2
-    2.5
-    """
-    kind: Literal["expected", "sampled"] = "expected" if probes is None else "sampled"
-    return Objective(kind, projection)(basis, covariance=covariance, trace=trace, probes=probes)
 
 
 def _check(basis: Tensor, probes: Tensor, mass: Tensor | None) -> None:

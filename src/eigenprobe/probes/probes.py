@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..graph.neighbours import Graph, build_graph
 
 if TYPE_CHECKING:
-    from ..smoothers.smoother import Smoother
+    from ..smoothers import Smoother
 
 Distribution = Literal["uniform", "gaussian"]
 

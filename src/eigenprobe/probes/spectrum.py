@@ -60,8 +60,3 @@ def rayleigh(mu: Tensor, step_time: float, *, form: Literal["linear", "log"] = "
             )
         return -mu.log() / step_time
     raise InputError(f"form must be 'linear' or 'log', got {form!r}")
-
-
-def quotients(basis: Tensor, smoothed: Tensor) -> Tensor:
-    """Rayleigh quotients ``q_k^T (A q_k)`` of orthonormal columns: ``(..., n, K), (..., n, K) -> (..., K)``."""
-    return (basis.double() * smoothed.double()).sum(-2)

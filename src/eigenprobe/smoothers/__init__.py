@@ -1,25 +1,88 @@
-"""Averaging operators with a mass."""
+"""Graph -> smoother: a symmetric averaging operator with a mass.
+
+    row, symmetric   one Gaussian for the whole cloud                         `gaussian`
+    adaptive         balanced weights in one to three dimensions              `balanced`
+                     a Gaussian whose width follows the sampling above        `variable`
+    neighbourhood    shared neighbours, for tables of embeddings              `neighbourhood`
+
+Every function here is O(n k): sparse CSR, float64 or float32, on the device of the points.
+"""
 
 from __future__ import annotations
 
-from .smoother import (
-    KINDS,
-    NEIGHBOURS,
-    Kind,
-    Smoother,
-    block_diagonal,
-    build_smoother,
-    laplacian_smoother,
-    symmetric_matrix,
-)
+from typing import Any, Literal
+
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph, Metric, build_graph, estimate_dimension
+from .balanced import balanced_smoother
+from .gaussian import row_smoother, symmetric_smoother
+from .neighbourhood import neighbourhood_smoother
+from .smoother import ROW_STEPS, Smoother, block_diagonal, laplacian_smoother, symmetric_matrix
+from .variable import variable_smoother
+
+Kind = Literal["row", "symmetric", "adaptive"]
+KINDS: tuple[Kind, ...] = ("row", "symmetric", "adaptive")
+NEIGHBOURS = {"row": 15, "symmetric": 15, "adaptive": 30}
+BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of them above this
+
+
+def build_smoother(
+    source: Tensor | Graph,
+    kind: Kind = "adaptive",
+    *,
+    k: int | None = None,
+    bandwidth: float | None = None,
+    dimension: float | None = None,
+    metric: Metric = "euclidean",
+    balance: bool | None = None,
+    **options: Any,
+) -> Smoother:
+    """A smoother on a cloud ``(n, d)`` or on its graph; every setting that is not given is chosen from the data.
+
+    ``bandwidth`` is sigma of the Gaussian (row, symmetric, and adaptive where it is not balanced); ``balance`` forces
+    balanced weights on or off (adaptive). ``options``: ``self_loops`` of the graph, and ``alpha``, the power of the
+    density that `symmetric` divides by (1).
+    """
+    check_kind(kind)
+    if isinstance(source, Graph):
+        graph = source
+    else:
+        most = source.shape[0] - 1
+        loops = bool(options.pop("self_loops", False))
+        graph = build_graph(source, min(k or NEIGHBOURS[kind], most), metric=metric, self_loops=loops)
+    if dimension is None:
+        dimension = estimate_dimension(graph)
+    if unknown := set(options) - ({"alpha"} if kind == "symmetric" else set()):
+        raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")
+    if kind == "row":
+        return row_smoother(graph, bandwidth, dimension)
+    if kind == "symmetric":
+        return symmetric_smoother(graph, bandwidth, dimension, **options)
+    graph = graph.without_loops()
+    if balance is None:
+        balance = dimension < BALANCED_DIMENSIONS + 0.5 and graph.metric == "euclidean" and bandwidth is None
+    return balanced_smoother(graph, dimension) if balance else variable_smoother(graph, bandwidth, dimension)
+
+
+def check_kind(kind: str) -> None:
+    """An error that lists the known kinds."""
+    if kind not in KINDS:
+        raise InputError(f"smoother must be one of {', '.join(KINDS)}, got {kind!r}")
+
 
 __all__ = [
     "KINDS",
     "NEIGHBOURS",
+    "ROW_STEPS",
     "Kind",
     "Smoother",
     "block_diagonal",
     "build_smoother",
+    "check_kind",
     "laplacian_smoother",
+    "neighbourhood_smoother",
     "symmetric_matrix",
+    "variable_smoother",
 ]

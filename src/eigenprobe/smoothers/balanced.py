@@ -15,7 +15,7 @@ min sum (w' - w)^2 / w, so that at every interior point
 which makes coordinate functions harmonic: the property that gives the cotangent Laplacian its accuracy, here without a
 mesh and in any dimension.  On surfaces the second moments are drawn towards roundness as well, sum_j w_ij l_ij l_ij^T
 towards a multiple of the identity: neighbours closer in one direction than in the other would otherwise make the
-operator anisotropic.  The dual system has one dim-vector a point and is well conditioned (each equation involves
+operator anisotropic.  The dual system has one dim-vector per point and is well conditioned (each equation involves
 the edges of one point only), so a few conjugate-gradient steps solve it.  Near a boundary the direction across it stays
 free.  The mass is the local time, m_i = sum_j w_ij |l_ij|^2 / (2 dim), and the operator M^-1 (R - W) is in the units of
 the input with nothing to calibrate.  Arrays: e edges, (e, dim) directions; n points, (n, dim) dual variables.
@@ -25,62 +25,83 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-STENCIL = {2: (7, 16, 10), 3: (16, 28, 18)}  # neighbours a point keeps: least, most, and where never surrounded
-SURROUNDED = 0.35  # |mean tangential direction| up to which the neighbours surround a point
-OUTSIDE, FEW_OUTSIDE = -0.35, 0.03  # cosine with the inward direction, and the share of neighbours beyond it that
-#   tells a boundary: about a third inside, none at the boundary, whatever the density does
-BANDWIDTH = 2.0  # c above
-STEEPEST = 0.8  # sine of the angle beyond which an edge says nothing about an arc
-RIDGE, ROUND_RIDGE = 1e-2, 2.0  # how softly balance and roundness are imposed, relative to the moments of the point
-ROUNDS, STEPS, TOLERANCE = 3, 30, 1e-2  # Newton rounds, conjugate-gradient steps in each, relative residual
-LEAST_FACTOR = 0.3  # a weight loses at most this factor in a round, so it stays positive
+from ..graph import Edges, Graph, undirected
+from .smoother import Smoother, csr, laplacian_smoother
 
 
 @dataclass(frozen=True)
-class Edges:
-    """Undirected weighted edges ``head < tail`` with squared lengths, and the mass they induce (unnormalised)."""
+class Balance:
+    """Constants of the balanced weights; `docs/constants.md` has the derivation or the ablation of each."""
 
-    head: Tensor  # (e,)
-    tail: Tensor  # (e,)
+    planar: tuple[int, int, int] = (7, 16, 10)  # neighbours kept on a surface: least, most, where never surrounded
+    solid: tuple[int, int, int] = (16, 28, 18)  # the same in a solid
+    surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
+    outside: float = -0.35  # cosine with the inward direction beyond which a neighbour lies on the other side
+    few_outside: float = 0.03  # share of such neighbours that tells a boundary: a third inside, none at the boundary
+    bandwidth: float = 2.0  # c above
+    steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
+    ridge: float = 1e-2  # softness of balance, relative to the moments of the point
+    round_ridge: float = 2.0  # softness of roundness
+    rounds: int = 3  # Newton rounds
+    steps: int = 30  # conjugate-gradient steps in each
+    tolerance: float = 1e-2  # relative residual at which they end
+    least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
+    farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
+
+
+BALANCE = Balance()
+
+
+@dataclass(frozen=True)
+class Stencil:
+    """Undirected weighted edges with squared lengths, and the mass they induce (unnormalised)."""
+
+    edges: Edges
     weight: Tensor  # (e,)
     length2: Tensor  # (e,)
     mass: Tensor  # (n,)
 
 
-def balanced_edges(points: Tensor, indices: Tensor, distances: Tensor, dimension: int) -> Edges:
-    """Balanced weights on the cloud ``points (n, d)`` with its neighbours ``(n, k)``, self excluded, ascending."""
-    n = points.shape[0]
-    offsets = points[indices] - points[:, None]  # (n, k, d)
-    spacing = _spacing(indices, distances)
-    frames = tangent_frames(offsets[:, :10], distances[:, :10], dimension)
-    keep = _surrounding(offsets, distances, frames) if dimension > 1 else _adjacent(offsets, frames)
-    head, tail = _undirected(indices, keep, n)
+def balanced_smoother(graph: Graph, dimension: float) -> Smoother:
+    """The smoother of a graph without self-loops in one to three dimensions."""
+    whole = max(1, min(round(dimension), graph.points.shape[1]))
+    stencil = balanced_stencil(graph.points, graph.indices, graph.distances, whole)
+    return laplacian_smoother(stencil.edges, stencil.weight, stencil.mass, graph, float(whole))
 
-    chord = points[tail] - points[head]
+
+def balanced_stencil(
+    points: Tensor, indices: Tensor, distances: Tensor, dimension: int, settings: Balance = BALANCE
+) -> Stencil:
+    """Balanced weights on the cloud ``points (n, d)`` with its neighbours ``(n, k)``, self excluded, ascending."""
+    offsets = points[indices] - points[:, None]  # (n, k, d)
+    spacing = local_spacing(indices, distances)
+    frames = tangent_frames(offsets[:, :10], distances[:, :10], dimension)
+    keep = _surrounding(offsets, distances, frames, settings) if dimension > 1 else _adjacent(offsets, frames)
+    edges = _bridged(indices, keep)
+
+    chord = points[edges.tail] - points[edges.head]
     chord2 = chord.square().sum(1)
-    spread = spacing[head] * spacing[tail]
+    spread = spacing[edges.head] * spacing[edges.tail]
     if dimension < points.shape[1]:
-        frames = _edge_frames(chord, head, tail, torch.exp(-chord2 / (2 * spread)), n, dimension, frames)
-        forward, ahead = _logarithm(chord, chord2, frames[head])
-        backward, behind = _logarithm(-chord, chord2, frames[tail])
+        near = torch.exp(-(chord2 / (2 * spread)).clamp_max(settings.farthest))
+        frames = _edge_frames(chord, edges, near, dimension, frames)
+        forward, ahead = _logarithm(chord, chord2, frames[edges.head], settings.steepest)
+        backward, behind = _logarithm(-chord, chord2, frames[edges.tail], settings.steepest)
         length2 = (ahead + behind) / 2
     else:
         forward, backward, length2 = chord, -chord, chord2
-        frames = torch.eye(dimension, dtype=points.dtype, device=points.device).expand(n, dimension, dimension)
+        frames = torch.eye(dimension, dtype=points.dtype, device=points.device).expand(len(points), -1, -1)
 
     if dimension == 1:
         weight = length2.rsqrt()
     else:
-        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * BANDWIDTH * spread)) ** -2
-        crossing = _boundary_direction(offsets, frames)
-        weight = _balance(weight, forward, backward, length2, head, tail, crossing)
-    moment = weight * length2
-    mass = _sum_at(moment, head, n) + _sum_at(moment, tail, n)
-    return Edges(head, tail, weight, length2, mass / (2 * dimension))
+        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
+        crossing = _boundary_direction(offsets, frames, settings)
+        weight = _balance(weight, forward, backward, length2, edges, crossing, settings)
+    return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
 
 
 def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
@@ -101,19 +122,20 @@ def principal(matrices: Tensor, count: int) -> Tensor:
     return torch.cat([torch.linalg.eigh(part).eigenvectors[..., -count:] for part in parts])
 
 
-def _spacing(indices: Tensor, distances: Tensor) -> Tensor:
+def local_spacing(indices: Tensor, distances: Tensor) -> Tensor:
     """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six."""
     few = min(6, indices.shape[1])
     own = distances[:, :few].square().mean(1).sqrt().log()
     return ((own + own[indices[:, :few]].sum(1)) / (few + 1)).exp()
 
 
-def _surrounding(offsets: Tensor, distances: Tensor, frames: Tensor) -> Tensor:
+def _surrounding(offsets: Tensor, distances: Tensor, frames: Tensor, settings: Balance) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
-    few, most, otherwise = (min(count, offsets.shape[1]) for count in STENCIL[frames.shape[2]])
+    sizes = settings.planar if frames.shape[2] == 2 else settings.solid
+    few, most, otherwise = (min(count, offsets.shape[1]) for count in sizes)
     directions = (offsets[:, :most] @ frames) / distances[:, :most, None].clamp_min(torch.finfo(offsets.dtype).tiny)
     count = torch.arange(1, most + 1, device=offsets.device)
-    surrounded = directions.cumsum(1).norm(dim=2) <= SURROUNDED * count
+    surrounded = directions.cumsum(1).norm(dim=2) <= settings.surrounded * count
     surrounded[:, : few - 1] = False
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
     keep = torch.zeros(offsets.shape[:2], dtype=torch.bool, device=offsets.device)
@@ -128,94 +150,78 @@ def _adjacent(offsets: Tensor, frames: Tensor) -> Tensor:
     return (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
 
 
-def _undirected(indices: Tensor, keep: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    rows = torch.arange(n, device=indices.device)[:, None].expand_as(indices)[keep]
-    columns = indices[keep]
-    key = torch.unique(torch.minimum(rows, columns) * n + torch.maximum(rows, columns))
-    head, tail = key // n, key % n
-    count, labels = components(head, tail, n)
-    if count > 1:  # a gap wider than the kept stencils: bridge it by whatever the whole graph offers
+def _bridged(indices: Tensor, keep: Tensor) -> Edges:
+    """The kept edges; a gap wider than the kept stencils is bridged by whatever the whole graph offers."""
+    edges, _ = undirected(indices, keep)
+    count, labels = edges.components()
+    if count > 1:
         crossing = labels[:, None] != labels[indices]
         if bool(crossing.any()):
-            return _undirected(indices, keep | crossing, n)
-    return head, tail
+            return _bridged(indices, keep | crossing)
+    return edges
 
 
-def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
-    """The number of connected components of a graph given by its edges, and the label of every point."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    ends = (head.cpu().numpy(), tail.cpu().numpy())
-    count, labels = connected_components(
-        coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(n, n)), directed=False
-    )
-    return int(count), torch.from_numpy(labels).to(head.device)
-
-
-def _edge_frames(
-    chord: Tensor, head: Tensor, tail: Tensor, weight: Tensor, n: int, dimension: int, fallback: Tensor
-) -> Tensor:
+def _edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
     """Frames from the kept edges alone: the covariance of the neighbours about their own mean, (n, d, dim)."""
     d = chord.shape[1]
     if d > 8:
-        return fallback  # d x d moments a point would be the largest array of all
+        return fallback  # d x d moments per point would be the largest array of all
     outer = (weight[:, None, None] * chord[:, :, None] * chord[:, None, :]).reshape(-1, d * d)
-    second = (_sum_at(outer, head, n) + _sum_at(outer, tail, n)).reshape(n, d, d)
-    first = _sum_at(weight[:, None] * chord, head, n) - _sum_at(weight[:, None] * chord, tail, n)
-    total = _sum_at(weight, head, n) + _sum_at(weight, tail, n)
-    second = second - first[:, :, None] * first[:, None, :] / total[:, None, None]
+    second = edges.at(outer).reshape(edges.n, d, d)
+    first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
+    second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
     size = second.diagonal(dim1=1, dim2=2).sum(1).clamp_min(torch.finfo(second.dtype).tiny)
     return principal(second / size[:, None, None], dimension)
 
 
-def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
+def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -> tuple[Tensor, Tensor]:
     """Tangential direction of each edge with the length of its arc, (e, dim), and that length squared, (e,)."""
     flat = (chord[:, None] @ frames)[:, 0]
     flat2 = flat.square().sum(1)
-    sine = (1 - flat2 / chord2).clamp(1e-8, STEEPEST**2).sqrt()
+    sine = (1 - flat2 / chord2).clamp(1e-8, steepest**2).sqrt()
     length2 = chord2 * (torch.asin(sine) / sine).square()
     return flat * (length2 / flat2.clamp_min(1e-12 * chord2)).sqrt()[:, None], length2
 
 
-def _boundary_direction(offsets: Tensor, frames: Tensor) -> Tensor:
+def _boundary_direction(offsets: Tensor, frames: Tensor, settings: Balance) -> Tensor:
     """Unit inward direction (n, dim) at points that have next to no neighbours on its other side, zero elsewhere."""
     tiny = torch.finfo(offsets.dtype).tiny
     flat = offsets @ frames
     inward = flat.mean(1)
     inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
     cosine = (flat @ inward[:, :, None])[..., 0] / flat.norm(dim=2).clamp_min(tiny)
-    outside = (cosine < OUTSIDE).to(offsets.dtype).mean(1)
-    return torch.where((outside < FEW_OUTSIDE)[:, None], inward, 0.0)
+    outside = (cosine < settings.outside).to(offsets.dtype).mean(1)
+    return torch.where((outside < settings.few_outside)[:, None], inward, 0.0)
 
 
 def _balance(
-    weight: Tensor, forward: Tensor, backward: Tensor, length2: Tensor, head: Tensor, tail: Tensor, crossing: Tensor
+    weight: Tensor,
+    forward: Tensor,
+    backward: Tensor,
+    length2: Tensor,
+    edges: Edges,
+    crossing: Tensor,
+    settings: Balance,
 ) -> Tensor:
     """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds point i's edges."""
-    n, dimension = crossing.shape
+    dimension, head, tail = crossing.shape[1], edges.head, edges.tail
     moment = weight * length2
-    total = _sum_at(moment, head, n) + _sum_at(moment, tail, n)
+    total = edges.at(moment)
     scale = (total / dimension).rsqrt()
-    ahead, behind = (
-        _free(forward * scale[head, None], crossing[head]),
-        _free(backward * scale[tail, None], crossing[tail]),
-    )
-    ridge = weight.new_full((dimension,), RIDGE)
+    ahead = _free(forward * scale[head, None], crossing[head])
+    behind = _free(backward * scale[tail, None], crossing[tail])
+    ridge = weight.new_full((dimension,), settings.ridge)
     if dimension == 2:
-        quartic = moment * length2
-        scale = total / (_sum_at(quartic, head, n) + _sum_at(quartic, tail, n)).clamp_min(
-            torch.finfo(weight.dtype).tiny
-        )
+        scale = total / edges.at(moment * length2).clamp_min(torch.finfo(weight.dtype).tiny)
         scale = scale.sqrt() * (total / dimension).rsqrt() * (crossing == 0).all(1)  # free at the boundary
         ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
         behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
-        ridge = torch.cat([ridge, weight.new_full((2,), ROUND_RIDGE)])
-    edges = _Incidence(ahead, behind, head, tail, n)
-    ridge = ridge.repeat(n)
-    for _ in range(ROUNDS):
-        dual = _conjugate_gradients(edges, weight, ridge, -(edges.scatter @ weight))
-        weight = weight * (1 + edges.gather @ dual).clamp_min(LEAST_FACTOR)
+        ridge = torch.cat([ridge, weight.new_full((2,), settings.round_ridge)])
+    incidence = _Incidence(ahead, behind, edges)
+    ridge = ridge.repeat(edges.n)
+    for _ in range(settings.rounds):
+        dual = _conjugate_gradients(incidence, weight, ridge, -(incidence.scatter @ weight), settings)
+        weight = weight * (1 + incidence.gather @ dual).clamp_min(settings.least_factor)
     return weight
 
 
@@ -229,18 +235,19 @@ def _free(t: Tensor, crossing: Tensor) -> Tensor:
 
 
 class _Incidence:
-    """``B (n dim, e)`` and its transpose, sparse: one column an edge, its directions at both ends.
+    """``B (n dim, e)`` and its transpose, sparse: one column per edge, its directions at both ends.
 
     The dual matrix ``B W B^T`` is applied as a product of the two; assembled it would have twice their entries.
     """
 
-    def __init__(self, forward: Tensor, backward: Tensor, head: Tensor, tail: Tensor, n: int) -> None:
+    def __init__(self, forward: Tensor, backward: Tensor, edges: Edges) -> None:
         count, dimension = forward.shape
+        head, tail, rows = edges.head, edges.tail, edges.n * dimension
         within = torch.arange(dimension, device=head.device)
         ends = torch.cat([head[:, None] * dimension + within, tail[:, None] * dimension + within], 1)
         columns, values = ends.reshape(-1).int(), torch.cat([forward, backward], 1).reshape(-1)
         pointers = torch.arange(0, len(columns) + 1, 2 * dimension, device=head.device).int()
-        self.gather = self._csr(pointers, columns, values, (count, n * dimension))  # B^T
+        self.gather = csr(pointers, columns, values, (count, rows))  # B^T
         if head.device.type == "cpu":  # a counting sort
             from scipy.sparse import csr_array
 
@@ -248,30 +255,24 @@ class _Incidence:
             parts = [torch.from_numpy(part) for part in (flipped.indptr, flipped.indices, flipped.data)]
         else:
             order = torch.argsort(columns, stable=True)
-            counts = torch.bincount(columns, minlength=n * dimension).cumsum(0)
-            parts = [torch.cat([counts.new_zeros(1), counts]).int(), (order // (2 * dimension)).int(), values[order]]
-        self.scatter = self._csr(parts[0], parts[1], parts[2], (n * dimension, count))  # B
-
-    @staticmethod
-    def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-        return torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False)
+            counts = torch.bincount(columns, minlength=rows).cumsum(0)
+            parts = [torch.cat([counts.new_zeros(1), counts]), order // (2 * dimension), values[order]]
+        self.scatter = csr(parts[0], parts[1], parts[2], (rows, count))  # B
 
 
-def _conjugate_gradients(edges: _Incidence, weight: Tensor, ridge: Tensor, right: Tensor) -> Tensor:
+def _conjugate_gradients(
+    incidence: _Incidence, weight: Tensor, ridge: Tensor, right: Tensor, settings: Balance
+) -> Tensor:
     solution, residual, direction = torch.zeros_like(right), right, right
     size = right @ right
-    target = TOLERANCE**2 * size
-    for _ in range(STEPS):
+    target = settings.tolerance**2 * size
+    for _ in range(settings.steps):
         if not bool(size > target):
             break
-        image = torch.addcmul(edges.scatter @ (weight * (edges.gather @ direction)), ridge, direction)
+        image = torch.addcmul(incidence.scatter @ (weight * (incidence.gather @ direction)), ridge, direction)
         step = size / (direction @ image)
         solution = solution + step * direction
         residual = residual - step * image
         size, before = residual @ residual, size
         direction = residual + size / before * direction
     return solution
-
-
-def _sum_at(values: Tensor, index: Tensor, n: int) -> Tensor:
-    return torch.zeros((n, *values.shape[1:]), dtype=values.dtype, device=values.device).index_add_(0, index, values)

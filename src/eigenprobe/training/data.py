@@ -26,7 +26,7 @@ from ..smoothers.smoother import Kind
 from .batch import Batch
 
 if TYPE_CHECKING:
-    from ..smoothers.smoother import Smoother
+    from ..smoothers import Kind, Smoother
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def prepare(
     generator: torch.Generator | None = None,
 ) -> Sampling:
     """Graph, smoother and covariance of one sampling ``(n, d)`` for a basis of ``k`` vectors."""
-    from ..smoothers.smoother import build_smoother
+    from ..smoothers import build_smoother
 
     options = dict(probes.smoother)
     if probes.learn_scale and probes.kind != "adaptive":

@@ -20,13 +20,13 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
-from ..eigen.span import canonical_signs
-from ..errors import InputError
+from ..eigen import Rotation, Span, basis_from_span, solve
+from ..errors import InputError, RankError
+from ..graph.arranged import Arranged
 from ..networks.extension import NetworkExtension
 from ..probes.covariance import visible_scales
-from ..probes.objective import Objective, nested_basis
-from ..probes.spectrum import quotients, rayleigh
-from ..smoothers.smoother import KINDS, Kind, Smoother
+from ..probes.objective import Objective
+from ..smoothers import KINDS, Kind, Smoother
 from .data import ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
@@ -132,14 +132,8 @@ class Fit:
         first = self.pool[0]
         same = len(first.points) == len(cloud) and torch.equal(first.points, self.frame(cloud))
         whole = first if same else prepare(cloud, self.frame, self.probes, Objective("sampled"), 1)
-        extension, q, mass, values = assemble(self.network, whole, first.points, cloud, self.frame, ritz)
-        facts = {
-            "method": "network",
-            "smoother": whole.smoother.kind,
-            "dimension": float(whole.smoother.dimension),
-            "ritz": bool(ritz and whole.smoother.symmetric),
-        }
-        return Basis(q, mass, values, points=cloud, info={**facts, **(info or {})}, extension=extension)
+        basis = assemble(self.network, whole, first.points, cloud, self.frame, ritz)
+        return replace(basis, points=cloud, info={**basis.info, **(info or {})})
 
 
 def fit_manifold(points: Tensor, k: int, settings: FitSettings, run: RunSettings | None = None) -> Fit:
@@ -269,10 +263,8 @@ def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int =
     """
     batch = sampling.batch
     if sampling.smoother.symmetric:
-        from ..eigen.solve import solve
-
         generator = torch.Generator(sampling.smoother.device).manual_seed(seed)
-        best, _ = solve(sampling.smoother, k, generator=generator)
+        best = solve(sampling.smoother, k, generator=generator).vectors
     else:
         best = torch.linalg.eigh(batch.covariance.matrix.double()).eigenvectors.flip(-1)[:, :k]
     euclidean = replace(objective, projection="euclidean")
@@ -284,54 +276,36 @@ def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int =
 @torch.no_grad()
 def assemble(
     network: networks.Network, whole: Sampling, context: Tensor, cloud: Tensor, frame: Frame, ritz: bool
-) -> tuple[NetworkExtension, Tensor, Tensor, Tensor]:
-    """Features at all points -> extension, Q (n, K), mass (n,), eigenvalues (K,); all float64."""
+) -> Basis:
+    """The basis of the network's features at all points, with the function behind it as extension."""
     smoother = whole.smoother.to(dtype=torch.float64)
-    learned_mass = smoother.mass is None
     k = network.config.outputs
     identity = torch.eye(k, dtype=torch.float64, device=cloud.device)
-    extension = NetworkExtension(network, frame, context, identity, learned_mass)
+    extension = NetworkExtension(network, frame, context, identity, learned_mass=smoother.mass is None)
     features = extension.features(cloud)
-    root = torch.ones_like(features[:, 0]) if smoother.mass is None else smoother.mass.sqrt()
-    q, factor = nested_basis(features * root[:, None])
-    if not bool(q.isfinite().all()):
-        raise InputError(f"the network's {k} features are not independent: train longer or ask for fewer vectors")
-    matrix = torch.linalg.solve_triangular(factor.mT, identity, upper=True)  # R^-1
-    if learned_mass:
-        sign = torch.where(q.sum(0) < 0, -1.0, 1.0).double()
-        q, matrix = q * sign, matrix * sign
-        mass = q[:, 0].square()
-        # S v = mu v in the learned mass; v = q / q_1, so v^T M S v = (q q_1)^T S (q / q_1).
-        mu = quotients(q * q[:, :1], smoother.apply(q / q[:, :1]))
-    else:
-        mass = root.square()
-        if ritz:
-            mu, rotation = ritz_rotation(q, smoother)
-            q, matrix = q @ rotation, matrix @ rotation
-        else:
-            mu = 1 - quotients(q, q - smoother.apply(q))
-        sign = canonical_signs(q / root[:, None], mass)
-        sign[0] = torch.where(q[:, 0].sum() < 0, -1.0, 1.0)
-        q, matrix = q * sign, matrix * sign
-    values = rayleigh(mu, float(smoother.step_time))
-    order = torch.cat([torch.zeros(1, dtype=torch.long, device=values.device), 1 + values[1:].argsort()])
-    extension.matrix = matrix[:, order].contiguous()
-    return extension, q[:, order], mass, values[order]
+    if smoother.mass is not None:
+        features = features * smoother.mass.sqrt()[:, None]
+
+    def function(rotation: Rotation) -> NetworkExtension:
+        extension.matrix = rotation.matrix.contiguous()
+        return extension
+
+    turn = ritz and smoother.symmetric
+    options = {"turn": turn, "power": ritz_power(smoother, k) if turn else 1}
+    info = {"method": "network", "ritz": turn}
+    given = Arranged.plain(cloud.double())
+    try:
+        return basis_from_span(Span(features), smoother, k, given, extension=function, info=info, **options)
+    except RankError as error:
+        message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
+        raise InputError(message) from error
 
 
-def ritz_rotation(q: Tensor, smoother: Smoother) -> tuple[Tensor, Tensor]:
-    """The optimum within the span of orthonormal ``q (n, K)``: ``mu (K,)`` descending and the rotation ``(K, K)``.
-
-    The Ritz matrix is that of the covariance ``A^s`` with s about four times the decay of the last vector, not of A: a
+def ritz_power(smoother: Smoother, k: int) -> int:
+    """The covariance ``A^s`` whose Ritz problem is solved: s about four times the decay of the last vector, not 1: a
     network's functions carry a little noise at high frequency, to which ``q^T A q`` gives the weight of its large
-    eigenvalue and ``q^T A^s q`` none.
-    """
-    k = q.shape[1]
-    power = min(visible_scales(smoother, k, generator=torch.Generator(q.device).manual_seed(0))[1], RITZ_POWER)
-    small = q.mT @ smoother.power(q, power)
-    values, rotation = torch.linalg.eigh((small + small.mT) / 2)
-    tiny = torch.finfo(values.dtype).eps
-    return values.flip(0).clamp_min(tiny) ** (1 / power), rotation.flip(-1)
+    eigenvalue and ``q^T A^s q`` none."""
+    return min(visible_scales(smoother, k, generator=torch.Generator(smoother.device).manual_seed(0))[1], RITZ_POWER)
 
 
 def _wait(device: torch.device) -> None:

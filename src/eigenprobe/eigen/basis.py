@@ -1,0 +1,50 @@
+"""The one way from a span to a `Basis`: rotate, go back to the points as they were given, and to their units.
+
+span (n, p), smoother -> Q (n, K), mass, lambda -> copies share value and mass (N, K) -> lambda / scale^2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..basis import Basis, Extension
+from ..graph.arranged import Arranged
+from ..smoothers import Smoother
+from .span import Rotation, Span, rotate
+
+
+def basis_from_span(
+    span: Span,
+    smoother: Smoother,
+    k: int,
+    cloud: Arranged,
+    *,
+    extension: Callable[[Rotation], Extension] | None = None,
+    info: dict[str, Any] | None = None,
+    **rotation: Any,
+) -> Basis:
+    """The basis of ``k`` vectors that a span holds; ``rotation`` are options of `rotate`.
+
+    ``extension`` makes values at new points from the rotation; ``info`` is added to what the smoother says.
+    """
+    return basis_of(rotate(span, smoother, k, **rotation), smoother, cloud, extension=extension, info=info)
+
+
+def basis_of(
+    rotation: Rotation,
+    smoother: Smoother,
+    cloud: Arranged,
+    *,
+    extension: Callable[[Rotation], Extension] | None = None,
+    info: dict[str, Any] | None = None,
+) -> Basis:
+    """The basis of one cloud from its rotation."""
+    facts: dict[str, Any] = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}
+    if cloud.duplicates:
+        facts["duplicates"] = cloud.duplicates
+    mass, vectors = cloud.spread(rotation.mass, rotation.vectors)
+    normalized = rotation.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
+    values = rotation.eigenvalues / cloud.frame.scale**2
+    function = None if extension is None else extension(rotation)
+    return Basis(normalized, mass, values, cloud.given, facts, function)

@@ -1,0 +1,174 @@
+"""Chebyshev-filtered subspace iteration [Zhou, Saad 2007]: any symmetric operator, any graph, any device.
+
+A block X (n, p), p = wanted + guard columns, is swept by filters (`chebyshev`) that damp everything below the lowest
+Ritz value, each followed by Rayleigh-Ritz on the p-dimensional span:
+
+    G = X^T X,  H = X^T (X - A X),  H u = (1 - mu) G u,  X <- X U          G, H, U in float64
+
+`1 - mu` is assembled directly because it is tiny on large clouds.  Columns that have converged stay in the span and are
+no longer swept.  Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64
+brings the residual ``|A q - mu q|`` of every pair below ``tol``.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..errors import EigenprobeWarning
+from .chebyshev import Operator, growth, spectral_bounds
+from .problem import Eigenpairs, Problem
+from .span import small_ritz
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """Constants of the iteration; `docs/constants.md` has their derivation or ablation."""
+
+    first_degree: int = 8  # before anything is known about the spectrum
+    spread: tuple[float, float] = (1e4, 1e8)  # float32, float64: how far one filter may pull wanted columns apart
+    floor: tuple[float, float] = (6e-7, 1e-14)  # residuals that sweeps in this precision cannot go below
+    orthogonal: float = 1e-3  # smallest over largest eigenvalue of a float32 Gram matrix that may be used as it is
+
+
+FILTERING = Filtering()
+
+
+def suits(problem: Problem) -> bool:
+    return True
+
+
+def solve(problem: Problem) -> Eigenpairs:
+    return refine(problem, problem.block(), fresh=problem.start is None)
+
+
+def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpairs:
+    """Sweep ``block (n, p)`` until its first ``wanted`` Ritz pairs have converged; ``fresh``: it is random."""
+    sweeper = _Sweeper(problem, block)
+    precisions = (torch.float32, torch.float64) if block.dtype == torch.float32 else (torch.float64,)
+    for dtype in precisions:
+        sweeper.run(dtype, fresh and dtype == torch.float32)
+    assert sweeper.pairs is not None
+    worst = float(sweeper.pairs.residuals[: problem.wanted].max())
+    if worst > problem.tol:
+        warnings.warn(
+            f"direct solver stopped after {sweeper.sweeps} sweeps with a residual of {worst:.1e}, "
+            f"above {problem.tol:.1e}",
+            EigenprobeWarning,
+            stacklevel=6,
+        )
+    return Eigenpairs(sweeper.block[:, : problem.wanted], sweeper.pairs.gaps[: problem.wanted])
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Ritz values of a block and the norms of their residuals, both ``(p,)`` float64 on the host."""
+
+    gaps: Tensor
+    residuals: Tensor
+
+
+@dataclass(frozen=True)
+class _Interval:
+    """What a filter damps, [lo, hi], and the top of the spectrum."""
+
+    lo: float
+    hi: float
+    top: float
+
+    def below(self, pairs: _Pairs) -> _Interval:
+        """The interval that ends at the lowest Ritz value."""
+        lowest = float(1 - pairs.gaps[-1])
+        if lowest > self.lo:
+            return replace(self, hi=min(lowest, self.top - 1e-12))
+        # Lanczos stopped short of an isolated lowest eigenvalue, whose vector the filter has then raised.
+        return replace(self, lo=lowest - float(pairs.residuals[-1]) - (self.top - lowest) / 16)
+
+
+class _Sweeper:
+    def __init__(self, problem: Problem, block: Tensor, settings: Filtering = FILTERING) -> None:
+        self.problem, self.block, self.settings = problem, block, settings
+        self.sweeps = 0
+        self.pairs: _Pairs | None = None
+        self.interval: _Interval | None = None
+
+    def run(self, dtype: torch.dtype, fresh: bool) -> None:
+        """Sweeps in one precision, until converged or no longer gaining."""
+        problem, single = self.problem, dtype == torch.float32
+        self.block, known = self.block.to(dtype), problem.known.to(dtype)
+        floor = self.settings.floor[not single]
+        target, before = max(0.9 * problem.tol, floor), math.inf
+        if fresh:
+            self._sweep(torch.ones(self.block.shape[1], dtype=torch.bool), target)
+        while True:
+            self.block, self.pairs = rayleigh_ritz(problem.operator, without(self.block, known), self.settings)
+            worst = self.pairs.residuals[: problem.wanted]
+            active = torch.ones(self.block.shape[1], dtype=torch.bool)
+            active[: problem.wanted] = worst > target
+            now = float(worst.max())
+            stalled = now < 16 * floor and now > before / 2
+            if now <= target or stalled or self.sweeps >= problem.max_sweeps:
+                return
+            before = now
+            self._sweep(active, target)
+
+    def _sweep(self, active: Tensor, target: float) -> None:
+        if self.interval is None:  # a good start may need no sweep and no bounds
+            lo, top = spectral_bounds(self.problem.operator, self.problem.generator)
+            top = 1.0 if self.problem.known.shape[1] else top
+            self.interval = _Interval(lo, (lo + 3 * top) / 4, top)
+        degree = self.settings.first_degree
+        if self.pairs is not None:
+            self.interval = self.interval.below(self.pairs)
+            degree = self._degree(active, target)
+        kept, swept = self.block[:, ~active], self.block[:, active].contiguous()
+        swept = self.problem.operator.filter(swept, degree, self.interval.lo, self.interval.hi)
+        self.block = torch.cat([kept, swept], 1)
+        self.sweeps += 1
+
+    def _degree(self, active: Tensor, target: float) -> int:
+        """Just enough for every unconverged pair, but no more than keeps the swept columns independent."""
+        assert self.pairs is not None and self.interval is not None
+        rates = [growth(float(1 - gap), self.interval.lo, self.interval.hi) for gap in self.pairs.gaps[active]]
+        pairs = zip(rates, self.pairs.residuals[active].tolist(), active.nonzero()[:, 0].tolist(), strict=True)
+        wanted = self.problem.wanted
+        needs = [math.acosh(max(2 * r / target, 1.5)) / max(rate, 1e-9) for rate, r, i in pairs if i < wanted]
+        spread = self.settings.spread[self.block.dtype != torch.float32]
+        return max(3, math.ceil(min(max(needs), math.log(2 * spread) / max(rates[0], 1e-9))))
+
+
+def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTERING) -> tuple[Tensor, _Pairs]:
+    """Ritz vectors of the span of a block and their pairs, ascending in ``1 - mu``."""
+    block = block / block.norm(dim=0).clamp_min(torch.finfo(block.dtype).tiny)
+    gram = inner(block, block)
+    spread = torch.linalg.eigvalsh(gram)
+    if not bool(spread[0] > settings.orthogonal * spread[-1]):
+        block = torch.linalg.qr(block)[0]
+        gram = inner(block, block)
+    gap = block - operator.apply(block)
+    gaps, rotation = small_ritz(inner(block, gap), gram)
+    block, gap = times(block, rotation), times(gap, rotation)
+    residuals = gap.addcmul_(block, gaps.to(block.dtype), value=-1).norm(dim=0)
+    both = torch.stack([gaps, residuals.double()]).cpu()
+    return block, _Pairs(both[0], both[1])
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """``x^T y`` in float64. A GPU may multiply float32 in reduced precision, so there the factors are widened."""
+    return x.double().mT @ y.double() if x.is_cuda else (x.mT @ y).double()
+
+
+def times(x: Tensor, small: Tensor) -> Tensor:
+    """``x small`` in the precision of ``x``, for a small float64 matrix."""
+    return (x.double() @ small).to(x.dtype) if x.is_cuda else x @ small.to(x.dtype)
+
+
+def without(block: Tensor, known: Tensor) -> Tensor:
+    """The part of a block that is orthogonal to the known vectors."""
+    for _ in range(2 if known.shape[1] else 0):
+        block = block - times(known, inner(known, block))
+    return block

@@ -1,0 +1,75 @@
+"""Undirected edges of a graph, sums over them, and connected components.
+
+head[e] < tail[e]                          every edge once;  (e,)
+at(values)[i] = sum_{e at i} values[e]     (e, ...) -> (n, ...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Undirected edges ``head < tail`` of ``n`` points."""
+
+    head: Tensor  # (e,)
+    tail: Tensor  # (e,)
+    n: int
+
+    def __len__(self) -> int:
+        return self.head.shape[0]
+
+    def at(self, values: Tensor) -> Tensor:
+        """Sums of ``values (e, ...)`` over the edges of every point: ``(n, ...)``."""
+        return self.at_head(values).index_add_(0, self.tail, values)
+
+    def at_head(self, values: Tensor) -> Tensor:
+        """Sums over the edges that begin at every point."""
+        return _zeros(values, self.n).index_add_(0, self.head, values)
+
+    def at_tail(self, values: Tensor) -> Tensor:
+        """Sums over the edges that end at every point."""
+        return _zeros(values, self.n).index_add_(0, self.tail, values)
+
+    def components(self) -> tuple[int, Tensor]:
+        """The number of connected components and the label ``(n,)`` of every point."""
+        return components(self.head, self.tail, self.n)
+
+
+def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tensor]:
+    """Edges that stand in the list of either end, and the edge ``(n k,)`` (or of every kept entry) of each entry.
+
+    >>> edges, place = undirected(torch.tensor([[1], [0], [1]]))
+    >>> edges.head.tolist(), edges.tail.tolist(), place.tolist()
+    ([0, 1], [1, 2], [0, 0, 1])
+    """
+    n, k = indices.shape
+    rows = torch.arange(n, device=indices.device)[:, None].expand(n, k)
+    rows, columns = (rows.reshape(-1), indices.reshape(-1)) if keep is None else (rows[keep], indices[keep])
+    key, order = (torch.minimum(rows, columns) * n + torch.maximum(rows, columns)).sort()
+    first = torch.ones_like(key, dtype=torch.bool)
+    torch.ne(key[1:], key[:-1], out=first[1:])
+    place = torch.empty_like(order)
+    place[order] = first.cumsum(0) - 1
+    key = key[first]
+    return Edges(key // n, key % n, n), place
+
+
+def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
+    """The number of connected components of the graph with these edges, and the label ``(n,)`` of every point."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ends = (head.cpu().numpy(), tail.cpu().numpy())
+    matrix = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(n, n))
+    count, labels = connected_components(matrix, directed=False)
+    return int(count), torch.from_numpy(labels.astype(np.int64)).to(head.device)
+
+
+def _zeros(values: Tensor, n: int) -> Tensor:
+    return torch.zeros((n, *values.shape[1:]), dtype=values.dtype, device=values.device)

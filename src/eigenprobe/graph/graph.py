@@ -1,0 +1,83 @@
+"""Who is a neighbour of whom: ``indices[i, j]`` is the j-th nearest neighbour of point i, ``distances[i, j]`` how far.
+
+Several clouds may share one graph: their points are stacked, ``clouds`` holds their sizes, and no edge joins two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .edges import components
+
+Metric = Literal["euclidean", "cosine"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A directed k-nearest-neighbour graph: ``points`` (n, d), ``indices`` and ``distances`` (n, k).
+
+    ``distances`` are in the chosen metric, ascending. With ``self_loops`` the first column is the point itself.
+    ``ordered`` says that the points lie in memory as they lie in space, so that no further sorting pays.
+    """
+
+    points: Tensor
+    indices: Tensor
+    distances: Tensor
+    metric: Metric = "euclidean"
+    self_loops: bool = False
+    clouds: tuple[int, ...] = ()  # sizes of stacked clouds; empty: one cloud
+    ordered: bool = False
+
+    @property
+    def n(self) -> int:
+        return self.indices.shape[0]
+
+    @property
+    def k(self) -> int:
+        return self.indices.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.indices.device
+
+    @property
+    def squared(self) -> Tensor:
+        """Squared lengths ``(n, k)``; the cosine distance is one already (half of it between unit vectors)."""
+        return self.distances if self.metric == "cosine" else self.distances.square()
+
+    def truncate(self, k: int) -> Graph:
+        """The graph of the ``k`` nearest neighbours only."""
+        return replace(self, indices=self.indices[:, :k], distances=self.distances[:, :k])
+
+    def without_loops(self) -> Graph:
+        """The same graph without the point itself in the first column."""
+        if not self.self_loops:
+            return self
+        return replace(self, indices=self.indices[:, 1:], distances=self.distances[:, 1:], self_loops=False)
+
+    def components(self) -> tuple[int, Tensor]:
+        """The number of connected components and the label of every point (edges count both ways)."""
+        heads = torch.arange(self.n, device=self.device).repeat_interleave(self.k)
+        return components(heads, self.indices.reshape(-1), self.n)
+
+
+def stack(graphs: Sequence[Graph]) -> Graph:
+    """Several graphs with equal numbers of neighbours as one, without edges between them."""
+    if len({(g.k, g.metric, g.self_loops) for g in graphs}) != 1:
+        raise InputError("expected graphs of one metric and one number of neighbours to stack")
+    sizes = [g.n for g in graphs]
+    first = torch.tensor([0, *sizes[:-1]]).cumsum(0).tolist()
+    return replace(
+        graphs[0],
+        points=torch.cat([g.points for g in graphs]),
+        indices=torch.cat([g.indices + start for g, start in zip(graphs, first, strict=True)]),
+        distances=torch.cat([g.distances for g in graphs]),
+        clouds=tuple(sizes),
+        ordered=all(g.ordered for g in graphs),
+    )

@@ -1,0 +1,70 @@
+"""A Gaussian whose width follows the sampling [Berry, Harlim 2016], with the local time as mass.
+
+    w_ij = exp(-d_ij^2 / (s^2 rho_i rho_j)),   rho = density^beta ~ reach^(-dim beta),   reach: distance to the tenth
+    W <- D W D,   D = q^-(1 + (dim/2 + 1) beta),   q = (W 1) / rho^dim,       M_i = sum_j w_ij d_ij^2 / (2 dim)
+
+For clouds of more than three dimensions, and (in the settings that its weights were trained with) for the inputs of
+the pretrained network.  Stacked clouds have their own scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..graph import Graph, undirected
+from .smoother import Smoother, laplacian_smoother
+
+
+@dataclass(frozen=True)
+class VariableBandwidth:
+    """Constants of the kernel; `docs/constants.md` has their ablation."""
+
+    beta: float = -0.25  # between 0 (one width) and -1/2 (error bounded on unbounded densities); [Berry, Harlim] -1/4
+    tenth: int = 10  # neighbour whose distance is the reach
+    width: float = 1.0  # s in units of the median of reach / rho
+    loops: float = 1.0  # weight of the point itself in its density
+    spread: float = torch.inf  # reach is kept within this factor of its median
+    floor: float = 0.0  # smallest local time, of the median one: bounds the spectrum where two points nearly coincide
+
+
+KERNEL = VariableBandwidth()
+NETWORK = VariableBandwidth(width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25)  # what the pretrained weights saw
+
+
+def variable_smoother(
+    graph: Graph, bandwidth: float | None, dimension: float, settings: VariableBandwidth = KERNEL
+) -> Smoother:
+    """The smoother of a graph without self-loops; ``bandwidth`` replaces the scale s chosen from the data."""
+    squared, s = graph.squared, settings
+    tiny = torch.finfo(squared.dtype).tiny
+    reach = squared[:, min(s.tenth, graph.k) - 1].sqrt().clamp_min(tiny)
+    reach = torch.minimum(torch.maximum(reach, centre := _per_cloud(reach, graph) / s.spread), centre * s.spread**2)
+    rho = (reach / _per_cloud(reach, graph)) ** (-dimension * s.beta)
+    scale = s.width * _per_cloud(reach / rho, graph) if bandwidth is None else torch.full_like(reach, bandwidth)
+    edges, place = undirected(graph.indices)
+    distance2 = torch.zeros(len(edges), dtype=squared.dtype, device=graph.device)
+    distance2[place] = squared.reshape(-1)  # both ends give the same distance
+    weight = torch.exp(-distance2 / (scale.square() * rho)[edges.head] / rho[edges.tail])
+    density = ((s.loops + edges.at(weight)) / rho**dimension).clamp_min(tiny**0.5)
+    power = density ** -(1 + (dimension / 2 + 1) * s.beta)
+    power = power / _per_cloud(power, graph)
+    weight = weight * power[edges.head] * power[edges.tail]
+    mass = edges.at(weight * distance2) / (2 * dimension)
+    if s.floor:
+        degree = edges.at(weight).clamp_min(tiny)
+        time = mass / degree
+        mass = degree * torch.maximum(time, s.floor * _per_cloud(time, graph))
+    return laplacian_smoother(edges, weight, mass, graph, dimension)
+
+
+def _per_cloud(values: Tensor, graph: Graph) -> Tensor:
+    """The median of ``values (n,)`` on each point's own cloud, ``(n,)``."""
+    sizes = graph.clouds
+    if not sizes:
+        return values.median().expand_as(values)
+    if len(set(sizes)) == 1:
+        return values.view(len(sizes), -1).median(1, keepdim=True).values.expand(-1, sizes[0]).reshape(-1)
+    return torch.cat([part.median().expand_as(part) for part in values.split(list(sizes))])
