@@ -35,7 +35,7 @@ def random_basis(n: int = 30, k: int = 6, seed: int = 0) -> Basis:
 @settings(max_examples=25, deadline=None)
 def test_orthonormalise_factors(method: str, seed: int, n: int, k: int) -> None:
     x = torch.randn(2, n, k, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    q, r = orthonormalise(x, method)
+    q, r = orthonormalise(x, method=method)
     torch.testing.assert_close(q @ r, x)
     torch.testing.assert_close(q.mT @ q, torch.eye(k, dtype=x.dtype).expand(2, k, k))
     assert bool((r.diagonal(dim1=-2, dim2=-1) > 0).all())
@@ -52,7 +52,7 @@ def test_methods_agree_and_single_precision_survives_fifty_columns(generator: to
     )
     exact, _ = orthonormalise(x)
     for method in METHODS:
-        q, _ = orthonormalise(x.float(), method)
+        q, _ = orthonormalise(x.float(), method=method)
         assert (q.double().T @ q.double() - torch.eye(50)).abs().max() < 1e-5
         assert (q.double() - exact).abs().max() < 1e-2  # 1e4 times single precision, on columns of size 1/sqrt(n)
 
@@ -62,15 +62,15 @@ def test_dependent_columns_are_an_error(method: str, generator: torch.Generator)
     x = torch.randn(20, 4, dtype=torch.float64, generator=generator)
     x[:, 3] = x[:, 0] - x[:, 1]
     with pytest.raises(RankError, match="independent columns"):
-        orthonormalise(x, method)
+        orthonormalise(x, method=method)
     with pytest.raises(RankError, match="at least 4 rows"):
-        orthonormalise(x[:3], method)
+        orthonormalise(x[:3], method=method)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_orthonormalise_is_differentiable(method: str, generator: torch.Generator) -> None:
     x = torch.randn(7, 3, dtype=torch.float64, generator=generator, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda t: orthonormalise(t, method), (x,))
+    assert torch.autograd.gradcheck(lambda t: orthonormalise(t, method=method), (x,))
 
 
 def test_signs_follow_the_function_not_its_order(generator: torch.Generator) -> None:

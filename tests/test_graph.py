@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.neighbours import SEARCHES, Graph, build_graph, neighbours, query
+from eigenprobe.graph.neighbours import SEARCHES, Graph, build_graph, nearest_rows, query
 from eigenprobe.graph.order import memory_order, morton_order
 from eigenprobe.smoothers import build_smoother
 
@@ -149,7 +149,7 @@ def test_precision_and_errors():
     with pytest.raises(InputError, match="row 4"):
         build_graph(x, 2, metric="cosine")
     assert set(SEARCHES) == {"kdtree", "torch", "faiss", "pynndescent"}
-    assert neighbours(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
+    assert nearest_rows(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

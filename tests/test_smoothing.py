@@ -169,5 +169,3 @@ def test_extension(metric: str) -> None:
     for j in range(1, 16):
         assert float(torch.corrcoef(torch.stack([found[:, j], expected[:, j]]))[0, 1]) > 0.999
     torch.testing.assert_close(torch.cat([extension(row[None]) for row in new[:20]]), found[:20], atol=1e-12, rtol=0)
-    smoother = build_smoother(x)
-    torch.testing.assert_close(smoother.extend(new, values[:, 4]), smoother.extend(new, values)[:, 4])

@@ -26,7 +26,7 @@ class VariableBandwidth:
     tenth: int = 10  # neighbour whose distance is the reach
     width: float = 1.0  # s in units of the median of reach / rho
     loops: float = 1.0  # weight of the point itself in its density
-    spread: float = torch.inf  # reach is kept within this factor of its median
+    spread: float | None = None  # reach is kept within this factor of its median
     floor: float = 0.0  # smallest local time, of the median one: bounds the spectrum where two points nearly coincide
 
 
@@ -41,7 +41,9 @@ def variable_smoother(
     squared, s = graph.squared, settings
     tiny = torch.finfo(squared.dtype).tiny
     reach = squared[:, min(s.tenth, graph.k) - 1].sqrt().clamp_min(tiny)
-    reach = torch.minimum(torch.maximum(reach, centre := _per_cloud(reach, graph) / s.spread), centre * s.spread**2)
+    if s.spread is not None:
+        centre = _per_cloud(reach, graph)
+        reach = torch.minimum(torch.maximum(reach, centre / s.spread), centre * s.spread)
     rho = (reach / _per_cloud(reach, graph)) ** (-dimension * s.beta)
     scale = s.width * _per_cloud(reach / rho, graph) if bandwidth is None else torch.full_like(reach, bandwidth)
     edges, place = undirected(graph.indices)

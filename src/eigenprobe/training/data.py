@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -22,11 +22,8 @@ from ..errors import InputError
 from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
 from ..probes.objective import Objective
 from ..probes.probes import Probes, smooth_noise
-from ..smoothers.smoother import Kind
+from ..smoothers import Kind, Smoother
 from .batch import Batch
-
-if TYPE_CHECKING:
-    from ..smoothers import Kind, Smoother
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ def prepare(
     smoother = build_smoother(points.double(), probes.kind, **options)
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
     weight = None if smoother.mass is None else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
-    local = frame(points)
+    local = frame(points, torch.float32)
     batch = Batch(local.unsqueeze(0), weight)
     if objective.kind == "sampled":
         batch.probes = _sampler(points, single, probes)

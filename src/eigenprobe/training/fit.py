@@ -130,7 +130,7 @@ class Fit:
     def basis(self, cloud: Tensor, *, ritz: bool = True, info: dict[str, Any] | None = None) -> Basis:
         """The basis at the points of ``cloud``, with the function behind it as extension."""
         first = self.pool[0]
-        same = len(first.points) == len(cloud) and torch.equal(first.points, self.frame(cloud))
+        same = len(first.points) == len(cloud) and torch.equal(first.points, self.frame(cloud, torch.float32))
         whole = first if same else prepare(cloud, self.frame, self.probes, Objective("sampled"), 1)
         basis = assemble(self.network, whole, first.points, cloud, self.frame, ritz)
         return replace(basis, points=cloud, info={**basis.info, **(info or {})})
