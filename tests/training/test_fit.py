@@ -130,5 +130,5 @@ def test_bad_input():
         fit_network(points, 5, size=200)
     with pytest.raises(InputError, match="held-out"):
         fit_network(points, 5, held_out=2)
-    with pytest.raises(InputError, match="different points"):
+    with pytest.raises(InputError, match="distinct points"):
         fit_network(torch.ones(30, 3), 5)
