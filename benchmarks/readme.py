@@ -20,7 +20,7 @@ from typing import Any
 from eigenprobe.evaluation.surface_report import Evaluation
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.generalisation import Generalisation
-from eigenprobe.paper.images import markdown as scores
+from eigenprobe.paper.images import Images
 from eigenprobe.paper.published import PAPER, single_shape
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -73,7 +73,7 @@ def overfit(document: Document) -> str:
 
 def images(document: Document) -> str:
     """Scores of every method at every k, the best in bold."""
-    return f"{document['facts'].get('table', '')}:\n\n{scores(document['rows'])}".removeprefix(":\n\n")
+    return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}".removeprefix(":\n\n")
 
 
 def scale(document: Document) -> str:

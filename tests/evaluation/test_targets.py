@@ -8,7 +8,7 @@ import pytest
 import eigenprobe as ep
 from eigenprobe.evaluation import surfaces
 from eigenprobe.evaluation.alignment import compare_vectors
-from eigenprobe.evaluation.mass import mass_correlation, nearest_sample_areas
+from eigenprobe.evaluation.areas import mass_correlation, nearest_sample_areas
 from eigenprobe.evaluation.surfaces import Measure
 from eigenprobe.paper.published import PAPER
 

@@ -11,13 +11,15 @@ from eigenprobe.probes.probes import Probes
 
 def test_both_losses_learn_the_cosines(tmp_path):
     toy = toy1d.toy1d(steps=700, probes=100_000)
-    assert set(toy.cosines) == {"paper", "expected"}
-    for cosines in toy.cosines.values():
-        assert cosines.min() >= 0.99
-    for vectors in toy.vectors.values():
-        assert abs(vectors[:, 0] - 1).max() < 1e-9
+    assert set(toy.bases) == {"paper", "expected"} and len(toy.rows) == 2
+    for row in toy.rows:
+        assert min(row[name] for name in toy1d.FUNCTIONS) >= 0.99
+    for basis in toy.bases.values():
+        assert abs(basis.vectors[:, 0] - 1).max() < 1e-9
     assert toy.markdown().count("\n") == 3
-    assert toy1d.figure(toy, tmp_path / "toy.png").stat().st_size > 10_000
+    written = toy.write(tmp_path, "toy").written
+    assert [path.name for path in written] == ["toy.png", "toy.csv", "toy.json", "toy.md"]
+    assert written[0].stat().st_size > 10_000
 
 
 def test_the_empirical_covariance_is_the_sampled_loss_exactly():

@@ -99,14 +99,10 @@ def toy1d(*, steps: int = 1500, probes: int = 500_000, session: Session) -> None
         steps: training steps for each loss
         probes: probe functions in a batch of the paper's loss
     """
-    from ..paper import toy1d as experiment
+    from ..paper.toy1d import toy1d
 
     folder = session.folder("toy1d")
-    toy = experiment.toy1d(seed=session.seed, steps=steps, probes=probes)
-    session.say(toy.markdown())
-    session.wrote(experiment.figure(toy, folder / "toy1d.png"), "learned vectors over the cosines")
-    facts = {"cosines": toy.cosines, "seconds": toy.seconds, "steps": steps, "probes": probes, "seed": session.seed}
-    session.write_json(folder / "toy1d.json", facts, "for a program")
+    _tell(toy1d(seed=session.seed, steps=steps, probes=probes).write(folder, "toy1d"), session)
     session.finish("learned the interval")
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..basis import Basis
 from ..errors import InputError
+from ..viz.scene import to_numpy
 
 Array = NDArray[Any]
 
@@ -93,10 +94,10 @@ def compare(basis: Basis, oracle: Basis, indices: Any = None) -> Alignment:
 
     The number of vectors compared is that of the smaller basis.
     """
-    vectors, reference = _numpy(basis.vectors), _numpy(oracle.vectors)
+    vectors, reference = to_numpy(basis.vectors), to_numpy(oracle.vectors)
     if indices is not None:
-        reference = reference[_numpy(indices)]
-    return compare_vectors(vectors, reference, _numpy(basis.eigenvalues), _numpy(oracle.eigenvalues))
+        reference = reference[to_numpy(indices, None)]
+    return compare_vectors(vectors, reference, to_numpy(basis.eigenvalues), to_numpy(oracle.eigenvalues))
 
 
 def compare_vectors(vectors: Array, reference: Array, eigenvalues: Array, reference_eigenvalues: Array) -> Alignment:
@@ -117,7 +118,3 @@ def _unit(vectors: Array) -> Array:
     if not np.isfinite(vectors).all():
         raise InputError("expected finite vectors to compare, got NaN or infinity")
     return vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)
-
-
-def _numpy(values: Any) -> Array:
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)

@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from ..errors import InputError
 
 Array = NDArray[Any]
-METRICS = {
-    "nmi": "NMI",
-    "ari": "ARI",
-    "completeness": "Comp.",
-    "ami": "AMI",
-    "homogeneity": "Homo.",
-    "v_measure": "V-Meas.",
-    "fmi": "FMI",
-}  # the paper's columns, in its order
+SCORES = {  # the paper's columns, in its order, and their names in scikit-learn
+    "nmi": ("NMI", "normalized_mutual_info_score"),
+    "ari": ("ARI", "adjusted_rand_score"),
+    "completeness": ("Comp.", "completeness_score"),
+    "ami": ("AMI", "adjusted_mutual_info_score"),
+    "homogeneity": ("Homo.", "homogeneity_score"),
+    "v_measure": ("V-Meas.", "v_measure_score"),
+    "fmi": ("FMI", "fowlkes_mallows_score"),
+}
+METRICS = {name: title for name, (title, _) in SCORES.items()}
 
 
 def cluster_scores(labels: Array, predicted: Array) -> dict[str, float]:
@@ -38,16 +39,7 @@ def cluster_scores(labels: Array, predicted: Array) -> dict[str, float]:
 
     if len(labels) != len(predicted):
         raise InputError(f"labels and clusters must be of one length, got {len(labels)} and {len(predicted)}")
-    scores = {
-        "nmi": metrics.normalized_mutual_info_score,
-        "ari": metrics.adjusted_rand_score,
-        "completeness": metrics.completeness_score,
-        "ami": metrics.adjusted_mutual_info_score,
-        "homogeneity": metrics.homogeneity_score,
-        "v_measure": metrics.v_measure_score,
-        "fmi": metrics.fowlkes_mallows_score,
-    }
-    return {name: float(score(labels, predicted)) for name, score in scores.items()}
+    return {name: float(getattr(metrics, function)(labels, predicted)) for name, (_, function) in SCORES.items()}
 
 
 def kmeans_scores(embedding: Array, labels: Array, *, seed: int = 0, starts: int = 10) -> dict[str, float]:

@@ -20,7 +20,7 @@ from ..geometry import farthest_points, oracle, sample_volume
 from ..geometry.io import Shape
 from ..progress import track
 from .alignment import Alignment, compare_vectors
-from .mass import nearest_sample_areas
+from .areas import nearest_sample_areas
 
 Array = NDArray[Any]
 Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had

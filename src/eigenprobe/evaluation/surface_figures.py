@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..basis import Basis
-from .reconstruction import rebuild, rebuild_weighted
+from .areas import rebuild, rebuild_weighted
 from .samples import Sample
 from .surface_report import PEERS
 

@@ -22,8 +22,7 @@ from ..errors import InputError
 from ..geometry import find_shapes, load
 from ..geometry.io import Shape
 from ..geometry.oracle import point_cloud
-from .mass import mass_correlation
-from .reconstruction import oracle_errors, reconstruction_errors
+from .areas import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from .samples import Measured, Sample, agreement, measure_files
 from .surface_report import Evaluation, Published, levels
 
@@ -116,13 +115,14 @@ class Measure:
         ks, shape = levels(self.k), sample.shape
         row: dict[str, Any] = {"shape": shape.name, "method": method, "vertices": shape.n, "n": len(sample.points)}
         row |= agreement(sample.compare(basis.vectors, basis.eigenvalues), ks)
-        exact = oracle_errors(sample.vectors, sample.points, sample.areas, ks)
-        ours = exact if method == "oracle" else reconstruction_errors(basis, sample.points, sample.areas, ks)
-        row |= {f"rebuild_{k}": error for k, error in ours.items()}
+        x, areas = sample.points, sample.areas
+        exact = {k: weighted_error(x, rebuild_weighted(sample.vectors, x, k, areas), areas) for k in ks}
+        ours = exact if method == "oracle" else {k: weighted_error(x, rebuild(basis, x, k), areas) for k in ks}
+        row |= {f"rebuild_{k}": ours[k] for k in ks}
         if method != "oracle":
-            row |= {f"rebuild_ratio_{k}": error / exact[k] for k, error in ours.items()}
+            row |= {f"rebuild_ratio_{k}": ours[k] / exact[k] for k in ks}
             if not self.volume:
-                row["mass_correlation"] = mass_correlation(basis.mass, sample.areas)
+                row["mass_correlation"] = mass_correlation(basis.mass, areas)
         if (dimension := basis.info.get("dimension")) is not None:
             row["dimension"] = float(dimension)
         return row

@@ -8,7 +8,7 @@
 | cifar100    | ``train.bin``, ``test.bin`` (binary) or ``train``, ``test``, ``meta`` (python) | 32x32, fine labels |
 | imagenette  | ``train`` and ``val`` folders of ``nXXXXXXXX`` folders | JPEG                |
 | caltech256  | folders ``001.ak47`` ... ``257.clutter``    | JPEG, clutter left out         |
-| imagefolder | anything else: one folder a class, or one flat folder without labels           |
+| imagefolder | anything else: one folder per class, or one flat folder without labels           |
 
 An official archive (tar, tar.gz, tgz, zip) is unpacked once into the cache.
 """
@@ -20,7 +20,6 @@ import pickle
 import re
 import shutil
 import tarfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from ..files import default_cache_dir
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+Labels = NDArray[np.int64]
 Split = Literal["train", "test", "all"]
 Layout = Literal["stl10", "cifar100", "imagenette", "caltech256", "imagefolder"]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
@@ -65,7 +65,7 @@ class ImageSet:
 
     layout: Layout
     names: list[str]
-    labels: NDArray[np.int64] | None
+    labels: Labels | None
     classes: list[str]
     read: Callable[[int], Image]
     key: str
@@ -84,14 +84,23 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
         root = unpack(root)
     while (inner := _only_folder(root)) is not None:
         root = inner
-    opener: dict[str, Callable[[Path, Split], ImageSet]] = {
-        "stl10": _stl10,
-        "cifar100": _cifar100,
-        "imagenette": _imagenette,
-        "caltech256": _caltech256,
-        "imagefolder": _folder,
-    }
-    return opener[_layout(root)](root, split)
+    files = {child.name for child in root.iterdir() if child.is_file()}
+    folders = {child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")}
+    parts = [part for part in ("train", "test") if split in (part, "all")]
+    if files & {"train_X.bin", "test_X.bin"}:
+        return _stl10(root, parts)
+    if "fine_label_names.txt" in files or {"meta", "train"} <= files:
+        return _cifar100(root, parts)
+    if {"train", "val"} <= folders:
+        chosen = [root / part.replace("test", "val") for part in parts]
+        return _by_class("imagenette", root, chosen, lambda name: IMAGENETTE.get(name, name))
+    if split != "all":
+        raise InputError(f"{root.name} has no official split, use split 'all', got {split!r}")
+    if folders and all(re.fullmatch(r"\d{3}\.[\w-]+", name) for name in folders):
+        return _by_class("caltech256", root, [root], lambda name: name.split(".", 1)[1], skip="257.clutter")
+    if any(_images(root / name, deep=True) for name in folders):
+        return _by_class("imagefolder", root, [root], lambda name: name)
+    return _files("imagefolder", root, _images(root), None, [])
 
 
 def unpack(archive: Path) -> Path:
@@ -107,13 +116,11 @@ def unpack(archive: Path) -> Path:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        if archive.suffix.lower() == ".zip":
-            with zipfile.ZipFile(archive) as file:
-                file.extractall(partial)  # zipfile drops drive letters and '..' itself
-        else:
-            with tarfile.open(archive) as file:
-                file.extractall(partial, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
+        safe: dict[str, Any] = (
+            {} if archive.suffix.lower() == ".zip" else {"filter": "data"}
+        )  # of a zip, '..' is left out anyway
+        shutil.unpack_archive(archive, partial, **safe)
+    except (shutil.ReadError, tarfile.TarError, OSError, EOFError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
     partial.rename(target)
@@ -123,124 +130,80 @@ def unpack(archive: Path) -> Path:
 def _only_folder(root: Path) -> Path | None:
     """The archive's own top folder: alone, and not a class of images itself."""
     children = [child for child in root.iterdir() if not child.name.startswith((".", "__MACOSX"))]
-    if len(children) == 1 and children[0].is_dir() and not _images_in(children[0]):
+    if len(children) == 1 and children[0].is_dir() and not _images(children[0]):
         return children[0]
     return None
 
 
-def _layout(root: Path) -> Layout:
-    if (root / "train_X.bin").is_file() or (root / "test_X.bin").is_file():
-        return "stl10"
-    if (root / "fine_label_names.txt").is_file() or ((root / "meta").is_file() and (root / "train").is_file()):
-        return "cifar100"
-    folders = [child.name for child in root.iterdir() if child.is_dir()]
-    if {"train", "val"} <= set(folders):
-        return "imagenette"
-    if folders and all(re.fullmatch(r"\d{3}\.[\w-]+", name) for name in folders):
-        return "caltech256"
-    return "imagefolder"
+def _images(folder: Path, deep: bool = False) -> list[Path]:
+    """The images of a folder and, where ``deep``, of all folders below it."""
+    found = folder.rglob("*") if deep else folder.iterdir()
+    return sorted(file for file in found if file.suffix.lower() in SUFFIXES and file.is_file())
 
 
-def _stl10(root: Path, split: Split) -> ImageSet:
-    parts = [part for part in ("train", "test") if split in (part, "all")]
-    pixels, labels, names = [], [], []
-    for part in parts:
-        # column-major images: (n, 3, width, height) on disk
-        stored = np.memmap(_part(root, f"{part}_X.bin"), np.uint8, "r")
-        if stored.size % (3 * 96 * 96):
-            raise InputError(f"{part}_X.bin should hold images of 3x96x96 bytes, got {stored.size} bytes")
-        pixels.append(stored.reshape(-1, 3, 96, 96))
-        labels.append(np.fromfile(_part(root, f"{part}_y.bin"), np.uint8).astype(np.int64) - 1)
-        names += [f"{part}/{i}" for i in range(len(pixels[-1]))]
-    text = root / "class_names.txt"
-    classes = text.read_text().split() if text.is_file() else [str(i + 1) for i in range(10)]
-    return _stacked("stl10", names, labels, classes, pixels, lambda image: image.transpose(2, 1, 0), root)
+def _by_class(layout: Layout, root: Path, folders: list[Path], title: Callable[[str], str], skip: str = "") -> ImageSet:
+    """One sub-folder per class, with its images somewhere below."""
+    classes = [c for folder in folders for c in sorted(folder.iterdir()) if c.is_dir() and not c.name.startswith(".")]
+    found = [(c.name, file) for c in classes if c.name != skip for file in _images(c, deep=True)]
+    names = sorted({name for name, _ in found})
+    labels = np.array([names.index(name) for name, _ in found], np.int64)
+    return _files(layout, root, [file for _, file in found], labels, [title(name) for name in names])
 
 
-def _cifar100(root: Path, split: Split) -> ImageSet:
-    parts = [part for part in ("train", "test") if split in (part, "all")]
-    pixels, labels, names = [], [], []
-    binary = (root / "fine_label_names.txt").is_file()
-    for part in parts:
-        if binary:  # coarse label, fine label, 3x32x32 pixels
-            stored = np.memmap(_part(root, f"{part}.bin"), np.uint8, "r").reshape(-1, 2 + 3072)
-            labels.append(stored[:, 1].astype(np.int64))
-            pixels.append(stored[:, 2:].reshape(-1, 3, 32, 32))
-        else:
-            content = _unpickle(_part(root, part))
-            labels.append(np.asarray(content[b"fine_labels"], np.int64))
-            pixels.append(np.asarray(content[b"data"], np.uint8).reshape(-1, 3, 32, 32))
-        names += [f"{part}/{i}" for i in range(len(pixels[-1]))]
-    if binary:
-        classes = (root / "fine_label_names.txt").read_text().split()
-    else:
-        classes = [name.decode() for name in _unpickle(root / "meta")[b"fine_label_names"]]
-    return _stacked("cifar100", names, labels, classes, pixels, lambda image: image.transpose(1, 2, 0), root)
-
-
-def _imagenette(root: Path, split: Split) -> ImageSet:
-    folders = [root / part for part, name in (("train", "train"), ("val", "test")) if split in (name, "all")]
-    return _by_class("imagenette", root, folders, lambda name: IMAGENETTE.get(name, name))
-
-
-def _caltech256(root: Path, split: Split) -> ImageSet:
-    _no_split("caltech256", split)
-    return _by_class("caltech256", root, [root], lambda name: name.split(".", 1)[1], skip=("257.clutter",))
-
-
-def _folder(root: Path, split: Split) -> ImageSet:
-    _no_split("a folder of images", split)
-    if _classes_of(root):
-        return _by_class("imagefolder", root, [root], lambda name: name)
-    files = _images_in(root)
+def _files(layout: Layout, root: Path, files: list[Path], labels: Labels | None, classes: list[str]) -> ImageSet:
     if not files:
         raise InputError(f"no images ({', '.join(SUFFIXES)}) in {root}")
-    return _files("imagefolder", root, files, None, [])
-
-
-def _by_class(
-    layout: Layout, root: Path, folders: list[Path], title: Callable[[str], str], skip: tuple[str, ...] = ()
-) -> ImageSet:
-    found = [
-        (c.name, file) for folder in folders for c in _classes_of(folder) if c.name not in skip for file in _deep(c)
-    ]
-    if not found:
-        raise InputError(f"no images ({', '.join(SUFFIXES)}) in {root}")
-    keys = sorted({name for name, _ in found})
-    labels = np.array([keys.index(name) for name, _ in found], np.int64)
-    return _files(layout, root, [file for _, file in found], labels, [title(name) for name in keys])
-
-
-def _files(
-    layout: Layout, root: Path, files: list[Path], labels: NDArray[np.int64] | None, classes: list[str]
-) -> ImageSet:
     names = [str(file.relative_to(root)) for file in files]
     sizes = [file.stat().st_size for file in files]
     return ImageSet(layout, names, labels, classes, lambda i: open_image(files[i]), _key(names, sizes))
 
 
-def _stacked(
-    layout: Layout,
-    names: list[str],
-    labels: list[NDArray[np.int64]],
-    classes: list[str],
-    pixels: list[NDArray[np.uint8]],
-    arrange: Callable[[NDArray[np.uint8]], NDArray[np.uint8]],
-    root: Path,
+def _stl10(root: Path, parts: list[str]) -> ImageSet:
+    stored = {}
+    for part in parts:
+        pixels = np.memmap(_existing(root / f"{part}_X.bin"), np.uint8, "r")
+        if pixels.size % (3 * 96 * 96):
+            raise InputError(f"{part}_X.bin should hold images of 3x96x96 bytes, got {pixels.size} bytes")
+        labels = np.fromfile(_existing(root / f"{part}_y.bin"), np.uint8).astype(np.int64) - 1
+        stored[part] = (labels, pixels.reshape(-1, 3, 96, 96).swapaxes(2, 3))  # columns before rows on disk
+    text = root / "class_names.txt"
+    classes = text.read_text().split() if text.is_file() else [str(i + 1) for i in range(10)]
+    return _arrays("stl10", root, stored, classes)
+
+
+def _cifar100(root: Path, parts: list[str]) -> ImageSet:
+    stored = {}
+    titles = root / "fine_label_names.txt"
+    for part in parts:
+        if titles.is_file():  # the binary version: coarse label, fine label, 3x32x32 pixels
+            rows = np.memmap(_existing(root / f"{part}.bin"), np.uint8, "r").reshape(-1, 2 + 3072)
+            labels, pixels = rows[:, 1], rows[:, 2:]
+        else:
+            content = _unpickle(_existing(root / part))
+            labels, pixels = np.asarray(content[b"fine_labels"]), np.asarray(content[b"data"], np.uint8)
+        stored[part] = (labels.astype(np.int64), pixels.reshape(-1, 3, 32, 32))
+    if titles.is_file():
+        return _arrays("cifar100", root, stored, titles.read_text().split())
+    names = _unpickle(root / "meta")[b"fine_label_names"]
+    return _arrays("cifar100", root, stored, [name.decode() for name in names])
+
+
+def _arrays(
+    layout: Layout, root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]
 ) -> ImageSet:
-    """Images stored as arrays, one array a split."""
+    """Images stored as one array (n, 3, h, w) per split, with labels (n,)."""
     from PIL import Image
 
-    starts = np.concatenate([[0], np.cumsum([len(part) for part in pixels])])
+    names = [f"{part}/{i}" for part, (_, pixels) in parts.items() for i in range(len(pixels))]
+    labels = np.concatenate([found for found, _ in parts.values()])
+    if len(labels) != len(names):
+        raise InputError(f"{root} has {len(names)} images and {len(labels)} labels")
 
     def read(index: int) -> Image.Image:
-        part = int(np.searchsorted(starts, index, side="right")) - 1
-        return Image.fromarray(np.ascontiguousarray(arrange(pixels[part][index - starts[part]])))
+        part, i = names[index].split("/")
+        return Image.fromarray(np.ascontiguousarray(parts[part][1][int(i)].transpose(1, 2, 0)))
 
-    joined = np.concatenate(labels)
-    if len(joined) != len(names):
-        raise InputError(f"{root} has {len(names)} images and {len(joined)} labels")
-    return ImageSet(layout, names, joined, classes, read, _key(names, [part.size for part in pixels]))
+    return ImageSet(layout, names, labels, classes, read, _key(names, [p.size for _, p in parts.values()]))
 
 
 def open_image(path: Path) -> Image:
@@ -280,29 +243,10 @@ def _unpickle(path: Path) -> dict[bytes, Any]:
         raise InputError(f"{path} is not a CIFAR-100 file: {error}") from error
 
 
-def _part(root: Path, name: str) -> Path:
-    if not (root / name).is_file():
-        raise InputError(f"{root} lacks {name}")
-    return root / name
-
-
-def _no_split(what: str, split: Split) -> None:
-    if split != "all":
-        raise InputError(f"{what} has no official split, use split 'all', got {split!r}")
-
-
-def _images_in(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
-
-
-def _deep(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
-
-
-def _classes_of(folder: Path) -> list[Path]:
-    """Sub-folders that hold images somewhere below."""
-    below = sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
-    return [child for child in below if next(iter(_images_in(child)), None) is not None or _deep(child)]
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError(f"{path.parent} lacks {path.name}")
+    return path
 
 
 def _key(names: list[str], sizes: list[int]) -> str:

@@ -38,13 +38,11 @@ def run(
     device: str = "auto",
     workers: int = 4,
     limit: int | None = None,
-    resume: bool = True,
 ) -> Path:
     """Extract features of ``images`` (a folder or official archive) into the npz ``out``; returns ``out``.
 
-    ``limit`` keeps an evenly spread part of the images; ``resume=False`` starts again from nothing.
+    ``limit`` keeps an evenly spread part of the images; ``workers`` threads decode them.
     """
-    out = Path(out)
     if out.suffix != ".npz":
         raise InputError(f"features are written to an .npz file, got {out.name}")
     if batch_size < 1 or (limit is not None and limit < 1):
@@ -53,26 +51,21 @@ def run(
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     encoder = load_encoder(model, device)
-    rows = np.arange(len(found))
-    if limit is not None and limit < len(found):
-        rows = np.unique(np.linspace(0, len(found) - 1, limit).round().astype(np.int64))
-    key = _key(found, encoder, rows)
-    if resume and _finished(out, key):
+    count = min(limit or len(found), len(found))
+    rows = np.linspace(0, len(found) - 1, count).round().astype(np.int64)
+    key = _key(found, encoder, count)
+    if _finished(out, key):
         return out
     parts = out.with_suffix(".parts")
-    if not resume or not (parts / f"{key}.json").is_file():
+    if not (parts / f"{key}.json").is_file():
         shutil.rmtree(parts, ignore_errors=True)  # parts of another model or of other images
         with atomic_path(parts / f"{key}.json") as temporary:
-            temporary.write_text(json.dumps({"model": encoder.name, "images": len(rows)}))
-    features = _encode(found, encoder, rows, parts, batch_size, workers)
+            temporary.write_text(json.dumps({"model": encoder.name, "images": count}))
+    arrays: dict[str, Any] = {"features": _encode(found, encoder, rows, parts, batch_size, workers)}
+    arrays |= {"names": np.array([found.names[i] for i in rows]), "key": np.array(key)}
+    if found.labels is not None:
+        arrays |= {"labels": found.labels[rows], "classes": np.array(found.classes)}
     with atomic_path(out) as temporary, temporary.open("wb") as file:
-        arrays: dict[str, Any] = {
-            "features": features,
-            "names": np.array([found.names[i] for i in rows]),
-            "key": np.array(key),
-        }
-        if found.labels is not None:
-            arrays |= {"labels": found.labels[rows], "classes": np.array(found.classes)}
         np.savez(file, **arrays)
     shutil.rmtree(parts, ignore_errors=True)
     return out
@@ -81,26 +74,24 @@ def run(
 def _encode(
     found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int, workers: int
 ) -> np.ndarray:
+    """Features (n, d), chunk by chunk; a chunk that is on disk already is read."""
     from safetensors.torch import load_file, save_file
 
-    chunks = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
-    features = np.empty((len(rows), encoder.width), np.float32)
+    features = []
     with Progress("features", total=len(rows)) as bar, ThreadPoolExecutor(workers) as pool:
-        for number, chunk in enumerate(chunks):
-            part = parts / f"{number:06d}.safetensors"
-            if part.is_file():
-                values = load_file(part)["features"]
-                bar.advance(len(chunk))
-            else:
+        for start in range(0, len(rows), CHUNK):
+            chunk, part = rows[start : start + CHUNK], parts / f"{start // CHUNK:06d}.safetensors"
+            if not part.is_file():
                 batches = []
                 for pixels in _batches(found, encoder, chunk, batch_size, pool):
                     batches.append(encoder(pixels))
                     bar.advance(len(pixels))
-                values = torch.cat(batches)
                 with atomic_path(part) as temporary:
-                    save_file({"features": values.contiguous()}, temporary)
-            features[number * CHUNK : number * CHUNK + len(chunk)] = values.numpy()
-    return features
+                    save_file({"features": torch.cat(batches)}, temporary)
+            else:
+                bar.advance(len(chunk))
+            features.append(load_file(part)["features"].numpy())
+    return np.concatenate(features)
 
 
 def _batches(
@@ -119,17 +110,15 @@ def _batches(
 
 
 def _finished(out: Path, key: str) -> bool:
-    if not out.is_file():
-        return False
     try:
         with np.load(out, allow_pickle=False) as stored:
             return "key" in stored and str(stored["key"]) == key
-    except (ValueError, OSError, EOFError):
+    except (ValueError, OSError, EOFError):  # not there, or not readable
         return False
 
 
-def _key(found: ImageSet, encoder: Encoder, rows: np.ndarray) -> str:
+def _key(found: ImageSet, encoder: Encoder, count: int) -> str:
     """Changes with the images, the weights or the preprocessing."""
     weights = next(iter(encoder.model.state_dict().values())).detach().float().cpu().numpy()
-    text = f"{found.key} {encoder.name} {encoder.preprocess} {len(rows)}"
+    text = f"{found.key} {encoder.name} {encoder.preprocess} {count}"
     return hashlib.sha256(text.encode() + weights.tobytes()).hexdigest()[:16]

@@ -25,7 +25,7 @@ from torch import Tensor
 from ..eigen import orthonormalise, ritz, solve, sweep, widen
 from ..errors import InputError, RankError
 from ..evaluation.alignment import compare_vectors
-from ..evaluation.reconstruction import rebuild
+from ..evaluation.areas import rebuild
 from ..evaluation.samples import Measured, Sample, measure_files
 from ..evaluation.tables import Report, grouped, markdown, mean_row
 from ..geometry import Shape, find_shapes, is_closed, load, sample_volume
@@ -36,15 +36,6 @@ from .published import GENERALISATION
 
 Array = NDArray[Any]
 LEVELS = tuple(range(5, 55, 5))
-STARTS = (
-    "network, seeds, guards",
-    "network",
-    "its inputs alone",
-    "diffused seeds, 148",
-    "polynomials",
-    "Fourier features",
-    "random vectors",
-)
 ORDERED = ("network", "its inputs alone")  # starts whose own order means something: shown feed-forward too
 BY_COLLECTION = [("closed form", ""), ("network", "feed-forward"), ("network", "Ritz"), (ORDERED[1], "feed-forward")]
 
@@ -149,8 +140,8 @@ class Comparison:
         truth = optimum if truth is None else truth
         yield {"start": "closed form", "stage": ""} | _agreement(optimum, truth)
         generator = torch.Generator().manual_seed(self.seed)
-        for start in STARTS:
-            for stage, q in stages(root * starts(start, self.network, x, generator), smoother, self.k):
+        for start, columns in starts(self.network, x, generator).items():
+            for stage, q in stages(root * columns, smoother, self.k):
                 if stage != "feed-forward" or start in ORDERED:
                     yield {"start": start, "stage": stage} | _agreement((q / root).cpu().numpy(), truth)
 
@@ -166,29 +157,22 @@ def _agreement(vectors: Array, truth: Array) -> dict[str, float]:
     return cosines | {"subspace 10": alignment.subspace(min(10, k))}
 
 
-def starts(name: str, network: SpectralModel, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Columns of one start, the constant first, on points of about unit size."""
+def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    """The columns of every start, the constant first, on points of about unit size."""
     k = network.k + SEEDS + GUARDS  # as many as `encode` rotates in
-    if name == "network, seeds, guards":
-        columns = network.span(x)
-    elif name == "network":
-        columns = network.columns(x)
-    elif name == "its inputs alone":
-        columns = network.inputs_alone(x)
-    elif name == "diffused seeds, 148":
-        columns = network.inputs_alone(x, k - 1 - SEEDS)
-    elif name == "polynomials":
-        powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if a + b + c < 9), key=sum)
-        return torch.stack([x[:, 0] ** a * x[:, 1] ** b * x[:, 2] ** c for a, b, c in powers], 1)[:, :k]
-    elif name == "Fourier features":
-        waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
-        phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
-        columns = torch.cos(x @ waves + phase)
-    elif name == "random vectors":
-        columns = torch.randn(len(x), k - 1, generator=generator).to(x)
-    else:
-        raise InputError(f"start must be one of {', '.join(STARTS)}, got {name!r}")
-    return torch.cat([torch.ones_like(x[:, :1]), columns.to(x.dtype)], 1)
+    powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if 0 < a + b + c < 9), key=sum)
+    waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
+    phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
+    columns = {
+        "network, seeds, guards": network.span(x),
+        "network": network.columns(x),
+        "its inputs alone": network.inputs_alone(x),
+        "diffused seeds, 148": network.inputs_alone(x, k - 1 - SEEDS),
+        "polynomials": torch.stack([(x ** torch.tensor(power).to(x)).prod(1) for power in powers[: k - 1]], 1),
+        "Fourier features": torch.cos(x @ waves + phase),
+        "random vectors": torch.randn(len(x), k - 1, generator=generator),
+    }
+    return {name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1) for name, each in columns.items()}
 
 
 def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:

@@ -29,8 +29,16 @@ class Images(tables.Report):
     """One row for each k and method: means and deviations over the runs."""
 
     def markdown(self) -> str:
-        """NMI, ARI, trustworthiness and seconds."""
-        return markdown(self.rows)
+        """Mean and deviation of NMI and ARI, trustworthiness and seconds; the best of every k in bold."""
+        shown = []
+        best = {metric: _ranks(self.rows, metric) for metric in ("nmi", "ari")}
+        for index, row in enumerate(self.rows):
+            cells = {"method": METHODS[row["method"]], "k": row["k"]}
+            for metric, ranks in best.items():
+                text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
+                cells[METRICS[metric]] = f"**{text}**" if ranks[index] == 0 else text
+            shown.append({**cells, "trust.": row["trustworthiness"], "seconds": row["seconds"]})
+        return tables.markdown(shown)
 
 
 def run(
@@ -63,19 +71,6 @@ def run(
         files.append(out / "embeddings.png")
         embeddings(pictures, y[rows], files[-1])
     return replace(result, written=(*result.written, *files))
-
-
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Mean and deviation of NMI and ARI, trustworthiness and seconds; the best of every k in bold."""
-    shown = []
-    best = {metric: _ranks(rows, metric) for metric in ("nmi", "ari")}
-    for index, row in enumerate(rows):
-        cells = {"method": METHODS[row["method"]], "k": row["k"]}
-        for metric in ("nmi", "ari"):
-            text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
-            cells[METRICS[metric]] = f"**{text}**" if best[metric][index] == 0 else text
-        shown.append({**cells, "trust.": row["trustworthiness"], "seconds": row["seconds"]})
-    return tables.markdown(shown)
 
 
 def latex(rows: Sequence[Mapping[str, Any]], title: str) -> str:

@@ -2,9 +2,9 @@
 
     features (n, d) -> 5000 rows -> graph (cosine, self-loops) -> 300 probes S^t g -> transformer -> 11 vectors
 
-The recipe trains it on the paper's sampled, hybrid loss and saves the basis, a function of new rows. It needs a GPU
-to be pleasant: six layers of attention over 5000 tokens. `OptimalApproximationEigenmaps` is the product; this is the
-record of how the paper did it, with its hyper-parameters.
+The recipe trains it on the paper's sampled, hybrid loss and saves the basis, a function of new rows. Six
+layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the record
+of how the paper did it, with its hyper-parameters.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ class ImagesRecipe:
 @recipe_kind("images", ImagesRecipe)
 def _run(recipe: ImagesRecipe, out: Path, device: str, resume: Resume) -> Path:
     if not recipe.features:
-        raise InputError(
-            f"the recipe needs its table: features=FILE.npz (see 'eigenprobe features', {recipe.extractor})"
-        )
+        how = f"see 'eigenprobe features', {recipe.extractor}"
+        raise InputError(f"the recipe needs its table: features=FILE.npz ({how})")
     target = out / "basis.safetensors"
     fit(recipe, out, device=device, resume=resume).save(target)
     return target
@@ -75,20 +74,10 @@ def fit(recipe: ImagesRecipe, folder: Path | None = None, *, device: str = "cpu"
     # The subsets a network sees are drawn from a pool a few times their size: no more is ever in memory.
     chosen = np.sort(rng.permutation(rows.shape[0])[: min(rows.shape[0], recipe.subsets * size)])
     points = torch.from_numpy(np.asarray(rows.take(chosen), np.float32))
-    probes = Probes(
-        count=recipe.probes,
-        steps=recipe.smoothing_steps,
-        k=recipe.neighbours,
-        sigma=recipe.sigma,
-        metric="cosine",
-        self_loops=True,
-    )
-    smoother: dict[str, Any] = {
-        "k": recipe.neighbours,
-        "bandwidth": recipe.sigma,
-        "metric": "cosine",
-        "self_loops": True,
-    }
+    graph: dict[str, Any] = {"k": recipe.neighbours, "metric": "cosine", "self_loops": True}
+    count, steps = recipe.probes, recipe.smoothing_steps
+    paper = Probes(count=count, steps=steps, sigma=recipe.sigma, **graph)
+    smoother = {**graph, "bandwidth": recipe.sigma}
     return fit_network(
         points,
         recipe.vectors,
@@ -98,7 +87,7 @@ def fit(recipe: ImagesRecipe, folder: Path | None = None, *, device: str = "cpu"
         run=RunSettings(accumulate=recipe.accumulate, resume=resume),
         smoother="row",
         loss=recipe.loss,
-        probes=ProbeSettings("row", steps=recipe.smoothing_steps, count=recipe.probes, paper=probes, smoother=smoother),
+        probes=ProbeSettings("row", steps=steps, count=count, paper=paper, smoother=smoother),
         preset=recipe.preset,
         sizes={"width": recipe.width, "feedforward": recipe.width, "heads": recipe.heads},
         optimisation=Optimisation(steps=recipe.steps, rate=recipe.rate, clip=recipe.clip),

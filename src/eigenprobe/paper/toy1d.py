@@ -12,7 +12,7 @@ number, exactly, at m / n = 5000 times less work per step.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
-from ..evaluation.tables import markdown
-from ..files import atomic_path
+from ..evaluation.tables import Report, markdown
 from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
 from ..probes.probes import seed_signal
@@ -39,31 +38,23 @@ POINTS, VECTORS, NEIGHBOURS, SIGMA, STEPS = 100, 5, 16, 0.05, 10
 PROBES = 500_000
 BATCHES = 4  # of probes, used in turn
 BLOCK = 50_000  # probes held at once while F F^T is summed
+FUNCTIONS = ("constant", "cos pi x", "cos 2 pi x", "cos 3 pi x", "cos 4 pi x")
 LOSSES = {"paper": "hybrid loss, sampled probes", "expected": "expected loss"}
 
 
 @dataclass(frozen=True)
-class Toy:
-    """What was learned with each loss: bases of (100, 5) vectors, |cosine| with the cosines ``(5,)``, seconds."""
+class Toy(Report):
+    """What was learned with each loss: a row of |cosine| with each function, and a basis of (100, 5) vectors."""
 
-    points: np.ndarray
-    bases: dict[str, Basis]
-    cosines: dict[str, np.ndarray]
-    seconds: dict[str, float]
-
-    @property
-    def vectors(self) -> dict[str, np.ndarray]:
-        """``V (100, 5)`` of every loss."""
-        return {name: basis.numpy().vectors for name, basis in self.bases.items()}
+    bases: dict[str, Basis] = field(default_factory=dict)
 
     def markdown(self) -> str:
-        """A table, one row per loss."""
-        titles = [f"cos {i} pi x" if i else "constant" for i in range(VECTORS)]
-        rows = [
-            {"loss": LOSSES[name], **dict(zip(titles, cosines, strict=True)), "seconds": self.seconds[name]}
-            for name, cosines in self.cosines.items()
-        ]
-        return markdown(rows, digits=4, formats={"seconds": ".1f"})
+        return markdown(self.rows, digits=4, formats={"seconds": ".1f"})
+
+    def write(self, folder: Path, name: str) -> Toy:
+        """Also the figure: every vector over its cosine."""
+        written = Report.write(self, folder, name)
+        return replace(written, written=(figure(self, folder / f"{name}.png"), *written.written))
 
 
 def reference(points: Tensor) -> Tensor:
@@ -83,10 +74,10 @@ def empirical_covariance(smoother: Smoother, probes: int, generator: torch.Gener
     return DenseCovariance((power @ (total / probes) @ power.T).float().unsqueeze(0))
 
 
-def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tuple[str, ...] = tuple(LOSSES)) -> Toy:
+def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES) -> Toy:
     """Learn the interval with each loss.
 
-    >>> toy1d().cosines["paper"].min() > 0.99                                                   # doctest: +SKIP
+    >>> min(toy1d().rows[0][name] for name in FUNCTIONS) > 0.99                                  # doctest: +SKIP
     True
     """
     points = torch.linspace(0, 1, POINTS, dtype=torch.float64).unsqueeze(1)
@@ -95,8 +86,8 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tup
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
     expected = DenseCovariance(whole.batch.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
-    toy = Toy(points[:, 0].numpy(), {}, {}, {})
-    for name in losses:
+    toy = Toy([], facts={"steps": steps, "probes": probes, "seed": seed})
+    for name, title in LOSSES.items():
         started = time.perf_counter()
         covariances = [expected]
         if name == "paper":
@@ -104,8 +95,9 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: tup
         pool = Pool([replace(whole, batch=Batch(whole.batch.points, covariance=c)) for c in covariances], seed)
         toy.bases[name] = _learn(pool, whole, points, frame, seed, steps)
         v = toy.bases[name].vectors
-        toy.cosines[name] = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().numpy()
-        toy.seconds[name] = time.perf_counter() - started
+        cosines = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().tolist()
+        toy.rows.append({"loss": title} | dict(zip(FUNCTIONS, cosines, strict=True)))
+        toy.rows[-1]["seconds"] = time.perf_counter() - started
     return toy
 
 
@@ -123,15 +115,17 @@ def figure(toy: Toy, path: Path) -> Path:
     """The first five vectors against the cosines, one panel each."""
     from ..viz.layout import finish, new_figure, tidy
 
-    target = reference(torch.from_numpy(toy.points).unsqueeze(1)).numpy()
+    points = torch.as_tensor(toy.bases["paper"].points)
+    target = reference(points).numpy() * POINTS**0.5
     canvas = new_figure(2.4 * VECTORS, 2.4)
     for i in range(VECTORS):
         axes = canvas.add_subplot(1, VECTORS, i + 1)
-        axes.plot(toy.points, target[:, i] * POINTS**0.5, color="0.75", linewidth=5, label="cosine")
-        for (name, v), style in zip(toy.vectors.items(), ("C0-", "C3--"), strict=False):
-            unit = v[:, i] / np.linalg.norm(v[:, i]) * POINTS**0.5
-            axes.plot(toy.points, unit * np.sign(unit @ target[:, i]), style, label=name)
-        axes.set_title(f"$v_{i + 1}$   " + " / ".join(f"{c[i]:.4f}" for c in toy.cosines.values()), fontsize=9)
+        axes.plot(points, target[:, i], color="0.75", linewidth=5, label="cosine")
+        for (name, basis), style in zip(toy.bases.items(), ("C0-", "C3--"), strict=True):
+            v = basis.numpy().vectors[:, i]
+            axes.plot(points, v / np.linalg.norm(v) * POINTS**0.5 * np.sign(v @ target[:, i]), style, label=name)
+        cosines = " / ".join(f"{row[FUNCTIONS[i]]:.4f}" for row in toy.rows)
+        axes.set_title(f"$v_{i + 1}$   {cosines}", fontsize=9)
         tidy(axes)
     canvas.axes[0].set_ylim(-2, 2)
     canvas.axes[0].legend(fontsize=8, frameon=False)
@@ -150,10 +144,6 @@ class ToyRecipe:
 
 @recipe_kind("toy1d", ToyRecipe)
 def _run(recipe: ToyRecipe, out: Path, device: str, resume: Resume) -> Path:
-    toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes)
-    figure(toy, out / "toy1d.png")
-    with atomic_path(out / "toy1d.md") as temporary:
-        temporary.write_text(toy.markdown() + "\n")
-    result = out / "basis.safetensors"
-    toy.bases["paper"].save(result)
-    return result
+    toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes).write(out, "toy1d")
+    toy.bases["paper"].save(out / "basis.safetensors")
+    return out / "basis.safetensors"

@@ -46,18 +46,13 @@ class Preprocess:
     @classmethod
     def from_config(cls, config: dict[str, Any], image_size: int, clip: bool) -> Preprocess:
         """Read a ``preprocessor_config.json``; what it leaves out takes the family's usual value."""
-        size = config.get("size", image_size)
-        resize: int | tuple[int, int] | None
+        size, crop = config.get("size", image_size), config.get("crop_size", image_size)
         if isinstance(size, dict):
-            edge = size.get("shortest_edge")
-            resize = int(edge) if edge else (int(size["height"]), int(size["width"]))
-        else:
-            resize = int(size)
-        crop = config.get("crop_size", image_size)
+            size = size.get("shortest_edge") or (size["height"], size["width"])
         crop = (crop["height"], crop["width"]) if isinstance(crop, dict) else (crop, crop)
         return cls(
-            resize=resize if config.get("do_resize", True) else None,
-            crop=(int(crop[0]), int(crop[1])) if config.get("do_center_crop", True) else None,
+            resize=size if config.get("do_resize", True) else None,
+            crop=crop if config.get("do_center_crop", True) else None,
             mean=tuple(config.get("image_mean", CLIP_MEAN if clip else IMAGENET_MEAN)),
             std=tuple(config.get("image_std", CLIP_STD if clip else IMAGENET_STD)),
             resample=int(config.get("resample", 3)),
@@ -123,39 +118,27 @@ def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
         kind = CLIPVisionModelWithProjection if clip else AutoModel
         model = kind.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
-        known = ", ".join(MODELS)
         raise InputError(
             f"the weights of {source!r} are not here: run `hf download {source}` on a machine with a network, "
-            f"or give a folder that holds them (known names: {known})"
+            f"or give a folder that holds them (known names: {', '.join(MODELS)})"
         ) from error
     vision = getattr(config, "vision_config", config)
     size = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
-    if clip:
-        width = config.projection_dim
-    else:
-        width = vision.hidden_size
-        size = min(size, 224)  # DINOv2 states 518, its pretraining crop, and is used at 224
+    size = size if clip else min(size, 224)  # DINOv2 states 518, its pretraining crop, and is used at 224
     preprocess = Preprocess.from_config(_preprocessor_config(source), size, clip)
+    width = config.projection_dim if clip else vision.hidden_size
     return Encoder(source, model.eval().to(device), preprocess, int(width), clip)
 
 
 def _preprocessor_config(source: str) -> dict[str, Any]:
-    path: Path | None = Path(source) / "preprocessor_config.json"
-    if path is not None and not path.is_file():
-        path = None
-        if not Path(source).exists():
-            from huggingface_hub import try_to_load_from_cache
+    """The model's ``preprocessor_config.json``, from its folder or from the hub; empty where it has none."""
+    path = Path(source) / "preprocessor_config.json"
+    if not Path(source).exists():
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-            found = try_to_load_from_cache(source, "preprocessor_config.json")
-            path = Path(found) if isinstance(found, str) else _download(source)
-    return json.loads(path.read_text()) if path is not None else {}
-
-
-def _download(source: str) -> Path | None:
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        return Path(hf_hub_download(source, "preprocessor_config.json"))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError):
-        return None
+        try:
+            path = Path(hf_hub_download(source, path.name))  # from its cache without a network
+        except (HfHubHTTPError, LocalEntryNotFoundError, OSError):
+            return {}
+    return json.loads(path.read_text()) if path.is_file() else {}

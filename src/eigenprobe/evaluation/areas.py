@@ -1,9 +1,14 @@
-"""The estimated mass against true area: how much of the surface is nearest to each sample.
+"""The true area of every sample, and what is measured with it: the estimated mass, and the coordinates rebuilt.
 
     area_i = area of { x on the mesh : |x - p_i| <= |x - p_j| for all j },   sum_i area_i = area of the mesh;  (n,)
+    x_k = V_k V_k^T M x                     error(k) = sqrt( sum_i area_i |x_i - x_k,i|^2 / sum_i area_i )
 
 Every face is cut into s^2 congruent pieces, s as small as gives ``PIECES`` pieces per sample; the area of a piece goes
 to the sample nearest its centroid. No randomness, and the error falls with the size of the pieces.
+
+``M`` is the mass the method itself estimated: what a user of `Basis.project` and `Basis.reconstruct` gets. The oracle
+is the mesh's basis sampled at the same points; its vectors are no longer exactly orthonormal there, so it is given the
+best coefficients in the area-weighted least-squares sense.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..basis import Basis
 from ..errors import InputError
 from ..geometry.mesh import Mesh, as_mesh, face_areas
 
@@ -60,3 +66,21 @@ def mass_correlation(mass: Array, areas: Array) -> float:
     if np.ptp(mass) <= 1e-12 * np.abs(mass).max() or np.ptp(areas) <= 1e-12 * np.abs(areas).max():
         return float("nan")
     return float(np.corrcoef(mass, areas)[0, 1])
+
+
+def rebuild(basis: Basis, f: Array, k: int) -> Array:
+    """``f`` (n, m) from the first ``k`` vectors of ``basis`` in its own mass."""
+    basis = basis.truncate(k).numpy()
+    return np.asarray(basis.reconstruct(basis.project(f)), dtype=np.float64)
+
+
+def rebuild_weighted(vectors: Array, f: Array, k: int, areas: Array) -> Array:
+    """``f`` (n, m) from the first ``k`` columns of any ``vectors`` with the best area-weighted coefficients."""
+    root = np.sqrt(areas)[:, None]
+    coefficients = np.linalg.lstsq(root * vectors[:, :k], root * f, rcond=None)[0]
+    return vectors[:, :k] @ coefficients
+
+
+def weighted_error(f: Array, rebuilt: Array, areas: Array) -> float:
+    """Root of the area-weighted mean squared distance."""
+    return float(np.sqrt((areas[:, None] * (f - rebuilt) ** 2).sum() / areas.sum()))
