@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
             traceback.print_exc()
         return _fail(str(stop) or "interrupted", 130)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Point stdout elsewhere so that Python's exit does not complain.
+        # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

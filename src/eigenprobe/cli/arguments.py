@@ -76,7 +76,7 @@ class Command:
 
 
 class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Defaults yes, Python type names no."""
+    """Shows defaults and hides the names of Python types."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -160,7 +160,7 @@ def _add_parameters(parser: Any, function: Callable[..., None]) -> None:
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             _add_positional(parser, name, hint, parameter.default, text)
         elif hint is bool:
-            # "--no-quiet" would be noise: only what is on by default needs the way to switch it off
+            # "--no-quiet" says nothing new: only what is on by default needs the way to switch it off
             action = ActionYesNo(no_prefix="no-") if parameter.default else "store_true"
             parser.add_argument(*flags, action=action, default=parameter.default, help=text)
         else:

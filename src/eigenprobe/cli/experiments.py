@@ -151,7 +151,7 @@ def generalisation(
     figures: bool = True,
     session: Session,
 ) -> None:
-    """The pretrained model on unseen shapes, with the controls that keep it honest.
+    """The pretrained model on unseen shapes, with its controls: the same inputs without the network, and random weights.
 
     Examples:
       eigenprobe reproduce generalisation meshes/

@@ -32,7 +32,7 @@ from .mesh import check_mesh
 Array = NDArray[Any]
 Kind = Literal["auto", "cotangent", "robust"]
 VERSION = "oracle/3"  # part of every key: entries of another recipe are never read
-SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any sane shape
+SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any usual shape
 logger = logging.getLogger(__name__)
 
 

@@ -73,7 +73,7 @@ def lookup(table: Array, t: Array) -> Array:
 
 
 def symmetric_limit(values: Array, quantile: float = 0.995) -> float:
-    """The `c` of a symmetric range [-c, c]: a high quantile of |values|, so one spike does not wash out the rest."""
+    """The `c` of a symmetric range [-c, c]: a high quantile of |values|, so one outlier does not compress the rest."""
     finite = np.abs(values[np.isfinite(values)])
     if finite.size == 0:
         return 1.0

@@ -87,7 +87,7 @@ def eigenfunctions(
     stage = _Stage(points, faces, 420, view)
     if v.ndim != 2 or len(v) != len(stage.xyz):
         raise InputError(f"vectors must have shape ({len(stage.xyz)}, K), got {v.shape}")
-    first = int(v.shape[1] > 1 and np.ptp(v[:, 0]) < 1e-3 * np.abs(v[:, 0]).max())  # a constant is no picture
+    first = int(v.shape[1] > 1 and np.ptp(v[:, 0]) < 1e-3 * np.abs(v[:, 0]).max())  # a constant is left out
     chosen = _columns(v.shape[1], list(range(first, min(first + 10, v.shape[1]))) if columns is None else columns)
     if titles is None:
         titles = [_name(c) for c in chosen]

@@ -185,7 +185,7 @@ def _short(value: float) -> str:
 
 def glb(vertices: Array, faces: NDArray[np.int64], rgb: Array) -> bytes:
     """A binary glTF of a coloured mesh; glTF colours are linear, so sRGB (r, 3) is converted."""
-    # Three quarters: the viewer's lamps add up to more than one, and would bleach the pale colours.
+    # Three quarters: the viewer's lamps add up to more than one, and would saturate the pale colours.
     linear = 0.72 * np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     parts = [
         np.asarray(vertices, "<f4"),

@@ -248,12 +248,12 @@ def _classes(
     unique, codes = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)
     if len(unique) > 65_535:
         raise InputError(f"at most 65535 different labels can be drawn, got {len(unique)}")
-    spoken = []
+    shown = []
     for label in unique.tolist():
         if isinstance(names, Mapping):
-            spoken.append(str(names.get(label, label)))
+            shown.append(str(names.get(label, label)))
         elif names is not None and isinstance(label, int) and 0 <= label < len(names):
-            spoken.append(str(names[label]))
+            shown.append(str(names[label]))
         else:
-            spoken.append(str(label))
-    return spoken, codes
+            shown.append(str(label))
+    return shown, codes

@@ -159,7 +159,7 @@ def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
 def splat_sizes(normals: Array, spacing: Array) -> Array:
     """Radius (n,) of the disc that draws each point, in the units of `spacing`.
 
-    The discs of neighbours must overlap to close the surface; balls must not, or a volume becomes a blob.
+    The discs of neighbours must overlap to close the surface; balls must not, or a volume looks like one solid.
     """
     middle = np.median(spacing)
     return np.where(normals.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)

@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,8 @@ class Viewer:
         red = (220, 40, 40)
         self._marks = [server.scene.add_icosphere(f"/mark{i}", 0.022, color=red, visible=False) for i in range(count)]
         if count > 1:
-            for panel, offset in zip(self.panels, self._offsets, strict=True):
-                server.scene.add_label(
-                    f"/name {panel.name} {offset[0]:.0f}", panel.name, position=(offset[0], 1.05, 0.0)
-                )
+            for panel, (x, *_) in zip(self.panels, self._offsets, strict=True):
+                server.scene.add_label(f"/name {panel.name} {x:.0f}", panel.name, position=(x, 1.05, 0.0))
 
     def _controls(self) -> None:
         gui, choice = self.server.gui, self.choice
@@ -93,27 +92,17 @@ class Viewer:
             low = gui.add_slider("from", 1, max(k, 2), 1, choice.low, hint="first mode kept (band)", visible=False)
             high = gui.add_slider("to", 1, max(k, 2), 1, choice.high, hint="last mode kept")
             smooth = gui.add_slider("time", 0.0, 1.0, 0.01, choice.reach, hint="log scale", visible=False)
-            outside = gui.add_slider(
-                "fine detail", 0.0, 2.0, 0.05, choice.outside, hint="gain of what the basis cannot express"
-            )
+            hint = "gain of what the basis cannot express"
+            outside = gui.add_slider("fine detail", 0.0, 2.0, 0.05, choice.outside, hint=hint)
         with self._folders["From a point"]:
             gui.add_markdown("Click the shape to move the point.")
             field = gui.add_dropdown("show", FIELDS, initial_value=choice.field)
             reach = gui.add_slider("time", 0.0, 1.0, 0.01, choice.reach, hint="log scale, from local to global")
         self._text = gui.add_markdown("")
 
-        def follow(handle: Any, name: str) -> None:
-            handle.on_update(lambda _: self.set(**{name: handle.value}))
-
-        for handle, name in (
-            (index, "index"),
-            (low, "low"),
-            (high, "high"),
-            (smooth, "reach"),
-            (outside, "outside"),
-            (reach, "reach"),
-        ):
-            follow(handle, name)
+        followed = {"index": index, "low": low, "high": high, "outside": outside}
+        for name, handle in (*followed.items(), ("reach", smooth), ("reach", reach)):
+            handle.on_update(lambda event, name=name: self.set(**{name: event.target.value}))
 
         @mode.on_update
         def _(_: Any) -> None:
@@ -153,7 +142,7 @@ class Viewer:
             for i, panel in enumerate(self.panels):
                 choice = self.choice
                 if i and choice.mode == "From a point":
-                    choice = Choice(**{**vars(choice), "point": panel.nearest(marked)})
+                    choice = replace(choice, point=panel.nearest(marked))
                 xyz, rgb, text = panel.show(choice)
                 self._draw(i, panel, xyz, rgb)
                 lines.append(f"**{panel.name}**: {text}" if len(self.panels) > 1 else text)
@@ -166,25 +155,17 @@ class Viewer:
         if panel.faces is not None:
             data = glb(xyz, panel.faces, rgb)
             if node is None:
-                self._nodes[i] = self.server.scene.add_glb(
-                    name, data, position=place, cast_shadow=False, receive_shadow=False
-                )
+                add = self.server.scene.add_glb
+                self._nodes[i] = add(name, data, position=place, cast_shadow=False, receive_shadow=False)
             else:
                 node.glb_data = data
             return
-        tint = (np.clip(rgb, 0, 1) * 255).astype(np.uint8)
+        points, tint = xyz.astype(np.float32), (np.clip(rgb, 0, 1) * 255).astype(np.uint8)
         if node is None:
-            self._nodes[i] = self.server.scene.add_point_cloud(
-                name,
-                xyz.astype(np.float32),
-                tint,
-                point_size=1.9 * panel.spacing,
-                point_shape="circle",
-                precision="float32",
-                position=place,
-            )
+            shape: dict[str, Any] = {"point_size": 1.9 * panel.spacing, "point_shape": "circle", "precision": "float32"}
+            self._nodes[i] = self.server.scene.add_point_cloud(name, points, tint, position=place, **shape)
         else:
-            node.points, node.colors = xyz.astype(np.float32), tint
+            node.points, node.colors = points, tint
 
     def _clicked(self, event: Any) -> None:
         if event.ray_origin is None or event.ray_direction is None:

@@ -253,7 +253,7 @@ def capsule_distance(c: Capsules, x: Tensor) -> Tensor:
     flat = c.flat[:, None]
     radius = c.ra[:, None] + t * (c.rb - c.ra)[:, None]
     distance = (normal.square().sum(-1) + (flat.square() - 1) * along.square()).add(1e-12).sqrt() - radius
-    # The flattened metric overestimates distance by up to `flat`; dividing keeps blends from swallowing thin parts.
+    # The flattened metric overestimates distance by up to `flat`; dividing keeps thin parts visible in a blend.
     return torch.where(c.valid[:, None], distance / flat.sqrt(), torch.full((), 1e3, device=x.device))
 
 

@@ -8,7 +8,7 @@ The order matters: the first `m` points of a cloud are themselves a near-uniform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -115,11 +115,6 @@ class ProceduralShapes:
             have += points.shape[0]
         order = torch.randperm(have, generator=generator, device=self.device)[:count]
         return torch.cat(clouds)[order], torch.cat(labels)[order]
-
-    def stream(self, count: int, n: int = 1500) -> Iterator[Tensor]:
-        """Endless draws of `count` clouds."""
-        while True:
-            yield self.draw(count, n)
 
     def _round(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         candidates = int(self.oversample * n)
