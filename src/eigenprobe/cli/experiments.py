@@ -151,7 +151,7 @@ def generalisation(
     figures: bool = True,
     session: Session,
 ) -> None:
-    """The pretrained model on unseen shapes, with its controls: the same inputs without the network, and random weights.
+    """The pretrained model on unseen shapes, with its inputs alone and wider spans as controls.
 
     Examples:
       eigenprobe reproduce generalisation meshes/
