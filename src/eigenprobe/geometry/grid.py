@@ -12,9 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..graph import components
 from .mesh import Mesh, as_mesh, face_areas, is_closed, signed_volume
 from .oracle import smallest_eigenpairs
 from .sampling import draw_surface, winding_number
@@ -55,7 +57,6 @@ class Grid:
 
     def _fill(self) -> None:
         import scipy.sparse
-        from scipy.sparse.csgraph import connected_components
 
         index = np.stack(np.meshgrid(*map(np.arange, self.shape), indexing="ij"), axis=-1).reshape(-1, 3)
         centres = self.origin + (index + 0.5) * self.h
@@ -83,7 +84,8 @@ class Grid:
         count = int(kept.sum())
         adjacency = scipy.sparse.coo_array((w, (i, j)), shape=(count, count))
         adjacency = (adjacency + adjacency.T).tocsr()
-        parts, labels = connected_components(adjacency, directed=False)
+        parts, found = components(torch.from_numpy(i), torch.from_numpy(j), count)
+        labels = found.numpy()
         # Slivers cut off from the rest would each add a zero eigenvalue; true parts of a shape have many cells.
         solid = np.bincount(labels, minlength=parts) >= 8
         inside = solid[labels]

@@ -34,8 +34,8 @@ def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
 
 def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
     """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong with them."""
-    vertices = np.ascontiguousarray(_numpy(vertices), dtype=np.float64)
-    faces = np.ascontiguousarray(_numpy(faces))
+    vertices = np.ascontiguousarray(to_numpy(vertices))
+    faces = np.ascontiguousarray(to_numpy(faces, None))
     if vertices.ndim != 2 or vertices.shape[1] != 3:
         raise InputError(f"vertices must have shape (v, 3), got {vertices.shape}")
     if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
@@ -50,8 +50,9 @@ def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
     return vertices, np.ascontiguousarray(faces, dtype=np.int64)
 
 
-def _numpy(array: Any) -> Any:
-    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+def to_numpy(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
+    """A numpy view of an array, tensor or list."""
+    return np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values, dtype=dtype)
 
 
 def face_areas(vertices: Array, faces: Array) -> Array:

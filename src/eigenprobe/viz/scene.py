@@ -14,16 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..geometry.mesh import to_numpy
 
 Array = NDArray[np.floating]
 EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort
-
-
-def to_numpy(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
-    """A numpy view of an array, tensor or list."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values, dtype=dtype)
 
 
 def as_faces(faces: Any, n: int) -> NDArray[np.int64] | None:

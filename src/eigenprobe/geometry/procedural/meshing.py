@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...graph import Edges
 from .fields import Builder, Field, Rng
 from .sampling import project
 
@@ -63,8 +64,11 @@ def mesh_field(field: Field, low: Array, high: Array, resolution: int) -> tuple[
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)  # (i, j, k, 3)
     with torch.no_grad():
         values = field(torch.from_numpy(grid.reshape(1, -1, 3)).float())[0].double().numpy()
-    vertices, faces = _largest(*march(grid, values))
-    return _evened(field, vertices, faces), faces
+    vertices, faces = march(grid, values)
+    _, labels = mesh_edges(faces, len(vertices)).components()
+    kept = (labels == labels.bincount().argmax()).numpy()  # a coarse grid can cut thin tips off
+    vertices, faces = vertices[kept], (np.cumsum(kept) - 1)[faces[kept[faces[:, 0]]]]
+    return _evened(field, vertices, mesh_edges(faces, len(vertices))), faces
 
 
 def march(grid: Array, values: Array) -> tuple[Array, Array]:
@@ -98,28 +102,17 @@ def march(grid: Array, values: Array) -> tuple[Array, Array]:
     return points[keys[:, 0]] * (1 - share) + points[keys[:, 1]] * share, faces.reshape(-1, 3)
 
 
-def _adjacency(faces: Array, n: int) -> Any:
-    from scipy.sparse import coo_array
-
+def mesh_edges(faces: Array, n: int) -> Edges:
+    """The edges of a closed mesh with ``n`` vertices, each of which its two faces hold in opposite directions."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
-    ones = np.ones(2 * len(start))
-    return coo_array((ones, (np.r_[start, end], np.r_[end, start])), shape=(n, n)).tocsr()
+    once = start < end
+    return Edges(torch.from_numpy(start[once]), torch.from_numpy(end[once]), n)
 
 
-def _largest(vertices: Array, faces: Array) -> tuple[Array, Array]:
-    """A coarse grid can cut thin tips off: keep the body."""
-    from scipy.sparse.csgraph import connected_components
-
-    _, labels = connected_components(_adjacency(faces, len(vertices)))
-    kept = labels == np.bincount(labels).argmax()
-    renumbered = np.cumsum(kept) - 1
-    return vertices[kept], renumbered[faces[kept[faces[:, 0]]]]
-
-
-def _evened(field: Field, vertices: Array, faces: Array, rounds: int = 12) -> Array:
-    adjacency = _adjacency(faces, len(vertices))
-    degree = np.asarray(adjacency.sum(1)).ravel()
+def _evened(field: Field, vertices: Array, edges: Edges, rounds: int = 12) -> Array:
+    x = torch.from_numpy(vertices)
+    degree = edges.at(torch.ones(len(edges), 1))
     for _ in range(rounds):
-        vertices = 0.4 * vertices + 0.6 * (adjacency @ vertices) / degree[:, None]
-        vertices = project(field, torch.from_numpy(vertices).float()[None], steps=1)[0][0].double().numpy()
-    return vertices
+        x = 0.4 * x + 0.6 * (edges.at_head(x[edges.tail]) + edges.at_tail(x[edges.head])) / degree
+        x = project(field, x.float()[None], steps=1)[0][0].double()
+    return x.numpy()

@@ -92,60 +92,48 @@ class ProceduralShapes:
     @torch.no_grad()
     def draw(self, count: int, n: int = 1500, draw: int | None = None) -> Tensor:
         """`(count, n, 3)` clouds; `draw` replays one numbered draw, the default goes on to the next."""
-        return self.draw_labelled(count, n, draw)[0]
-
-    @torch.no_grad()
-    def draw_labelled(self, count: int, n: int = 1500, draw: int | None = None) -> tuple[Tensor, Tensor]:
-        """Clouds and the index of each cloud's family in `list(self.weights)`."""
         if count < 1 or n < 16:
             raise InputError(f"expected at least one cloud of at least 16 points, got count={count}, n={n}")
         if draw is None:
             draw, self.draws = self.draws, self.draws + 1
         generator = torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
         clouds: list[Tensor] = []
-        labels: list[Tensor] = []
-        have, rounds = 0, 0
+        have = 0
         while have < count:
-            rounds += 1
-            if rounds > 20:
+            if len(clouds) == 20:
                 raise InputError(f"expected connected shapes from {', '.join(self.weights)}, got too few in 20 rounds")
-            points, label = self._round(int(1.1 * (count - have)) + 4, n, generator)
-            clouds.append(points)
-            labels.append(label)
-            have += points.shape[0]
+            clouds.append(self._round(int(1.1 * (count - have)) + 4, n, generator))
+            have += clouds[-1].shape[0]
         order = torch.randperm(have, generator=generator, device=self.device)[:count]
-        return torch.cat(clouds)[order], torch.cat(labels)[order]
+        return torch.cat(clouds)[order]
 
-    def _round(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _round(self, count: int, n: int, generator: torch.Generator) -> Tensor:
         candidates = int(self.oversample * n)
         weights = torch.tensor(list(self.weights.values()), device=self.device)
         drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
         tallies = torch.bincount(drawn, minlength=len(weights)).tolist()
-        points, arrived, label = [], [], []
-        for index, (name, tally) in enumerate(zip(self.weights, tallies, strict=True)):
+        points, arrived = [], []
+        for name, tally in zip(self.weights, tallies, strict=True):
             if tally:
                 rng = Rng(tally, generator)
                 field = FAMILIES[name][0](rng)
-                x, _, ok = project(field, seeds(field, rng, candidates))
-                points.append(x)
+                found, _, ok = project(field, seeds(field, rng, candidates))
+                points.append(found)
                 arrived.append(ok)
-                label.append(torch.full((tally,), index, device=self.device))
-        rng = Rng(count, generator)
-        x, valid, family = torch.cat(points), torch.cat(arrived), torch.cat(label)
-        x = unit_sphere(x, valid)
-        x, valid = self._warp(x, valid, rng)
+        x, valid = torch.cat(points), torch.cat(arrived)
+        x, valid = self._warp(unit_sphere(x, valid), valid, Rng(count, generator))
         x = unit_sphere(x, valid)
         # Fewer than 1.3 candidates per point leave the thinning nothing to choose from.
         keep = (valid.sum(-1) > 1.3 * n) & torch.isfinite(x).flatten(1).all(1)
-        x, valid, family = x[keep], valid[keep], family[keep]
+        x, valid = x[keep], valid[keep]
         if not x.shape[0]:
-            return x[:, :n], family
+            return x[:, :n]
         rng = Rng(x.shape[0], generator)
         cloud = self._thin(x, valid, n, rng)
         whole = connected(cloud) > 0.995
         noise = rng.uniform(0, self.variation.noise_level, 1, 1) * rng.chance(self.variation.noise, 1, 1)
         cloud = cloud + noise * rng.normal(1.0, n, 3)
-        return unit_sphere(cloud)[whole], family[whole]
+        return unit_sphere(cloud)[whole]
 
     def _thin(self, x: Tensor, valid: Tensor, n: int, rng: Rng) -> Tensor:
         v = self.variation
