@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 Labels = NDArray[np.int64]
 Split = Literal["train", "test", "all"]
-Layout = Literal["stl10", "cifar100", "imagenette", "caltech256", "imagefolder"]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 IMAGENETTE = {
@@ -63,7 +62,6 @@ SOURCES = {
 class ImageSet:
     """``read(i)`` gives image i in RGB; ``names[i]`` says which it is; ``key`` changes when the content does."""
 
-    layout: Layout
     names: list[str]
     labels: Labels | None
     classes: list[str]
@@ -93,18 +91,18 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
         return _cifar100(root, parts)
     if {"train", "val"} <= folders:
         chosen = [root / part.replace("test", "val") for part in parts]
-        return _by_class("imagenette", root, chosen, lambda name: IMAGENETTE.get(name, name))
+        return _by_class(root, chosen, lambda name: IMAGENETTE.get(name, name))
     if split != "all":
         raise InputError(f"{root.name} has no official split, use split 'all', got {split!r}")
     if folders and all(re.fullmatch(r"\d{3}\.[\w-]+", name) for name in folders):
-        return _by_class("caltech256", root, [root], lambda name: name.split(".", 1)[1], skip="257.clutter")
+        return _by_class(root, [root], lambda name: name.split(".", 1)[1], skip="257.clutter")
     if any(_images(root / name, deep=True) for name in folders):
-        return _by_class("imagefolder", root, [root], lambda name: name)
-    return _files("imagefolder", root, _images(root), None, [])
+        return _by_class(root, [root], lambda name: name)
+    return _files(root, _images(root), None, [])
 
 
 def unpack(archive: Path) -> Path:
-    """An archive's content, unpacked once into the cache; paths that leave the target folder are refused."""
+    """An archive's content, unpacked once into the cache; nothing is written outside the target folder."""
     if not archive.name.lower().endswith(ARCHIVES):
         raise InputError(f"images come as a folder or as {', '.join(ARCHIVES)}, got {archive.name}")
     facts = archive.stat()
@@ -141,21 +139,21 @@ def _images(folder: Path, deep: bool = False) -> list[Path]:
     return sorted(file for file in found if file.suffix.lower() in SUFFIXES and file.is_file())
 
 
-def _by_class(layout: Layout, root: Path, folders: list[Path], title: Callable[[str], str], skip: str = "") -> ImageSet:
+def _by_class(root: Path, folders: list[Path], title: Callable[[str], str], skip: str = "") -> ImageSet:
     """One sub-folder per class, with its images somewhere below."""
     classes = [c for folder in folders for c in sorted(folder.iterdir()) if c.is_dir() and not c.name.startswith(".")]
     found = [(c.name, file) for c in classes if c.name != skip for file in _images(c, deep=True)]
     names = sorted({name for name, _ in found})
     labels = np.array([names.index(name) for name, _ in found], np.int64)
-    return _files(layout, root, [file for _, file in found], labels, [title(name) for name in names])
+    return _files(root, [file for _, file in found], labels, [title(name) for name in names])
 
 
-def _files(layout: Layout, root: Path, files: list[Path], labels: Labels | None, classes: list[str]) -> ImageSet:
+def _files(root: Path, files: list[Path], labels: Labels | None, classes: list[str]) -> ImageSet:
     if not files:
         raise InputError(f"no images ({', '.join(SUFFIXES)}) in {root}")
     names = [str(file.relative_to(root)) for file in files]
     sizes = [file.stat().st_size for file in files]
-    return ImageSet(layout, names, labels, classes, lambda i: open_image(files[i]), _key(names, sizes))
+    return ImageSet(names, labels, classes, lambda i: open_image(files[i]), _key(names, sizes))
 
 
 def _stl10(root: Path, parts: list[str]) -> ImageSet:
@@ -168,7 +166,7 @@ def _stl10(root: Path, parts: list[str]) -> ImageSet:
         stored[part] = (labels, pixels.reshape(-1, 3, 96, 96).swapaxes(2, 3))  # columns before rows on disk
     text = root / "class_names.txt"
     classes = text.read_text().split() if text.is_file() else [str(i + 1) for i in range(10)]
-    return _arrays("stl10", root, stored, classes)
+    return _arrays(root, stored, classes)
 
 
 def _cifar100(root: Path, parts: list[str]) -> ImageSet:
@@ -183,14 +181,12 @@ def _cifar100(root: Path, parts: list[str]) -> ImageSet:
             labels, pixels = np.asarray(content[b"fine_labels"]), np.asarray(content[b"data"], np.uint8)
         stored[part] = (labels.astype(np.int64), pixels.reshape(-1, 3, 32, 32))
     if titles.is_file():
-        return _arrays("cifar100", root, stored, titles.read_text().split())
+        return _arrays(root, stored, titles.read_text().split())
     names = _unpickle(root / "meta")[b"fine_label_names"]
-    return _arrays("cifar100", root, stored, [name.decode() for name in names])
+    return _arrays(root, stored, [name.decode() for name in names])
 
 
-def _arrays(
-    layout: Layout, root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]
-) -> ImageSet:
+def _arrays(root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]) -> ImageSet:
     """Images stored as one array (n, 3, h, w) per split, with labels (n,)."""
     from PIL import Image
 
@@ -203,7 +199,7 @@ def _arrays(
         part, i = names[index].split("/")
         return Image.fromarray(np.ascontiguousarray(parts[part][1][int(i)].transpose(1, 2, 0)))
 
-    return ImageSet(layout, names, labels, classes, read, _key(names, [p.size for _, p in parts.values()]))
+    return ImageSet(names, labels, classes, read, _key(names, [p.size for _, p in parts.values()]))
 
 
 def open_image(path: Path) -> Image:

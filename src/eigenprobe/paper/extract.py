@@ -8,7 +8,6 @@ A run whose npz exists and has the same key (model, preprocessing, images) does 
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -57,11 +56,9 @@ def run(
     if _finished(out, key):
         return out
     parts = out.with_suffix(".parts")
-    if not (parts / f"{key}.json").is_file():
-        shutil.rmtree(parts, ignore_errors=True)  # parts of another model or of other images
-        with atomic_path(parts / f"{key}.json") as temporary:
-            temporary.write_text(json.dumps({"model": encoder.name, "images": count}))
-    arrays: dict[str, Any] = {"features": _encode(found, encoder, rows, parts, batch_size, workers)}
+    if not (parts / key).is_dir():
+        shutil.rmtree(parts, ignore_errors=True)  # of another model or of other images
+    arrays: dict[str, Any] = {"features": _encode(found, encoder, rows, parts / key, batch_size, workers)}
     arrays |= {"names": np.array([found.names[i] for i in rows]), "key": np.array(key)}
     if found.labels is not None:
         arrays |= {"labels": found.labels[rows], "classes": np.array(found.classes)}

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from ..errors import InputError
+from ..estimators.rows import open_rows
+from ..probes.probes import Probes
+from ..training.data import ProbeSettings
+from ..training.fit import fit_network
+from ..training.module import Optimisation
 from ..training.recipes import Resume, recipe_kind
-
-if TYPE_CHECKING:
-    from ..basis import Basis
+from ..training.runs import RunSettings
 
 
 @dataclass(frozen=True)
@@ -49,25 +53,10 @@ class ImagesRecipe:
 
 @recipe_kind("images", ImagesRecipe)
 def _run(recipe: ImagesRecipe, out: Path, device: str, resume: Resume) -> Path:
+    """Fit a random sample of the recipe's table and save the basis; ``basis(rows)`` embeds any others."""
     if not recipe.features:
         how = f"see 'eigenprobe features', {recipe.extractor}"
         raise InputError(f"the recipe needs its table: features=FILE.npz ({how})")
-    target = out / "basis.safetensors"
-    fit(recipe, out, device=device, resume=resume).save(target)
-    return target
-
-
-def fit(recipe: ImagesRecipe, folder: Path | None = None, *, device: str = "cpu", resume: Resume = "auto") -> Basis:
-    """The basis of the recipe's network on a random sample of its table; ``basis(rows)`` embeds any others."""
-    import torch
-
-    from ..estimators.rows import open_rows
-    from ..probes.probes import Probes
-    from ..training.data import ProbeSettings
-    from ..training.fit import fit_network
-    from ..training.module import Optimisation
-    from ..training.runs import RunSettings
-
     rows = open_rows(recipe.features)
     rng = np.random.default_rng(recipe.seed)
     size = min(recipe.sample, rows.shape[0])
@@ -78,12 +67,12 @@ def fit(recipe: ImagesRecipe, folder: Path | None = None, *, device: str = "cpu"
     count, steps = recipe.probes, recipe.smoothing_steps
     paper = Probes(count=count, steps=steps, sigma=recipe.sigma, **graph)
     smoother = {**graph, "bandwidth": recipe.sigma}
-    return fit_network(
+    basis = fit_network(
         points,
         recipe.vectors,
         seed=recipe.seed,
         device=device,
-        folder=folder,
+        folder=out,
         run=RunSettings(accumulate=recipe.accumulate, resume=resume),
         smoother="row",
         loss=recipe.loss,
@@ -95,3 +84,5 @@ def fit(recipe: ImagesRecipe, folder: Path | None = None, *, device: str = "cpu"
         size=size,
         accelerate="none",
     )
+    basis.save(out / "basis.safetensors")
+    return out / "basis.safetensors"

@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import softmax
+from scipy.stats import entropy
 
 from ..errors import InputError
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
@@ -34,14 +37,9 @@ def class_weights(count: int, rng: np.random.Generator, deficit: tuple[float, fl
     if count < 2:
         return np.ones(count)
     target, g = rng.uniform(*deficit), rng.standard_normal(count)
-    low, high = 0.0, 64.0
-    for _ in range(60):  # the deficit grows with the scale: bisection
-        scale = (low + high) / 2
-        weights = np.exp(scale * (g - g.max()))
-        weights /= weights.sum()
-        entropy = -np.sum(weights * np.log(np.maximum(weights, 1e-300)))
-        low, high = (scale, high) if 1 - entropy / np.log(count) < target else (low, scale)
-    return weights
+    # The deficit grows with the scale from 0 to 1; where two classes nearly tie it takes a large one.
+    scale = brentq(lambda s: 1 - entropy(softmax(s * g), base=count) - target, 0, 1e9, xtol=1e-12, maxiter=500)
+    return softmax(scale * g)
 
 
 def weighted_subset(labels: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -95,23 +93,19 @@ class Protocol:
 
     def _one(self, features: Array, labels: Array, name: str, run: int) -> list[dict[str, Any]]:
         """One method on one subset. A method that fails loses this run, not the table."""
-        base = {"run": run, "method": name}
+        base: dict[str, Any] = {"run": run, "method": name}
         try:
             embeddings, seconds = embed(name, features, self.ks, self.seed + run)
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if isinstance(error, InputError) and "pip install" in str(error):
                 raise
             return [{**base, "k": k, "error": str(error).splitlines()[0]} for k in self.ks]
-        return [
-            {
-                **base,
-                "k": k,
-                **kmeans_scores(embeddings[k], labels, seed=self.seed),
-                "trustworthiness": trustworthiness(features, embeddings[k]),
-                "seconds": seconds[k],
-            }
-            for k in self.ks
-        ]
+        records: list[dict[str, Any]] = []
+        for k in self.ks:
+            scores = kmeans_scores(embeddings[k], labels, seed=self.seed)
+            scores["trustworthiness"] = trustworthiness(features, embeddings[k])
+            records.append({**base, "k": k, **scores, "seconds": seconds[k]})
+        return records
 
 
 def summarise(records: Sequence[Row], metrics: Sequence[str] = SCORES) -> list[dict[str, Any]]:
