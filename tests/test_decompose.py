@@ -138,8 +138,9 @@ def test_options_are_checked(rng: np.random.Generator) -> None:
 def test_coinciding_points_share_value_and_mass(rng: np.random.Generator) -> None:
     x = c.random_sphere(400, rng)
     plain = ep.decompose(x, k=6)
-    with pytest.warns(EigenprobeWarning, match="100 of 500 points coincide"):
+    with pytest.warns(EigenprobeWarning, match="100 of 500 points coincide") as told:
         doubled = ep.decompose(np.concatenate([x, x[:100]]), k=6)
+    assert told[0].filename == __file__  # a warning points to the user's line
     np.testing.assert_allclose(doubled.eigenvalues, plain.eigenvalues, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(doubled.vectors[400:], doubled.vectors[:100])
     np.testing.assert_allclose(doubled.mass[:100] + doubled.mass[400:], plain.mass[:100], rtol=1e-6)
@@ -150,8 +151,9 @@ def test_coinciding_points_share_value_and_mass(rng: np.random.Generator) -> Non
 
 def test_separate_parts_have_a_zero_each(rng: np.random.Generator) -> None:
     x = c.random_sphere(500, rng)
-    with pytest.warns(EigenprobeWarning, match=r"3 separate parts \(500, 400, 300 points\)"):
+    with pytest.warns(EigenprobeWarning, match=r"3 separate parts \(500, 400, 300 points\)") as told:
         basis = ep.decompose(np.concatenate([x, x[:400] + 9, x[:300] - 9]), k=8)
+    assert told[0].filename == __file__
     np.testing.assert_allclose(basis.eigenvalues[:3], 0, atol=1e-9)
     assert basis.eigenvalues[3] > 0.5
     label = np.repeat([0, 1, 2], [500, 400, 300])

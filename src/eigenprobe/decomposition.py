@@ -78,17 +78,22 @@ def decompose(
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
-    chosen = {"metric": metric, "neighbours": neighbours, "bandwidth": bandwidth, "dimension": dimension}
+    chosen: dict[str, Any] = {
+        "metric": metric,
+        "neighbours": neighbours,
+        "bandwidth": bandwidth,
+        "dimension": dimension,
+    }
     if method == "direct":
         if options:
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         with limited_threads(x.device, len(x)):
-            basis = direct(x, k, smoother, seed=seed, tol=tol, **chosen)  # type: ignore[arg-type]
+            basis = _direct(x, k, smoother, seed, tol, chosen)
     elif method == "network":
         from .training.fit import fit_network
 
         with limited_threads(x.device):
-            basis = fit_network(x, k, seed=seed, smoother=smoother, **chosen, **options)  # type: ignore[arg-type]
+            basis = fit_network(x, k, seed=seed, smoother=smoother, **chosen, **options)
     else:
         from .pretrained.model import SpectralModel
 
@@ -106,36 +111,37 @@ def _refuse(chosen: dict[str, Any]) -> None:
             raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
 
 
-def direct(
-    x: Tensor,
-    k: int,
-    smoother: Kind | Smoother = "adaptive",
-    *,
-    metric: Metric = "euclidean",
-    neighbours: int | None = None,
-    bandwidth: float | None = None,
-    dimension: float | None = None,
-    seed: int = 0,
-    tol: float = 1e-6,
-) -> Basis:
+def _direct(x: Tensor, k: int, smoother: Kind | Smoother, seed: int, tol: float, chosen: dict[str, Any]) -> Basis:
     """The closed-form optimum on float64 points ``(n, d)``."""
-    if isinstance(smoother, Smoother):
-        if smoother.n != len(x):
-            raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
-        cloud = Arranged.plain(x, smoother.graph)
-    else:
-        check_kind(smoother)
-        cloud = arrange(x, neighbours or NEIGHBOURS[smoother], k, metric)
-        width = None if bandwidth is None else bandwidth / cloud.frame.scale
-        assert cloud.graph is not None
-        smoother = build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension)
-    parts = smoother.warn_of_parts(stacklevel=5)
-    pairs = solve(smoother, k, tol=tol, generator=torch.Generator(smoother.device).manual_seed(seed))
+    cloud, ready = _smoothed(x, k, smoother, **chosen)
+    parts = ready.warn_of_parts()
+    pairs = solve(ready, k, tol=tol, generator=torch.Generator(ready.device).manual_seed(seed))
     return basis_from_span(
         Span(pairs.vectors, pairs.gaps),
-        smoother,
+        ready,
         k,
         cloud,
         info={"components": parts},
-        extension=lambda rotation: KernelExtension.fit(cloud.points, rotation.vectors, metric),
+        extension=lambda rotation: KernelExtension.fit(cloud.points, rotation.vectors, chosen["metric"]),
     )
+
+
+def _smoothed(
+    x: Tensor,
+    k: int,
+    smoother: Kind | Smoother,
+    metric: Metric,
+    neighbours: int | None,
+    bandwidth: float | None,
+    dimension: float | None,
+) -> tuple[Arranged, Smoother]:
+    """The cloud made ready and its smoother: the one that was given, or one built from the graph."""
+    if isinstance(smoother, Smoother):
+        if smoother.n != len(x):
+            raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
+        return Arranged.plain(x, smoother.graph), smoother
+    check_kind(smoother)
+    cloud = arrange(x, neighbours or NEIGHBOURS[smoother], k, metric)
+    width = None if bandwidth is None else bandwidth / cloud.frame.scale
+    assert cloud.graph is not None
+    return cloud, build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension)

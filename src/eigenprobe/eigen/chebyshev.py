@@ -158,7 +158,7 @@ def growth(value: float, lo: float, hi: float) -> float:
 def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int = 12) -> tuple[float, float]:
     """An interval that holds the spectrum: Lanczos, widened by the residuals of its two extreme Ritz values."""
     steps = min(steps, operator.n)
-    vector = draw((operator.n, 1), generator, operator.device, torch.float64)
+    vector = normal_block((operator.n, 1), generator, operator.device, torch.float64)
     vector /= vector.norm()
     previous, beta = torch.zeros_like(vector), torch.zeros((), dtype=vector.dtype, device=vector.device)
     alphas, betas = [], []
@@ -176,7 +176,9 @@ def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int =
     return float(values[0] - slack[0]), float(values[-1] + slack[-1])
 
 
-def draw(shape: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype) -> Tensor:
+def normal_block(
+    shape: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype
+) -> Tensor:
     """Gaussian numbers from ``generator``, wherever it lives, on ``device``."""
     return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype).to(device)
 

@@ -13,13 +13,12 @@ brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from ..errors import EigenprobeWarning
+from ..errors import warn
 from .chebyshev import Operator, growth, spectral_bounds
 from .problem import Eigenpairs, Problem
 from .span import small_ritz
@@ -55,12 +54,8 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
     assert sweeper.pairs is not None
     worst = float(sweeper.pairs.residuals[: problem.wanted].max())
     if worst > problem.tol:
-        warnings.warn(
-            f"direct solver stopped after {sweeper.sweeps} sweeps with a residual of {worst:.1e}, "
-            f"above {problem.tol:.1e}",
-            EigenprobeWarning,
-            stacklevel=6,
-        )
+        told = f"direct solver stopped after {sweeper.sweeps} sweeps"
+        warn(f"{told} with a residual of {worst:.1e}, above {problem.tol:.1e}")
     return Eigenpairs(sweeper.block[:, : problem.wanted], sweeper.pairs.gaps[: problem.wanted])
 
 

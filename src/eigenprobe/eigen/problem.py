@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .chebyshev import Operator, SparseOperator, draw
+from .chebyshev import Operator, SparseOperator, normal_block
 
 
 class Eigenpairs(NamedTuple):
@@ -59,7 +59,7 @@ class Problem:
     def block(self) -> Tensor:
         """A random block ``(n, width)`` float32, its first columns replaced by the given start."""
         given = 0 if self.start is None else min(self.start.shape[1], self.width)
-        block = draw((self.n, self.width - given), self.generator, self.operator.device, torch.float32)
+        block = normal_block((self.n, self.width - given), self.generator, self.operator.device, torch.float32)
         return block if self.start is None else torch.cat([self.start[:, :given].float(), block * self.n**-0.5], 1)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph, query
 from ..smoothers import Smoother
-from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, shared
+from ..smoothers.neighbourhood import closed_neighbours, count_shared, fuzzy_weights
 
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
 SPARE = 6  # candidates beyond k, so that rounding in the search cannot change the neighbours of a point
@@ -60,7 +60,7 @@ class NeighbourhoodExtension:
         found, order = found.sort(1)
         distances, second = distances.gather(1, order).sort(stable=True, dim=1)  # ties go to the lower index
         found, distances = found.gather(1, second)[:, :k], distances[:, :k]
-        common = shared(closed_neighbours(self.indices)[found], found[:, None])  # (m, k)
+        common = count_shared(closed_neighbours(self.indices)[found], found[:, None])  # (m, k)
         weight = fuzzy_weights(distances) * (common + 1) / (2 * k + 1 - common)
         fitted = distances[:, :1] <= SAME * distances[:, -1:]
         first = torch.zeros_like(weight)

@@ -8,14 +8,13 @@ neighbours of a point are near in memory, which makes the search and every spars
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..cloud import Frame, check_count
-from ..errors import EigenprobeWarning
+from ..errors import warn
 from .graph import Graph, Metric
 from .neighbours import build_graph
 from .order import REORDER, morton_order
@@ -72,12 +71,8 @@ def arrange(given: Tensor, neighbours: int, k: int, metric: Metric = "euclidean"
     unique, place = torch.unique(moved, dim=0, return_inverse=True)
     if len(unique) == len(moved):  # distinct, though nearer than the metric can tell
         return Arranged(given, frame, graph, rows, kept)
-    warnings.warn(
-        f"{len(points) - len(unique)} of {len(points)} points coincide with others; each copy shares the value and the "
-        "mass",
-        EigenprobeWarning,
-        stacklevel=5,
-    )
+    copies = len(points) - len(unique)
+    warn(f"{copies} of {len(points)} points coincide with others; each copy shares the value and the mass")
     check_count(len(unique), k, "distinct ")
     first, order = _first(place, len(unique)).sort()  # distinct points in the order of their first copies
     place = _inverse(order)[place]

@@ -246,7 +246,7 @@ class SpectralModel:
         cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
         assert cloud.graph is not None
         smoother = build_smoother(cloud.graph, kind)
-        parts = smoother.warn_of_parts(stacklevel=6)
+        parts = smoother.warn_of_parts()
         seen = cloud.graph.points.float()
         columns, context = self._columns(seen)
         assert smoother.mass is not None

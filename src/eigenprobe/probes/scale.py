@@ -35,11 +35,6 @@ class Scale:
     start: float
     history: list[tuple[float, float]]
 
-    @property
-    def criterion(self) -> float:
-        """J at the learned sigma."""
-        return min(value for _, value in self.history)
-
 
 class ScaleCriterion:
     """``J(sigma)`` of a cloud, differentiable; the geometry is computed once."""

@@ -49,7 +49,7 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     weight.scatter_reduce_(0, place, directed.reshape(-1), "amax")
     closed = closed_neighbours(graph.indices)
     for part in torch.arange(len(edges), device=graph.device).split(max(1, SETTINGS.block // closed.shape[1])):
-        common = shared(closed[edges.head[part]], closed[edges.tail[part]]).to(weight.dtype)
+        common = count_shared(closed[edges.head[part]], closed[edges.tail[part]]).to(weight.dtype)
         weight[part] *= common / (2 * closed.shape[1] - common)
     degree = edges.at(weight)
     off = weight * (degree[edges.head] * degree[edges.tail]).rsqrt() / 2
@@ -97,7 +97,7 @@ def closed_neighbours(indices: Tensor) -> Tensor:
     return torch.cat([own, indices], 1)
 
 
-def shared(left: Tensor, right: Tensor) -> Tensor:
+def count_shared(left: Tensor, right: Tensor) -> Tensor:
     """How many entries two lists of distinct indices have in common; ``(..., a), (..., b) -> (...)``."""
     shape = torch.broadcast_shapes(left.shape[:-1], right.shape[:-1])
     left = left.sort(-1).values.expand(*shape, -1).contiguous()

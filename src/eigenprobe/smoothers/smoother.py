@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import EigenprobeWarning, InputError
+from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
 
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
@@ -117,17 +117,13 @@ class Smoother:
     def _transpose(self) -> Tensor:
         return self.matrix.to_sparse_coo().t().coalesce().to_sparse_csr()
 
-    def warn_of_parts(self, stacklevel: int = 4) -> int:
+    def warn_of_parts(self) -> int:
         """The number of separate parts of the cloud, with one warning if there are several."""
         count, labels = self.components
         if count > max(1, len(self.clouds)):
             sizes = np.sort(np.bincount(labels.cpu().numpy()))[::-1]
             shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")
-            warnings.warn(
-                f"the cloud has {count} separate parts ({shown} points): the first {count} eigenvalues are 0",
-                EigenprobeWarning,
-                stacklevel=stacklevel,
-            )
+            warn(f"the cloud has {count} separate parts ({shown} points): the first {count} eigenvalues are 0")
         return count
 
 

@@ -191,7 +191,7 @@ def _open(source: Source, faces: Any, k: int, beside: Panel | None = None) -> Pa
     path = Path(source)
     if path.suffix == ".safetensors":
         return Panel(Basis.load(path), faces=faces, name=path.parent.name if path.stem == "basis" else path.stem)
-    from .. import decompose
+    from ..decomposition import decompose
     from ..geometry import load
 
     shape = load(path)
@@ -208,7 +208,7 @@ def _another(method: Any, beside: Panel, faces: Any) -> Panel:
         if faces is None:
             raise InputError("the oracle needs a mesh, got a cloud")
         return Panel(oracle(basis.points, faces, basis.k), basis.points, faces, name="oracle")
-    from .. import decompose
+    from ..decomposition import decompose
 
     return Panel(decompose(basis.points, k=basis.k, method=method), faces=faces, name=method)
 

@@ -1,0 +1,396 @@
+"""The plan of the house, read from the sources: order of the rooms, nothing unused, nothing twice, nothing too long."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import io
+import keyword
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "eigenprobe"
+ORDER = (
+    *("errors", "files", "progress", "threads", "cloud", "basis", "graph", "smoothers", "eigen", "probes"),
+    *("extensions", "geometry", "networks", "training", "pretrained", "estimators", "decomposition", "apps", "interop"),
+    *("viz", "evaluation", "paper", "cli"),
+)
+LINES, PARAMETERS, MODULE, SAME = 60, 8, 350, 10
+
+# Public constructors and front doors: their parameters are what a user may set, their docstrings explain each.
+FRONT_DOORS = {
+    "decomposition.decompose",
+    "eigen.solve.solve",
+    "estimators.eigenmaps.OptimalApproximationEigenmaps.__init__",
+}
+# Methods and functions that an interface asks for in several modules under one name.
+PROTOCOL = {"suits", "solve"}
+# Commands are named like what they run.
+COMMANDS = {"decompose", "embed", "overfit", "toy1d", "train", "view"}
+# Violations that are being worked on; this list only shrinks.
+PENDING = {
+    *("networks.spectral", "pretrained.prediction"),  # cycle
+    *("smoothers.smoother.block_diagonal", "smoothers.variable.NETWORK", "eigen.chebyshev.smoother_filter"),
+    *(
+        "Frame",
+        "build",
+        "coordinates",
+        "draw",
+        "markdown",
+        "prefix_errors",
+        "prepare",
+        "rebuild",
+        "ritz",
+        "run",
+        "overfit",
+    ),
+    *("cli.clouds.decompose", "cli.tables.embed", "paper.extract.run", "training.fit.fit_network"),
+    *("viz.figures.eigenfunctions", "viz.figures.against_oracle", "viz.report.write_report"),
+    *("viz.report.write_scatter", "pretrained.model.SpectralModel._bases"),
+}
+# Called by name from outside Python: a console script, a documentation tool.
+ENTRY_POINTS = {"cli.main"}
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str  # dotted, below the package; "" for the package itself
+    path: Path
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return self.name.split(".")[0]
+
+    @property
+    def package(self) -> str:
+        """The dotted package that relative imports start from."""
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @property
+    def exempt(self) -> bool:
+        return self.name in ("", "__main__")
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str  # dotted, below the package
+    name: str | None  # what is taken from it; None: the module itself
+    line: int
+    typing: bool  # only under TYPE_CHECKING
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path, ast.parse(path.read_text()))
+    return found
+
+
+def _typing_only(tree: ast.Module) -> set[int]:
+    """Identities of the nodes under ``if TYPE_CHECKING``."""
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    return {id(node) for block in blocks for child in block.body for node in ast.walk(child)}
+
+
+@cache
+def imports(name: str) -> list[Import]:
+    """All imports of the package's own modules, those inside functions included."""
+    module, known = modules()[name], modules()
+    typing, found = _typing_only(module.tree), []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "eigenprobe":
+                    found.append(Import(alias.name.partition(".")[2], None, node.lineno, id(node) in typing))
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.package.split(".") if module.package else []
+                parts = parts[: len(parts) - node.level + 1]
+                base = ".".join([*parts, *([base] if base else [])])
+            elif base.split(".")[0] == "eigenprobe":
+                base = base.partition(".")[2]
+            else:
+                continue
+            for alias in node.names:
+                below = f"{base}.{alias.name}".lstrip(".")
+                target, taken = (below, None) if below in known else (base, alias.name)
+                found.append(Import(target, taken, node.lineno, id(node) in typing))
+    return found
+
+
+def _above(each: Import, room: str) -> bool:
+    """Whether an import takes from the rooms above (or from the package itself no more than its version)."""
+    if not each.module:
+        return each.name == "__version__"
+    return ORDER.index(each.module.split(".")[0]) <= ORDER.index(room)
+
+
+def test_imports_follow_the_order_of_the_rooms() -> None:
+    rooms = {module.room for module in modules().values() if not module.exempt}
+    assert rooms <= set(ORDER), f"rooms without a place in the order: {sorted(rooms - set(ORDER))}"
+    wrong = [
+        f"{module.path.relative_to(PACKAGE)}:{each.line} takes from {each.module or each.name}"
+        for module in modules().values()
+        if not module.exempt
+        for each in imports(module.name)
+        if not _above(each, module.room)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_cycle() -> None:
+    graph = {
+        name: {i.module for i in imports(name) if not i.typing and i.module} - {name} - PENDING for name in modules()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, "cycle: " + " -> ".join([*path[path.index(name) :], name])
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name, module in modules().items():
+        if not module.exempt:
+            visit(name, ())
+
+
+def test_no_private_name_crosses_a_folder() -> None:
+    wrong = []
+    for module in modules().values():
+        for each in imports(module.name):
+            private = [part for part in (*each.module.split("."), each.name or "") if re.match(r"_(?!_)", part)]
+            other = modules()[each.module]
+            if private and not module.exempt and other.path.parent != module.path.parent:
+                wrong.append(f"{module.path.relative_to(PACKAGE)}:{each.line} takes {private[0]} of {each.module}")
+    assert not wrong, "\n".join(wrong)
+
+
+# --- what is defined, and what is used ---
+
+
+@dataclass(frozen=True)
+class Definition:
+    module: str
+    owner: str  # the class of a method, else ""
+    name: str
+    node: ast.AST
+
+    @property
+    def full(self) -> str:
+        return ".".join(part for part in (self.module, self.owner, self.name) if part)
+
+
+def _targets(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
+
+
+@cache
+def definitions() -> list[Definition]:
+    """Public functions, classes and constants of modules, and public methods of their classes."""
+    found = []
+    for module in modules().values():
+        for node in module.tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found.append(Definition(module.name, "", node.name, node))
+            found += [Definition(module.name, "", name, node) for name in _targets(node)]
+            if isinstance(node, ast.ClassDef):
+                methods = [child for child in node.body if isinstance(child, ast.FunctionDef)]
+                found += [Definition(module.name, node.name, child.name, child) for child in methods]
+    return [each for each in found if not each.name.startswith("_")]
+
+
+@dataclass(frozen=True)
+class Use:
+    kind: str  # name: read in its own module; import; of_module: read from an imported module; attribute; string
+    file: str
+    line: int
+
+
+def _uses_in(tree: ast.Module, file: str) -> Iterator[tuple[str, Use]]:
+    """Every identifier that is read, and strings that are identifiers (``getattr``, tables of names)."""
+    own = {
+        (alias.asname or alias.name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+        if isinstance(node, ast.Import) or node.level or (node.module or "").startswith(("eigenprobe", "benchmarks"))
+    }
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id, Use("name", file, node.lineno)
+        elif isinstance(node, ast.Attribute):
+            root: ast.expr = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            of_module = isinstance(root, ast.Name) and root.id in own
+            yield node.attr, Use("of_module" if of_module else "attribute", file, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((alias.name, Use("import", file, node.lineno)) for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            for word in node.value.replace(":", ".").split(".") if re.fullmatch(r"[\w.:]+", node.value) else ():
+                yield word, Use("string", file, node.lineno)
+
+
+@cache
+def uses() -> dict[str, list[Use]]:
+    """Identifier -> where it is used. ``__init__`` files pass names on, which is no use, nor are lists of names."""
+    found = defaultdict(list)
+    for module in modules().values():
+        inside = list(_uses_in(module.tree, module.name))
+        if module.path.name == "__init__.py":
+            read = {word for word, use in inside if use.kind == "name"}
+            passed_on = ("string", "import")
+            inside = [(word, use) for word, use in inside if use.kind not in passed_on or word in read]
+        for word, use in inside:
+            found[word].append(use)
+    for folder in ("benchmarks", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for word, use in _uses_in(ast.parse(path.read_text()), str(path)):
+                found[word].append(use)
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S):
+            for word in re.findall(r"[A-Za-z_]\w*", block):
+                found[word].append(Use("string", str(page), 0))
+    return found
+
+
+@cache
+def public_names() -> set[str]:
+    """Of the package's list, of the lists of the modules in it, and of the API page."""
+    import eigenprobe
+
+    names = set(eigenprobe.__all__)
+    for name in eigenprobe.__all__:
+        names |= set(getattr(getattr(eigenprobe, name), "__all__", ()))
+    pages = re.findall(r"<!-- api: (\S+) -->", (ROOT / "docs" / "api.md").read_text())
+    return names | {page.rpartition(".")[2] for page in pages}
+
+
+def _inherited(each: Definition) -> bool:
+    """Whether a method answers to a base class from elsewhere (Lightning's hooks, torch's forward)."""
+    cls = getattr(importlib.import_module(f"eigenprobe.{each.module}"), each.owner)
+    bases = [base for base in cls.__mro__[1:] if not base.__module__.startswith("eigenprobe")]
+    return any(hasattr(base, each.name) for base in bases)
+
+
+def _unused(each: Definition) -> bool:
+    first, last = each.node.lineno, each.node.end_lineno  # type: ignore[attr-defined]
+    for use in uses()[each.name]:
+        here = use.file == each.module
+        if here and first <= use.line <= last:
+            continue
+        if use.kind == "name":
+            known = here and not each.owner
+        else:
+            known = use.kind != "attribute" or bool(each.owner)
+        if known:
+            return False
+    if each.full in ENTRY_POINTS or each.name in PROTOCOL:
+        return False
+    documented = each.owner in public_names() if each.owner else each.name in public_names()
+    return not documented and not (each.owner and _inherited(each))
+
+
+def test_everything_public_is_used() -> None:
+    unused = sorted(each.full for each in definitions() if _unused(each) and each.full not in PENDING)
+    assert not unused, "neither used nor documented: " + ", ".join(unused)
+
+
+def test_one_name_one_thing() -> None:
+    owners = defaultdict(set)
+    for each in definitions():
+        command = each.name in COMMANDS and each.module.startswith("cli")
+        if not each.owner and not command and isinstance(each.node, (ast.FunctionDef, ast.ClassDef)):
+            owners[each.name].add(each.module)
+    twice = {name: sorted(where) for name, where in owners.items() if len(where) > 1 and name not in PROTOCOL | PENDING}
+    assert not twice, "\n".join(f"{name}: {', '.join(where)}" for name, where in sorted(twice.items()))
+
+
+# --- sizes ---
+
+
+def _functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for module in modules().values():
+
+        def walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+            for child in ast.iter_child_nodes(node):
+                name = f"{prefix}.{child.name}" if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else prefix
+                if isinstance(child, ast.FunctionDef):
+                    yield name, child
+                yield from walk(child, name)
+
+        yield from walk(module.tree, module.name)
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    wrong = []
+    for name, node in _functions():
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        given = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        count = len([a for a in given if a not in ("self", "cls")]) + bool(node.args.vararg) + bool(node.args.kwarg)
+        if name not in FRONT_DOORS | PENDING and (lines > LINES or count > PARAMETERS):
+            wrong.append(f"{name}: {lines} lines, {count} parameters")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_front_doors_exist() -> None:
+    assert {name for name, _ in _functions()} >= FRONT_DOORS | ENTRY_POINTS
+
+
+def test_modules_and_the_whole_are_small() -> None:
+    sizes = {name: len(module.path.read_text().splitlines()) for name, module in modules().items()}
+    assert not {name: size for name, size in sizes.items() if size > MODULE}
+    total = sum(sizes.values())
+    print(f"{total} lines in {len(sizes)} modules")
+
+
+# --- repetition ---
+
+
+def _shapes(path: Path) -> list[tuple[int, str]]:
+    """Line numbers and shapes of the lines: names, strings and numbers folded; imports and docstrings left out."""
+    text = path.read_text()
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        prose = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or prose:
+            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines: dict[int, list[str]] = defaultdict(list)
+    folded = {tokenize.STRING: "s", tokenize.NUMBER: "0", getattr(tokenize, "FSTRING_START", -1): "s"}
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped and token.start[0] not in left_out:
+            name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
+            lines[token.start[0]].append("n" if name else folded.get(token.type, token.string))
+    return [(line, " ".join(tokens)) for line, tokens in sorted(lines.items())]
+
+
+def test_no_ten_lines_of_one_shape_twice() -> None:
+    places: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
+    for module in modules().values():
+        shapes = _shapes(module.path)
+        for at in range(len(shapes) - SAME + 1):
+            window = tuple(shape for _, shape in shapes[at : at + SAME])
+            if len(set(window)) >= SAME // 2:  # a table of values repeats one shape by nature
+                places[window].append((str(module.path.relative_to(PACKAGE)), shapes[at][0]))
+    twice = {window: where for window, where in places.items() if len(where) > 1}
+    assert not twice, "\n".join(" and ".join(f"{path}:{line}" for path, line in where) for where in twice.values())
+
+
+# --- the ways of docs/architecture.md ---
