@@ -94,6 +94,11 @@ def test_bad_files_are_reported_and_skipped(folder, tmp_path) -> None:
         surfaces.run([tmp_path], Measure(["robust"], 300, 10))
 
 
+def test_a_seed_is_for_the_points_of_a_method_that_takes_none(folder) -> None:
+    found = surfaces.run([folder / "kitten.off"], Measure(["pretrained"], 300, 8, seed=3))
+    assert not found.failed and found.rows[0]["cosine_8"] > 0.5
+
+
 def test_bad_requests() -> None:
     with pytest.raises(InputError, match="methods must be among direct"):
         Measure(methods=["magic"])

@@ -108,7 +108,8 @@ class Measure:
             return Basis(normalized, weights, sample.eigenvalues, sample.points, {"method": "oracle"})
         from ..decomposition import Method, decompose
 
-        return decompose(sample.points, k=self.k, method=cast(Method, method), seed=self.seed, **self.options).numpy()
+        options = self.options if method == "pretrained" else {"seed": self.seed, **self.options}
+        return decompose(sample.points, k=self.k, method=cast(Method, method), **options).numpy()
 
     def row(self, method: str, sample: Sample, basis: Basis) -> dict[str, Any]:
         """All measures of one method on one shape but its time."""

@@ -80,12 +80,11 @@ class Preprocess:
 
 @dataclass
 class Encoder:
-    """A frozen model, its preprocessing and the width of its features."""
+    """A frozen model and its preprocessing."""
 
     name: str
     model: Any
     preprocess: Preprocess
-    width: int
     clip: bool
 
     @torch.inference_mode()
@@ -126,8 +125,7 @@ def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
     size = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
     size = size if clip else min(size, 224)  # DINOv2 states 518, its pretraining crop, and is used at 224
     preprocess = Preprocess.from_config(_preprocessor_config(source), size, clip)
-    width = config.projection_dim if clip else vision.hidden_size
-    return Encoder(source, model.eval().to(device), preprocess, int(width), clip)
+    return Encoder(source, model.eval().to(device), preprocess, clip)
 
 
 def _preprocessor_config(source: str) -> dict[str, Any]:
