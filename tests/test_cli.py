@@ -15,7 +15,7 @@ import pytest
 
 from eigenprobe import cli
 from eigenprobe.cli import main
-from eigenprobe.cli.arguments import Command, build
+from eigenprobe.cli.arguments import Command, parser_of
 from eigenprobe.errors import EigenprobeWarning, InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,7 +73,7 @@ def test_every_option_is_documented_and_every_example_parses(path: tuple[str, ..
     assert command.function is not None
     described = set(_lines(command.function))
     assert described == set(inspect.signature(command.function).parameters) - {"session"}
-    parser = build(cli.commands())
+    parser = parser_of(cli.commands())
     for line in re.findall(r"^\s+(eigenprobe .*)$", inspect.getdoc(command.function) or "", re.M):
         parser.parse_args(shlex.split(line)[1:])
 
@@ -133,7 +133,7 @@ def test_changes_of_a_recipe_may_stand_anywhere() -> None:
 
     words = ["train", "r.yaml", "a=1", "--out", "o=o", "b.c=[2]", "-q", "d=3", "--device", "cpu"]
     assert gathered(words) == ["train", "r.yaml", "a=1", "b.c=[2]", "d=3", "--out", "o=o", "-q", "--device", "cpu"]
-    parsed = build(cli.commands()).parse_args(gathered(words))
+    parsed = parser_of(cli.commands()).parse_args(gathered(words))
     assert parsed.train.changes == ["a=1", "b.c=[2]", "d=3"]
     assert gathered(["decompose", "a.obj", "x=1"]) == ["decompose", "a.obj", "x=1"]
 

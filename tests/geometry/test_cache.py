@@ -8,7 +8,7 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, load, oracle, save
-from eigenprobe.geometry.cache import prepare
+from eigenprobe.geometry.cache import prepare_oracles
 from tests.geometry.meshes import blob, cube, torus
 
 
@@ -26,17 +26,17 @@ def shapes(tmp_path):
 
 @pytest.mark.parametrize(("jobs", "backend"), [(1, None), (2, "threading"), (2, None)])
 def test_prepare_makes_keeps_and_reports(shapes, tmp_path, jobs, backend) -> None:
-    first = prepare(shapes, k=6, jobs=jobs, backend=backend, out=tmp_path / "oracles")
+    first = prepare_oracles(shapes, k=6, jobs=jobs, backend=backend, out=tmp_path / "oracles")
     assert [p.name for p in first.made] == ["blob.obj", "torus.off"]
     assert {p.name for p in first.failed} == {"bad.obj", "empty.ply"}
     assert "is empty" in next(why for path, why in first.failed.items() if path.name == "empty.ply")
     assert "4 shapes: 2 prepared, 0 already there, 2 failed" in str(first)
-    second = prepare(shapes, k=6, jobs=1, out=tmp_path / "oracles")
+    second = prepare_oracles(shapes, k=6, jobs=1, out=tmp_path / "oracles")
     assert (second.made, len(second.kept)) == ([], 2)
 
 
 def test_prepared_entries_are_the_ones_the_oracle_reads(shapes, tmp_path, monkeypatch) -> None:
-    prepare(shapes, k=6, jobs=1, out=tmp_path / "oracles")
+    prepare_oracles(shapes, k=6, jobs=1, out=tmp_path / "oracles")
     monkeypatch.setattr(sys.modules["eigenprobe.geometry.oracle"], "_solve", lambda *a: pytest.fail("computed again"))
     shape = load(shapes / "torus.off")
     assert oracle(shape.vertices, shape.faces, 6, folder=tmp_path / "oracles").k == 6
@@ -44,35 +44,37 @@ def test_prepared_entries_are_the_ones_the_oracle_reads(shapes, tmp_path, monkey
 
 def test_prepare_resumes_with_what_is_missing_or_damaged(shapes, tmp_path) -> None:
     out = tmp_path / "oracles"
-    prepare(shapes / "torus.off", k=6, jobs=1, out=out)
-    summary = prepare(shapes, k=6, jobs=1, out=out)
+    prepare_oracles(shapes / "torus.off", k=6, jobs=1, out=out)
+    summary = prepare_oracles(shapes, k=6, jobs=1, out=out)
     assert ([p.name for p in summary.made], [p.name for p in summary.kept]) == (["blob.obj"], ["torus.off"])
     for entry in out.glob("??/*.safetensors"):
         entry.write_bytes(entry.read_bytes()[:-10])
     with pytest.warns(UserWarning, match="damaged"):
-        assert len(prepare(shapes, k=6, jobs=1, out=out).made) == 2
-    assert len(prepare(shapes, k=7, jobs=1, out=out).made) == 2, "more vectors are computed anew"
+        assert len(prepare_oracles(shapes, k=6, jobs=1, out=out).made) == 2
+    assert len(prepare_oracles(shapes, k=7, jobs=1, out=out).made) == 2, "more vectors are computed anew"
 
 
 def test_the_same_mesh_in_another_file_is_kept(shapes, tmp_path) -> None:
-    prepare(shapes / "torus.off", k=6, jobs=1, out=tmp_path / "oracles")
+    prepare_oracles(shapes / "torus.off", k=6, jobs=1, out=tmp_path / "oracles")
     (shapes / "copy.off").write_text((shapes / "torus.off").read_text() + "\n")
-    assert len(prepare(shapes / "copy.off", k=6, jobs=1, out=tmp_path / "oracles").kept) == 1
+    assert len(prepare_oracles(shapes / "copy.off", k=6, jobs=1, out=tmp_path / "oracles").kept) == 1
 
 
 def test_prepare_refuses(shapes, tmp_path) -> None:
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InputError, match="no meshes in"):
-        prepare(tmp_path / "nothing")
+        prepare_oracles(tmp_path / "nothing")
     with pytest.raises(InputError, match="no such file or folder"):
-        prepare(tmp_path / "absent")
+        prepare_oracles(tmp_path / "absent")
     with pytest.raises(InputError, match="no backend 'cluster'"):
-        prepare(shapes, jobs=2, backend="cluster", out=tmp_path / "oracles")
+        prepare_oracles(shapes, jobs=2, backend="cluster", out=tmp_path / "oracles")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
-        prepare(shapes, jobs=1, out=tmp_path / "file")
+        prepare_oracles(shapes, jobs=1, out=tmp_path / "file")
 
 
 def test_a_cube_with_too_few_vertices_is_reported(tmp_path) -> None:
     save(Shape(*cube(1)), tmp_path / "cube.off")
-    assert "8 vertices has 1 to 7" in next(iter(prepare(tmp_path, k=50, jobs=1, out=tmp_path / "o").failed.values()))
+    assert "8 vertices has 1 to 7" in next(
+        iter(prepare_oracles(tmp_path, k=50, jobs=1, out=tmp_path / "o").failed.values())
+    )

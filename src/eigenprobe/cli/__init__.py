@@ -81,11 +81,11 @@ def _run(words: list[str]) -> int:
         return 0
     from jsonargparse import ArgumentError
 
-    from .arguments import build, gathered, one_line
+    from .arguments import gathered, one_line, parser_of
 
     root = commands()
     words = gathered(words)
-    parser = build(root)
+    parser = parser_of(root)
     if words[0] == COMPLETION:
         return _completion(parser, words[1:])
     try:

@@ -89,7 +89,7 @@ class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
         return text if silent else text + " (default: %(default)s)"
 
 
-def build(command: Command) -> ArgumentParser:
+def parser_of(command: Command) -> ArgumentParser:
     """The parser of ``command`` and of everything below it."""
     parser = _parser(command, command.name)
     _add_commands(parser, command, command.name)

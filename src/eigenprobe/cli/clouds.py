@@ -199,9 +199,9 @@ def cache(shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | Non
         jobs: parallel workers, -1 for one per core
         backend: a joblib backend by name (loky, threading, dask, ray)
     """
-    from ..geometry.cache import prepare
+    from ..geometry.cache import prepare_oracles
 
-    summary = prepare(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
+    summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
     session.skipped(summary.failed)
     if not summary.made and not summary.kept:
         path, reason = next(iter(summary.failed.items()))

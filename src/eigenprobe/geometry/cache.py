@@ -5,7 +5,7 @@ does what is missing. One worker per file; a file that cannot be used is reporte
 but the output folder, so the same call spreads over a cluster with any joblib backend:
 
     with joblib.parallel_config("dask"):                 # or "ray", once its backend is registered
-        prepare("shapes/", k=50, jobs=-1, out="/shared/oracles")
+        prepare_oracles("shapes/", k=50, jobs=-1, out="/shared/oracles")
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What `prepare` did: files ``made`` now, ``kept`` from before, ``failed`` with the reason; where; how long."""
+    """What was done: files ``made`` now, ``kept`` from before, ``failed`` with the reason; where; how long."""
 
     made: list[Path]
     kept: list[Path]
@@ -52,7 +52,7 @@ class Summary:
         )
 
 
-def prepare(
+def prepare_oracles(
     folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     k: int = 50,

@@ -38,8 +38,9 @@ def _signed_image(raster: Raster, values: Array) -> Array:
 
 
 class View(TypedDict, total=False):
-    """From where a shape is seen: angles in degrees, `up` one of x, y, z, auto; `size` is the longer side in pixels."""
+    """How a shape is drawn: `faces` (f, 3) of a mesh, angles in degrees, `up` x, y, z or auto, `size` in pixels."""
 
+    faces: Any
     azimuth: float | None
     elevation: float
     up: str
@@ -49,10 +50,10 @@ class View(TypedDict, total=False):
 class _Stage:
     """A shape before its camera."""
 
-    def __init__(self, points: Any, faces: Any, size: int, view: View) -> None:
+    def __init__(self, points: Any, view: View, size: int = 420) -> None:
         self.xyz = display_coordinates(points)
-        self.faces = as_faces(faces, len(self.xyz))
-        angles = {name: value for name, value in view.items() if name != "size"}
+        self.faces = as_faces(view.get("faces"), len(self.xyz))
+        angles = {name: value for name, value in view.items() if name not in ("faces", "size")}
         self.camera = look_at(self.xyz, **angles)  # type: ignore[arg-type]
         self.size = view.get("size", size)
 
@@ -71,7 +72,6 @@ def eigenfunctions(
     points: Any,
     vectors: Any,
     *,
-    faces: Any = None,
     columns: int | Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
     eigenvalues: Any = None,
@@ -81,10 +81,10 @@ def eigenfunctions(
 ) -> Figure:
     """Eigenfunctions on a cloud or mesh; `columns` says which (a number: the first so many).
 
-    `view` takes azimuth, elevation (degrees), up ("x", "y", "z" or "auto") and size (pixels) here and below.
+    `view` takes faces (f, 3), azimuth, elevation (degrees), up ("x", "y", "z" or "auto") and size (pixels).
     """
     v = to_numpy(vectors)
-    stage = _Stage(points, faces, 420, view)
+    stage = _Stage(points, view)
     if v.ndim != 2 or len(v) != len(stage.xyz):
         raise InputError(f"vectors must have shape ({len(stage.xyz)}, K), got {v.shape}")
     first = int(v.shape[1] > 1 and np.ptp(v[:, 0]) < 1e-3 * np.abs(v[:, 0]).max())  # a constant is left out
@@ -107,7 +107,6 @@ def against_oracle(
     oracle_vectors: Any,
     cosines: Any,
     *,
-    faces: Any = None,
     columns: int | Sequence[int] | None = None,
     names: tuple[str, str] = ("eigenprobe", "oracle"),
     path: Path | None = None,
@@ -115,7 +114,7 @@ def against_oracle(
 ) -> Figure:
     """A method's vectors (upper row) above the oracle's (lower row), signs matched, |cosine| under each pair."""
     v, reference, cosine = to_numpy(vectors), to_numpy(oracle_vectors), np.abs(to_numpy(cosines))
-    stage = _Stage(points, faces, 420, view)
+    stage = _Stage(points, view)
     n = len(stage.xyz)
     if v.shape[0] != n or reference.shape[0] != n:
         raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
@@ -130,12 +129,10 @@ def against_oracle(
     return finish(grid(images, titles, len(chosen), row_labels=names, notes=notes, panel=1.6), path)
 
 
-def mass(
-    points: Any, mass: Any, *, faces: Any = None, reference: Any = None, path: Path | None = None, **view: Unpack[View]
-) -> Figure:
+def mass(points: Any, mass: Any, *, reference: Any = None, path: Path | None = None, **view: Unpack[View]) -> Figure:
     """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
     m = to_numpy(mass) * len(to_numpy(mass))
-    raster = _Stage(points, faces, 560, view).raster()
+    raster = _Stage(points, view, 560).raster()
     truth = None if reference is None else to_numpy(reference) / to_numpy(reference).sum() * len(m)
     low, high = colours.robust_range(np.concatenate([m] if truth is None else [m, truth]))
     shown = [("mass", m)] + ([] if truth is None else [("reference", truth)])
@@ -177,12 +174,11 @@ def reconstructions(
     points: Any,
     results: Mapping[str, Mapping[int, Any]],
     *,
-    faces: Any = None,
     path: Path | None = None,
     **view: Unpack[View],
 ) -> Figure:
     """Coordinates rebuilt from k basis vectors, one row per method, the input at the left; RMS error under each."""
-    stage = _Stage(points, faces, 420, view)
+    stage = _Stage(points, view)
     if not results or not all(results.values()):
         raise InputError("reconstructions needs at least one method with at least one k")
     screen = stage.camera.project(stage.xyz)[0]
@@ -220,7 +216,7 @@ def gallery(
     images = []
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        stage = _Stage(points, faces, 300, view)
+        stage = _Stage(points, {**view, "faces": faces}, 300)
         raster = stage.raster()
         image = raster.image(colours.CLAY) if values is None else _signed_image(raster, to_numpy(values[index]))
         side = stage.size + 8
