@@ -144,6 +144,37 @@ def test_coinciding_points_share(model, clouds):
     np.testing.assert_allclose(basis.vectors[:7], basis.vectors[300:], atol=1e-6)
 
 
+def ball(n: int, rng: np.random.Generator) -> np.ndarray:
+    x = rng.normal(size=(n, 3))
+    return x / np.linalg.norm(x, axis=1, keepdims=True) * rng.random((n, 1)) ** (1 / 3)
+
+
+def test_a_batch_merges_copies_warns_of_parts_and_knows_solids(model, clouds, rng):
+    plain = clouds[0].numpy()
+    copies = plain.copy()
+    copies[:7] = copies[7:14]
+    apart = np.where(plain[:, :1] > np.median(plain[:, 0]), plain + 4, plain)
+    solid = ball(300, rng).astype(np.float32)
+    with pytest.warns(ep.EigenprobeWarning) as seen:
+        bases = model.encode(np.stack([plain, copies, apart, solid]), k=6, smoother="heat")
+    messages = " ".join(str(w.message) for w in seen)
+    assert "7 of 300 points coincide" in messages and "2 separate parts" in messages
+    for basis in bases:
+        check(basis, 300, 6)
+    np.testing.assert_allclose(bases[1].vectors[:7], bases[1].vectors[7:14], atol=1e-6)
+    assert bases[2].info["components"] == 2 and bases[2].eigenvalues[1] < 1e-2
+    assert [b.info["dimension"] for b in bases] == [2, 2, 2, 3]
+    alone = model.encode(plain, k=6, smoother="heat")
+    np.testing.assert_allclose(bases[0].eigenvalues, alone.eigenvalues, rtol=1e-3, atol=1e-3)
+
+
+def test_a_ball_in_a_batch_has_the_eigenvalues_of_a_ball(model, rng):
+    batch = np.stack([ball(1500, rng), 2 * ball(1500, rng)])
+    first, second = (b.eigenvalues for b in model.encode(batch, k=8, smoother="heat"))
+    exact = 2.0816**2  # of the unit ball, three times: the first zero of j_1'
+    assert abs(first[1:4].mean() / exact - 1) < 0.1 and abs(4 * second[1:4].mean() / exact - 1) < 0.1
+
+
 def test_round_trip_and_card(model, folder, tmp_path):
     model.save_pretrained(tmp_path / "copy")
     again = SpectralModel.from_pretrained(tmp_path / "copy")

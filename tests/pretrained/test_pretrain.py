@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe.eigen.chebyshev import smoother_filter
 from eigenprobe.errors import InputError
 from eigenprobe.networks import drawing
+from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
 from eigenprobe.networks.spectral import SpectralConfig, inputs
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
@@ -20,8 +22,7 @@ from eigenprobe.pretrained.reconstruction import (
     covariance_coefficients,
     energies,
     misalignment,
-    operator_of,
-    prefix_errors,
+    relative_errors,
 )
 from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
 from eigenprobe.pretrained.validation import closed_form, measure
@@ -53,12 +54,14 @@ def clouds() -> torch.Tensor:
 
 
 def test_energies_are_those_of_the_dense_covariance(clouds, generator):
-    operator = operator_of(clouds)
-    moments = operator.moments()
+    smoother = diffusion(clouds, dense=True)
+    moments = trace_moments(smoother)
     z = torch.randn(3, 100, 5, generator=generator, requires_grad=True)
-    energy, basis = energies(z, operator, moments, LEVELS)
-    covariance = operator.filter(torch.eye(100).expand(3, 100, 100), covariance_coefficients(operator, moments, LEVELS))
-    root = operator.mass.sqrt()[..., None]
+    energy, basis = energies(z, smoother, moments, LEVELS)
+    covariance = smoother_filter(
+        smoother, torch.eye(100).expand(3, 100, 100), covariance_coefficients(smoother, moments, LEVELS)
+    )
+    root = masses(smoother).sqrt()[..., None]
 
     def brute(z: torch.Tensor) -> torch.Tensor:
         q, _ = torch.linalg.qr(torch.cat([root, root * z], -1).double())
@@ -67,31 +70,32 @@ def test_energies_are_those_of_the_dense_covariance(clouds, generator):
     exact = brute(z)
     torch.testing.assert_close(energy.diagonal(dim1=1, dim2=2), exact.diagonal(dim1=1, dim2=2), atol=1e-5, rtol=1e-4)
     weights = torch.arange(1.0, 7.0, dtype=torch.float64)
-    (found,) = torch.autograd.grad((prefix_errors(energy) * weights).sum(), z, retain_graph=True)
+    (found,) = torch.autograd.grad((relative_errors(energy) * weights).sum(), z, retain_graph=True)
     (expected,) = torch.autograd.grad(((1 - exact.diagonal(dim1=1, dim2=2).cumsum(-1)) * weights).sum(), z)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-2)
     assert torch.isfinite(torch.autograd.grad(misalignment(energy, basis).sum(), z)[0]).all()
 
 
 def test_the_closed_form_has_the_least_loss_and_no_misalignment(clouds, generator):
-    operator = operator_of(clouds)
-    moments = operator.moments()
-    vectors, values = closed_form(operator, 8, sweeps=20)
-    assert (values.diff(dim=-1) > -1e-6).all()
-    best = vectors[..., 1:] / operator.mass.sqrt()[..., None]
-    energy, basis = energies(best.float(), operator, moments, LEVELS)
+    smoother = diffusion(clouds, dense=True)
+    moments = trace_moments(smoother)
+    found = closed_form(smoother, 8, sweeps=20)
+    vectors = found.q
+    assert (found.gaps.diff(dim=-1) > -1e-6).all()
+    best = vectors[..., 1:] / masses(smoother).sqrt()[..., None]
+    energy, basis = energies(best.float(), smoother, moments, LEVELS)
     assert misalignment(energy, basis).max() < 0.02
     for _ in range(3):
         other = best + 0.3 * torch.randn(best.shape, generator=generator)
-        worse, turned = energies(other.float(), operator, moments, LEVELS)
-        assert (prefix_errors(worse) > prefix_errors(energy) - 1e-6).all()
+        worse, turned = energies(other.float(), smoother, moments, LEVELS)
+        assert (relative_errors(worse) > relative_errors(energy) - 1e-6).all()
         assert misalignment(worse, turned).mean() > misalignment(energy, basis).mean()
 
 
 def test_misalignment_turns_columns_within_their_span_only(clouds, generator):
-    operator = operator_of(clouds)
+    smoother = diffusion(clouds, dense=True)
     z = torch.randn(3, 100, 5, generator=generator)
-    energy, basis = energies(z, operator, operator.moments(), LEVELS)
+    energy, basis = energies(z, smoother, trace_moments(smoother), LEVELS)
     basis = basis.detach().requires_grad_(True)
     (gradient,) = torch.autograd.grad(misalignment(energy, basis).sum(), basis)
     outside = gradient - basis @ (basis.mT @ gradient)
@@ -99,10 +103,10 @@ def test_misalignment_turns_columns_within_their_span_only(clouds, generator):
 
 
 def test_measures_are_one_for_the_closed_form(clouds):
-    operator = operator_of(clouds)
-    vectors, _ = closed_form(operator, 8, sweeps=20)
-    z = (vectors[..., 1:] / operator.mass.sqrt()[..., None]).float()
-    found = measure(z, operator, vectors.float(), operator.moments(), LEVELS)
+    smoother = diffusion(clouds, dense=True)
+    vectors = closed_form(smoother, 8, sweeps=20).q
+    z = (vectors[..., 1:] / masses(smoother).sqrt()[..., None]).float()
+    found = measure(z, smoother, vectors.float(), trace_moments(smoother), LEVELS)
     assert found["cosine5"] > 0.999 and found["matched5"] > 0.999 and found["subspace5"] > 0.999
     assert abs(found["excess"]) < 1e-3 and found["ritz_cosine5"] > 0.999
 
@@ -261,12 +265,12 @@ def test_the_loss_falls(generator):
     module = PretrainModule(settings)
     optimiser = module.configure_optimizers()
     clouds = ShapeStream(SHAPES).at(0)
-    operator = operator_of(clouds, dense=False)
-    seen = inputs(clouds, operator)
+    smoother = diffusion(clouds)
+    seen = inputs(clouds, smoother)
     losses = []
     for _ in range(25):
-        energy, _ = energies(module.columns(seen, operator), operator, seen.moments, LEVELS)
-        loss = prefix_errors(energy).mean()
+        energy, _ = energies(module.columns(seen, smoother), smoother, seen.moments, LEVELS)
+        loss = relative_errors(energy).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

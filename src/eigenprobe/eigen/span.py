@@ -131,7 +131,9 @@ def ritz(q: Tensor, smoother: Smoother, *, power: int = 1, known: int = 0) -> tu
     rest = q[..., known:]
     if power == 1:
         image = smoother.apply_symmetric(rest.to(smoother.dtype)).double().neg_().add_(rest)
-        gaps, turn = small_ritz(rest.double().mT @ image)
+        small = rest.double().mT @ image
+        small.diagonal(dim1=-2, dim2=-1).add_((rest.square().sum(-2) < 0.5).double())  # a zero column has gap 1
+        gaps, turn = small_ritz(small)
     else:
         values, turn = small_ritz(rest.double().mT @ smoother.power(rest.to(smoother.dtype), power).double())
         tiny = torch.finfo(values.dtype).eps

@@ -21,8 +21,11 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor, nn
 
+from ..eigen import orthonormalise
+from ..eigen.chebyshev import smoother_filter
 from ..graph.farthest import farthest_points
-from .heat import HeatOperator, heat_coefficients
+from ..smoothers import Smoother
+from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from .transformer import Layer, Transformer, TransformerConfig
 
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
@@ -138,14 +141,14 @@ class Inputs:
     """What the network sees of a batch, and how it got there."""
 
     features: Tensor  # (b, n, INPUTS)
-    crude: Tensor  # P (b, n, 49)
+    seeds: Tensor  # P (b, n, 49)
     gram: Tensor  # (b, GLOBALS)
     moments: Tensor  # (b, D + 1)
     pose: Tensor  # (b, 4, 3): x -> [x, 1] pose
 
 
 class SpectralNetwork(nn.Module):
-    """Points and their heat operator to the columns `Z`; `inputs` and `columns` are its two halves."""
+    """Points and their smoother to the columns `Z`; `inputs` and `columns` are its two halves."""
 
     def __init__(self, config: SpectralConfig | None = None) -> None:
         super().__init__()
@@ -166,9 +169,9 @@ class SpectralNetwork(nn.Module):
             nn.init.normal_(last.weight, std=1e-3)
             nn.init.zeros_(last.bias)
 
-    def forward(self, points: Tensor, operator: HeatOperator, pose: Tensor | None = None) -> Tensor:
-        seen = inputs(points, operator, pose)
-        return self.finish(*self.raw(seen), seen, operator)
+    def forward(self, points: Tensor, smoother: Smoother, pose: Tensor | None = None) -> Tensor:
+        seen = inputs(points, smoother, pose)
+        return self.finish(*self.raw(seen), seen, smoother)
 
     def raw(self, seen: Inputs) -> tuple[Tensor, Tensor]:
         """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 49, K - 1)`."""
@@ -176,17 +179,16 @@ class SpectralNetwork(nn.Module):
         mixing = self.mixing(shape).float().unflatten(-1, (SEEDS, -1))
         return self.transformer(seen.features, bias=self.bias(shape)[:, None]), mixing
 
-    def finish(self, raw: Tensor, mixing: Tensor, seen: Inputs, operator: HeatOperator) -> Tensor:
+    def finish(self, raw: Tensor, mixing: Tensor, seen: Inputs, smoother: Smoother) -> Tensor:
         """`Z (b, n, K - 1)` in float32: the mixed seeds added, the whole polished."""
-        z = raw.float() + seen.crude @ (mixing + torch.eye(*mixing.shape[1:], device=mixing.device))
-        return self.polish(z, operator, seen.moments) if self.config.polish else z
+        z = raw.float() + seen.seeds @ (mixing + torch.eye(*mixing.shape[1:], device=mixing.device))
+        return self.polish(z, smoother, seen.moments) if self.config.polish else z
 
-    def polish(self, z: Tensor, operator: HeatOperator, moments: Tensor) -> Tensor:
+    def polish(self, z: Tensor, smoother: Smoother, moments: Tensor) -> Tensor:
         """Remove what no low eigenvector has: a short diffusion of the functions `Z`."""
-        time = operator.times((self.config.polish,), moments)[:, 0]
-        degree = max(4, operator.degree // 3)
-        root = operator.mass.sqrt()[..., None]
-        smooth = _Filter.apply(root * z, operator, heat_coefficients(time, degree))
+        time = trace_times((self.config.polish,), moments)[:, 0]
+        root = masses(smoother).sqrt()[..., None]
+        smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, max(4, filter_degree(smoother) // 3)))
         return smooth / root
 
 
@@ -194,13 +196,13 @@ class _Filter(torch.autograd.Function):
     """A symmetric filter is its own transpose, so the backward pass is the forward one."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, operator: HeatOperator, coefficients: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.operator, ctx.coefficients = operator, coefficients
-        return operator.filter(x, coefficients)
+    def forward(ctx, x: Tensor, smoother: Smoother, coefficients: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.smoother, ctx.coefficients = smoother, coefficients
+        return smoother_filter(smoother, x, coefficients)
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[no-untyped-def, override]
-        return ctx.operator.filter(gradient, ctx.coefficients), None, None
+        return smoother_filter(ctx.smoother, gradient, ctx.coefficients), None, None
 
 
 def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
@@ -222,36 +224,37 @@ def place(points: Tensor, pose: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def inputs(points: Tensor, operator: HeatOperator, pose: Tensor | None = None, extra_landmarks: int = 0) -> Inputs:
+def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra_landmarks: int = 0) -> Inputs:
     """The features of `points (b, n, 3)`; `pose` replaces the canonical one. `extra_landmarks` are for comparisons
     with wider seeds only: the network takes none."""
-    pose = canonical_pose(points, operator.mass) if pose is None else pose
-    x = place(points, pose)
-    root = operator.mass.sqrt()[..., None]
+    mass, most = masses(smoother), filter_degree(smoother)
+    pose = canonical_pose(points, mass) if pose is None else pose
+    x, mass = place(points, pose), mass[..., None]
+    root = mass.sqrt()
     monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
     seeds = torch.cat([monomials, landmarks(x, _LANDMARKS + extra_landmarks)], -1)
-    moments = operator.moments()
-    fine, cubic, *longer = operator.times(_LEVELS, moments).unbind(-1)
-    diffused = operator.filter(
-        seeds, heat_coefficients(torch.stack([cubic, fine], -1), operator.degree)
-    )  # (b, 2, n, 49)
-    basis = orthonormal(torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), operator.mass)
+    moments = trace_moments(smoother)
+    fine, cubic, *longer = trace_times(_LEVELS, moments).unbind(-1)
+    kernels = heat_coefficients(torch.stack([cubic, fine], -1), most)
+    diffused = smoother_filter(smoother, seeds, kernels)  # (b, 2, n, 49)
+    basis = orthonormal(torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), mass[..., 0])
     # Not from the same products: orthonormalising magnifies what little is left of the last seeds, and their errors.
-    images = operator.filter(root * basis, heat_coefficients(torch.stack(longer, -1), operator.degree)) / root[:, None]
+    kernels = heat_coefficients(torch.stack(longer, -1), most)
+    images = smoother_filter(smoother, root * basis, kernels) / root[:, None]
     # Degree is a poor order: on a long body the second harmonic of its axis comes before its width does.
-    energy = (operator.mass[..., None] * basis * images.sum(1)).sum(1)
+    energy = (mass * basis * images.sum(1)).sum(1)
     order = energy.argsort(-1, descending=True)[:, None]
     basis = basis.gather(-1, order.expand_as(basis))
     after, late = images.gather(-1, order[:, None].expand_as(images)).unbind(1)
-    weighted = operator.mass[..., None] * basis
+    weighted = mass * basis
     row, column = torch.triu_indices(basis.shape[-1], basis.shape[-1], device=x.device)
     gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
     drift = torch.cat([diffused[:, i, :, :3] / root - x for i in (1, 0)], -1)
-    variance = (operator.mass[..., None] * (x - (operator.mass[..., None] * x).sum(1, keepdim=True)) ** 2).sum(1)
+    variance = (mass * (x - (mass * x).sum(1, keepdim=True)) ** 2).sum(1)
     scale = torch.stack([fine, cubic], -1).div(x.shape[1]).log()
     whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
-    spread = operator.spread[..., None].clamp(-3, 3)
-    parts = [*coordinates(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, spread, whole]
+    coarse = coarseness(smoother)[..., None].clamp(-3, 3)
+    parts = [*coordinates(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 
 
@@ -262,14 +265,14 @@ def landmarks(x: Tensor, count: int) -> Tensor:
 
 
 @torch.no_grad()
-def guards(points: Tensor, operator: HeatOperator, seen: Inputs) -> Tensor:
+def guards(points: Tensor, smoother: Smoother, seen: Inputs) -> Tensor:
     """Further landmarks, diffused like the seeds, `(b, n, GUARDS)`: not for the network, but for the span in which its
     columns are rotated."""
     x = place(points, seen.pose)
-    time = operator.times(_LEVELS[:1], seen.moments)[:, 0]
+    time = trace_times(_LEVELS[:1], seen.moments)[:, 0]
     chosen = landmarks(x, _LANDMARKS + GUARDS)[..., _LANDMARKS:]
-    smooth = operator.filter(chosen, heat_coefficients(time, operator.degree))
-    return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / operator.mass.sqrt()[..., None]
+    smooth = smoother_filter(smoother, chosen, heat_coefficients(time, filter_degree(smoother)))
+    return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / masses(smoother).sqrt()[..., None]
 
 
 def coordinates(x: Tensor) -> list[Tensor]:
@@ -286,8 +289,5 @@ def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
     root = root / root.norm(dim=1, keepdim=True)  # to the last digit: the last columns are magnified many times over
     columns = x.double()
     columns = columns - root * (root * columns).sum(1, keepdim=True)
-    columns = columns / columns.norm(dim=1, keepdim=True).clamp_min(1e-30)
-    gram = columns.mT @ columns
-    gram.diagonal(dim1=-2, dim2=-1).add_(1e-9)
-    factor, _ = torch.linalg.cholesky_ex(gram)
-    return (torch.linalg.solve_triangular(factor, columns.mT, upper=False).mT / root).float()
+    q, _ = orthonormalise(columns, method="cholesky", check=False, passes=1, ridge=1e-9)
+    return (q / root).float()

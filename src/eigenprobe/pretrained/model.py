@@ -12,10 +12,9 @@ on a GPU, where speed counts); every sweep of `refine` smooths, orthonormalises 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,21 +23,29 @@ import torch
 from torch import Tensor
 
 from ..basis import Array, Basis
-from ..cloud import Origin, check_points
-from ..eigen import Rotation, Span, basis_from_span, canonical_signs, orthonormalise, widen
-from ..errors import InputError
+from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points
+from ..eigen import Rotation, Span, basis_from_span, rotate
+from ..eigen.basis import basis_of
+from ..errors import InputError, warn
 from ..extensions import KernelExtension
-from ..graph.arranged import arrange
-from ..networks.heat import heat_coefficients, heat_operator
+from ..graph import Graph
+from ..graph.arranged import Arranged, arrange
+from ..graph.batched import parts
+from ..graph.dimension import cloud_dimensions
+from ..graph.farthest import farthest_points
+from ..networks.diffusion import NEIGHBOURS as SEEN
+from ..networks.diffusion import batch_graph, diffusion, masses
 from ..networks.spectral import SpectralNetwork, guards, inputs
 from ..smoothers import NEIGHBOURS, build_smoother
 from ..threads import limited_threads
-from .prediction import Context, ModelExtension, neighbours, operator_for, predict
+from .prediction import CloudMemory, ModelExtension, predict
+from .store import fingerprint, load, write
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # up to here every point is part of the context; above, a farthest-point subset of CONTEXT is
 CONTEXT = 4096
 BATCH_POINTS = 131_072  # points that go through the network together
+LOCAL = 16  # neighbours that tell a surface from a solid
 
 
 class SpectralModel:
@@ -47,34 +54,14 @@ class SpectralModel:
     def __init__(self, network: SpectralNetwork, facts: dict[str, Any] | None = None, name: str = "") -> None:
         self.network = network.eval().requires_grad_(False)
         self.facts, self.name = facts or {}, name
-        self._fingerprint = ""
-
-    # -- to and from disk ------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_pretrained(cls, source: str | os.PathLike[str] = "surface", *, fingerprint: str = "") -> SpectralModel:
+    def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:
         """A model by its name in the package, from a folder, or from the hub (`owner/name`)."""
-        from .store import PACKAGED, download, packaged, read
-
-        text = os.fspath(source)
-        folder = Path(text)
-        if text in packaged():
-            folder = PACKAGED / text
-        elif not folder.is_dir():
-            if text.count("/") != 1 or text.startswith((".", "/", "~")):
-                known = ", ".join(packaged()) or "none"
-                raise InputError(f"expected a model in the package ({known}), a folder or a hub id, got {text!r}")
-            folder = download(text)
-        network, facts = read(folder)
-        model = cls(network, facts, text)
-        if fingerprint and model.fingerprint != fingerprint:
-            raise InputError(f"expected the weights this basis was made with, got others under {text!r}")
-        return model
+        return cls(*load(source), name=os.fspath(source))
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write `config.json`, float16 safetensors and a model card."""
-        from .store import write
-
         write(Path(folder), self.network, self.facts)
 
     def push_to_hub(self, repository: str, **options: Any) -> str:
@@ -92,13 +79,7 @@ class SpectralModel:
     @property
     def fingerprint(self) -> str:
         """A hash of the weights."""
-        if not self._fingerprint:
-            digest = hashlib.sha256()
-            for name, tensor in sorted(self.network.state_dict().items()):
-                digest.update(name.encode())
-                digest.update(tensor.detach().to("cpu", torch.float16).contiguous().numpy().tobytes())
-            self._fingerprint = digest.hexdigest()[:16]
-        return self._fingerprint
+        return fingerprint(self.network)
 
     @property
     def k(self) -> int:
@@ -108,14 +89,6 @@ class SpectralModel:
     def to(self, device: str | torch.device) -> SpectralModel:
         self.network.to(device)
         return self
-
-    def network_on(self, device: torch.device) -> SpectralNetwork:
-        """The network, moved to where the points are."""
-        if next(self.network.parameters()).device != device:
-            self.network.to(device)
-        return self.network
-
-    # -- encoding --------------------------------------------------------------------------------------------------
 
     def encode(
         self,
@@ -134,8 +107,9 @@ class SpectralModel:
         ritz, refine
             Rotate within the predicted span; sweeps of smoothing and rotation after that.
         smoother
-            Whose mass and eigenvalues: `"adaptive"` or `"symmetric"` as in `decompose`, or `"heat"`, the operator that
-            the network itself looks through, which handles a batch at once. `"auto"` is `"heat"` for batches on a GPU.
+            Whose mass and eigenvalues: `"adaptive"` or `"symmetric"` as in `decompose`, or `"heat"`, the one that
+            the network itself looks through, which handles a batch of surfaces at once (solids, curves and clouds with
+            coinciding points are taken one by one, by `"adaptive"`). `"auto"` is `"heat"` for batches on a GPU.
         """
         if refine < 0 or (refine and not ritz):
             raise InputError(f"expected refine >= 0, and ritz=True with sweeps, got refine={refine} and ritz={ritz}")
@@ -147,18 +121,15 @@ class SpectralModel:
         if not (clouds := [points] if single else list(points)):
             raise InputError("expected at least one cloud, got an empty list")
         checked = [self._check(cloud, k, device) for cloud in clouds]
-        # Clouds of one size go through together.
+        kind: Any = "adaptive" if smoother in ("auto", "heat") else smoother
         bases: dict[int, Basis] = {}
         for members in _by_size([x for x, _ in checked]):
             stacked = torch.stack([checked[i][0] for i in members])
             batched = smoother == "heat" or (smoother == "auto" and stacked.is_cuda and len(members) > 1)
-            whole = stacked.shape[1] <= WHOLE
-            run = self._heat if batched and whole else self._library
-            kind = "adaptive" if smoother in ("auto", "heat") else smoother
+            run = self._together if batched and stacked.shape[1] <= WHOLE else self._one_by_one
             with limited_threads(stacked.device):
-                encoded = run(stacked, k, ritz, refine, kind)
-            for i, basis in zip(members, encoded, strict=True):
-                bases[i] = basis.as_given(checked[i][1])
+                for i, basis in zip(members, run(stacked, k, ritz, refine, kind), strict=True):
+                    bases[i] = basis.as_given(checked[i][1])
         return bases[0] if single else [bases[i] for i in range(len(clouds))]
 
     def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Origin]:
@@ -171,105 +142,80 @@ class SpectralModel:
             raise InputError(f"expected at least {max(FEWEST, k + 1)} points for k={k}, got {shape[0]}")
         return check_points(cloud, k, device)
 
-    def _heat(self, x: Tensor, k: int, ritz: bool, refine: int, _: str) -> list[Basis]:
-        """A batch `(b, n, 3)` at once: mass, Ritz and eigenvalues from the network's own operator."""
-        began = time.perf_counter()
-        found: list[Basis] = []
+    def _together(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
+        """A batch `(b, n, 3)` at once: mass, Ritz and eigenvalues from the smoother that the network looks through.
+
+        That smoother is one of surfaces: solids, curves and clouds with coinciding points are encoded by `_one`.
+        """
         for part in x.split(max(1, BATCH_POINTS // x.shape[1])):
+            began = time.perf_counter()
             centre = part.mean(1, keepdim=True)
-            scale = (part - centre).abs().amax((1, 2), keepdim=True).clamp_min(1e-300)
-            points = ((part - centre) / scale).float()
-            frames = torch.cat([centre, scale], -1)[:, 0]
-            operator = heat_operator(*neighbours(points), dense=False)
-            z, seen = predict(self.network_on(points.device), points, operator)
-            root = operator.mass.sqrt()[..., None].double()
-            first, more = torch.cat([root, root * z], -1), root * seen.crude
-            if ritz:
-                full = torch.cat([first, more], -1)
-                q, matrix, _present = widen(first, more)
-                # Columns that are absent have the quotient 1/2, far above the wanted ones.
-            else:
-                full = first
-                q, r = orthonormalise(first, method="cholesky", check=False)
-                matrix = torch.linalg.inv(r)
-            values = 0.5 * (1 + (q * operator.apply(q.float()).double()).sum(1))
-            for sweeps in range(refine + 1 if ritz else 0):
-                if sweeps:
-                    short = heat_coefficients(operator.times((1.5 * self.k,), seen.moments)[:, 0], operator.degree)
-                    q = orthonormalise(operator.filter(q[..., : self.k].float(), short).double(), method="cholesky")[0]
-                small = q.mT @ operator.apply(q.float()).double()
-                values, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
-                q, values = q @ rotation, 0.5 * (1 + values)
-                matrix = matrix @ rotation if not sweeps else matrix
-            values = (values * operator.bound[:, None] / (operator.unit[:, None] * scale[:, 0]) ** 2).clamp_min(0)
-            found += self._bases(part, points, frames, q, operator.mass.double(), values, matrix, full, k, refine)
-        for basis in found:
-            basis.info["seconds"] = round((time.perf_counter() - began) / len(x), 5)
-        return found
+            scale = (part - centre).norm(dim=-1).amax(-1)
+            points = ((part - centre) / scale[:, None, None]).float()
+            graph = batch_graph(points, min(LOCAL, x.shape[1] - 1))
+            plain = _plain(graph, scale)
+            if not all(plain):
+                rest = self._together(part[torch.tensor(plain, device=x.device)], k, ritz, refine, kind)
+                for cloud, ok in zip(part, plain, strict=True):
+                    yield next(rest) if ok else self._one(cloud, k, ritz, refine, kind)
+                continue
+            smoother = diffusion(graph)
+            z, seen = predict(self.network.to(x.device), points, smoother)
+            columns = torch.cat([torch.ones_like(z[..., :1]), z, *([seen.seeds] if ritz else [])], -1)
+            span = Span(masses(smoother).double().sqrt()[..., None] * columns, leading=self.k)
+            found = rotate(span, smoother, k, turn=ritz, sweeps=refine)
+            seconds = (time.perf_counter() - began) / len(part)
+            for i, count in enumerate(_parts(graph)):
+                own = Rotation(found.q[i], found.matrix[i], found.mass[i], found.gaps[i], found.eigenvalues[i])
+                cloud = Arranged(part[i], Frame(centre[i, 0], float(scale[i])), None)
+                info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
+                extension = self._extension(points[i], cloud.frame, span.columns[i], refine)
+                yield basis_of(own, smoother, cloud, extension=extension, info=info)
 
-    def _bases(
-        self,
-        x: Tensor,
-        points: Tensor,
-        frames: Tensor,
-        q: Tensor,
-        mass: Tensor,
-        values: Tensor,
-        matrix: Tensor,
-        full: Tensor,
-        k: int,
-        refine: int,
-    ) -> list[Basis]:
-        order = values.argsort(dim=-1, stable=True)
-        order = torch.cat([torch.zeros_like(order[:, :1]), order[order != 0].view(len(order), -1)], 1)[:, :k]
-        q, values = q.gather(-1, order[:, None].expand(*q.shape[:2], k)), values.gather(-1, order)
-        root = mass.sqrt()[..., None]
-        signs = canonical_signs(q / root, mass)
-        q = q * signs[:, None]
-        q[..., 0], values[:, 0] = root[..., 0], 0
-        # After sweeps the columns are no longer these; what is left of the vectors goes into the residual.
-        matrix = matrix.gather(-1, order[:, None].expand(*matrix.shape[:2], k)) * signs[:, None]
-        out = []
-        for i in range(len(x)):
-            residual = ((q[i] - full[i] @ matrix[i]) / root[i]).float() if refine else None
-            extension = ModelExtension(self, points[i], frames[i], matrix[i], residual)
-            info = {"method": "pretrained", "smoother": "heat", "dimension": 2.0, "model": self.name, "refine": refine}
-            out.append(Basis(q[i], mass[i], values[i], x[i], info, extension))
-        return out
-
-    def _library(self, batch: Tensor, k: int, ritz: bool, refine: int, kind: str) -> list[Basis]:
+    def _one_by_one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
         """Cloud by cloud: mass, Ritz and eigenvalues from the smoother that `decompose` would use."""
-        return [self._one(x, k, ritz, refine, kind) for x in batch]
+        for cloud in x:
+            yield self._one(cloud, k, ritz, refine, kind)
 
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
         began = time.perf_counter()
         cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
         assert cloud.graph is not None
         smoother = build_smoother(cloud.graph, kind)
-        parts = smoother.warn_of_parts()
+        count = smoother.warn_of_parts()
         seen = cloud.graph.points.float()
         columns, context = self._columns(seen)
         assert smoother.mass is not None
         root = smoother.mass.double().sqrt()[:, None]
         full = root * torch.cat([torch.ones_like(columns[:, :1]), columns], 1).double()
-        full = full if ritz else full[:, : self.k]
+        span = Span(full if ritz else full[:, : self.k], leading=self.k)
+        extension = self._extension(seen, cloud.frame, span.columns, refine)
+        if context:  # the columns are functions of a subset; the kernel carries what they leave out
 
-        def extension(rotation: Rotation) -> Any:
-            if context is not None:  # the columns are functions of the context; its kernel carries what they leave out
+            def extension(rotation: Rotation) -> Any:
                 return KernelExtension.fit(cloud.points, rotation.vectors)
-            residual = ((rotation.q - full @ rotation.matrix) / root).float() if refine else None
-            frame = torch.cat([cloud.frame.centre, cloud.frame.centre.new_tensor([cloud.frame.scale])])
-            return ModelExtension(self, seen, frame, rotation.matrix, residual)
 
-        info = {"method": "pretrained", "components": parts, "model": self.name, "refine": refine}
-        span = Span(full, leading=self.k if ritz else None)
+        info = self._info(refine) | {"components": count}
         basis = basis_from_span(span, smoother, k, cloud, extension=extension, info=info, turn=ritz, sweeps=refine)
         basis.info["seconds"] = round(time.perf_counter() - began, 4)
         return basis
 
+    def _info(self, refine: int) -> dict[str, Any]:
+        return {"method": "pretrained", "model": self.name, "refine": refine}
+
+    def _extension(self, seen: Tensor, frame: Frame, columns: Tensor, refine: int) -> Any:
+        """Values at new points of a rotation of the span's columns; what sweeps added to them is kept apart."""
+
+        def make(rotation: Rotation) -> ModelExtension:
+            left = (rotation.q - columns @ rotation.matrix) / rotation.mass.sqrt()[:, None] if refine else None
+            residual = None if left is None else left.float()
+            return ModelExtension(self.network, self.name, seen, frame, rotation.matrix, residual)
+
+        return make
+
     def columns(self, points: Tensor) -> Tensor:
         """The network's raw columns `Z (n, K - 1)`, functions on the cloud `(n, 3)`; the constant is not among them."""
-        return self._columns(points.float())[0][:, : self.k - 1]
+        return self.span(points)[:, : self.k - 1]
 
     def span(self, points: Tensor) -> Tensor:
         """All functions `(n, K - 1 + 98)` among which `encode` looks for Ritz vectors: columns, seeds, guards."""
@@ -277,21 +223,36 @@ class SpectralModel:
 
     def inputs_alone(self, points: Tensor, extra_landmarks: int = 0) -> Tensor:
         """What `columns` would be if nothing had been learned: the diffused seeds, `(n, K - 1)`, for comparison."""
-        seeds = inputs(points.float()[None], operator_for(points), None, extra_landmarks).crude[0]
+        seeds = inputs(points.float()[None], diffusion(points[None]), None, extra_landmarks).seeds[0]
         return seeds[:, : self.k - 1 + extra_landmarks]
 
-    def _columns(self, points: Tensor) -> tuple[Tensor, Context | None]:
-        """Columns, seeds and guards of one cloud; of a large one, by context attention to a subset."""
-        network = self.network_on(points.device)
+    def _columns(self, points: Tensor) -> tuple[Tensor, bool]:
+        """Columns, seeds and guards of one cloud; of a large one by attention to a subset, and whether it was."""
+        network = self.network.to(points.device)
         if len(points) <= WHOLE:
-            operator = operator_for(points)
-            z, seen = predict(network, points[None], operator)
-            return torch.cat([z, seen.crude, guards(points[None], operator, seen)], -1)[0], None
-        from ..graph.farthest import farthest_points
+            smoother = diffusion(points[None])
+            z, seen = predict(network, points[None], smoother)
+            return torch.cat([z, seen.seeds, guards(points[None], smoother, seen)], -1)[0], False
+        few = points[farthest_points(points, CONTEXT, seed=0)]
+        return CloudMemory.of(network, few, diffusion(few[None]))(points), True
 
-        few = points[torch.as_tensor(farthest_points(points, CONTEXT, seed=0), device=points.device)]
-        context = Context.of(network, few, operator_for(few))
-        return context(points), context
+
+def _plain(graph: Graph, scale: Tensor) -> list[bool]:
+    """Which clouds of a batch are surfaces of distinct points."""
+    apart = graph.distances[:, 0].view(len(scale), -1).amin(-1) > 0
+    sound = apart & (scale > SMALLEST) & (scale < LARGEST)
+    return [ok and dimension == 2 for ok, dimension in zip(sound.tolist(), cloud_dimensions(graph), strict=True)]
+
+
+def _parts(graph: Graph) -> list[int]:
+    """The number of separate parts of every cloud, with a warning for those that have several."""
+    b, n = len(graph.clouds), graph.clouds[0]
+    first = n * torch.arange(b, device=graph.device)[:, None, None]
+    counts = parts(graph.indices[:, :SEEN].view(b, n, -1) - first)
+    for count in counts:
+        if count > 1:
+            warn(f"a cloud of the batch has {count} separate parts: its first {count} eigenvalues are 0")
+    return counts
 
 
 def _by_size(clouds: Sequence[Tensor]) -> list[list[int]]:

@@ -2,7 +2,7 @@ r"""Prediction with a trained network: columns of one cloud or of a batch, and t
 
     z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x), p(x), g(x)] T + r(x)
 
-`raw` attends to the frozen context only. What comes from diffusion (inputs, crude basis `p`, guards `g`) is known at
+`raw` attends to the frozen context only. What comes from diffusion (inputs, diffused seeds `p`, guards `g`) is known at
 the context's points and extended to `x` by its kernel; `T` maps columns to vectors; `r` is what refinement added at
 the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
 point.
@@ -11,54 +11,53 @@ point.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..cloud import Frame
+from ..errors import InputError
 from ..extensions.kernel import KernelExtension
-from ..networks.heat import HeatOperator, heat_operator
+from ..networks.diffusion import diffusion
 from ..networks.spectral import GUARDS, Inputs, SpectralNetwork, coordinates, guards, inputs, place
+from ..smoothers import Smoother
+from .store import fingerprint, load
 
-if TYPE_CHECKING:
-    from .model import SpectralModel
-
-NEIGHBOURS = 12
 PLACED = 15  # inputs that are functions of the place alone
 CHUNK = 4096  # rows at once
 
 
 @torch.no_grad()
-def predict(network: SpectralNetwork, points: Tensor, operator: HeatOperator) -> tuple[Tensor, Inputs]:
+def predict(network: SpectralNetwork, points: Tensor, smoother: Smoother) -> tuple[Tensor, Inputs]:
     """Columns `Z (b, n, K - 1)` of `points (b, n, 3)`, and what the network saw; in bfloat16 on CUDA."""
-    seen = inputs(points, operator)
+    seen = inputs(points, smoother)
     with torch.autocast(points.device.type, torch.bfloat16, enabled=points.is_cuda):
         raw, mixing = network.raw(seen)
-    return network.finish(raw, mixing, seen, operator), seen
+    return network.finish(raw, mixing, seen, smoother), seen
 
 
 @dataclass
-class Context:
+class CloudMemory:
     """A cloud as the network remembers it, to be asked about other points."""
 
     network: SpectralNetwork
     pose: Tensor  # (4, 3)
-    fields: KernelExtension  # diffused inputs, crude basis, what polishing added, guards
+    fields: KernelExtension  # diffused inputs, seeds, what polishing added, guards
     mixing: Tensor  # (49, K - 1), identity included
     bias: Tensor  # (1, 1, width)
     memory: list[tuple[Tensor, Tensor]]
 
     @classmethod
     @torch.no_grad()
-    def of(cls, network: SpectralNetwork, points: Tensor, operator: HeatOperator) -> Context:
-        """The context of one cloud `(n, 3)` and its operator of a batch of one."""
-        seen = inputs(points[None], operator)
+    def of(cls, network: SpectralNetwork, points: Tensor, smoother: Smoother) -> CloudMemory:
+        """The memory of one cloud `(n, 3)` and its smoother of a batch of one."""
+        seen = inputs(points[None], smoother)
         raw, mixing = network.raw(seen)
+        polished, seeds = network.finish(raw, mixing, seen, smoother)[0], seen.seeds[0]
         mixing = mixing[0] + torch.eye(*mixing.shape[1:], device=mixing.device)
-        bare = raw[0].float() + seen.crude[0] @ mixing
-        polished = network.finish(raw, mixing[None] - torch.eye(*mixing.shape, device=mixing.device), seen, operator)[0]
-        further = guards(points[None], operator, seen)[0]
-        values = torch.cat([seen.features[0, :, PLACED:], seen.crude[0], polished - bare, further], -1)
+        added = polished - (raw[0].float() + seeds @ mixing)
+        values = torch.cat([seen.features[0, :, PLACED:], seeds, added, guards(points[None], smoother, seen)[0]], -1)
         bias = network.bias(network.shape(seen.gram))[:, None]
         transformer = network.transformer
         x, memory = transformer.tokens(seen.features) + bias, []
@@ -69,20 +68,20 @@ class Context:
 
     @torch.no_grad()
     def __call__(self, points: Tensor) -> Tensor:
-        """Columns, crude basis and guards `(m, K - 1 + 49 + 49)` at points `(m, 3)`, each on its own."""
+        """Columns, seeds and guards `(m, K - 1 + 49 + 49)` at points `(m, 3)`, each on its own."""
         return torch.cat([self._rows(part) for part in points.split(CHUNK)])
 
     def _rows(self, points: Tensor) -> Tensor:
         values = self.fields(points)
         width = values.shape[1] - self.mixing.shape[0] - self.mixing.shape[1] - GUARDS
-        diffused, crude, added, further = values.split([width, *self.mixing.shape, GUARDS], -1)
+        diffused, seeds, added, further = values.split([width, *self.mixing.shape, GUARDS], -1)
         x = place(points[None], self.pose[None])
         features = torch.cat([*coordinates(x), diffused[None]], -1)
         transformer = self.network.transformer
         x = transformer.tokens(features) + self.bias
         for layer, memory in zip(transformer.layers, self.memory, strict=True):
             x = layer(x, memory)
-        return torch.cat([transformer.finish(x)[0] + crude @ self.mixing + added, crude, further], -1)
+        return torch.cat([transformer.finish(x)[0] + seeds @ self.mixing + added, seeds, further], -1)
 
 
 class ModelExtension:
@@ -91,52 +90,40 @@ class ModelExtension:
     kind = "pretrained"
 
     def __init__(
-        self, model: SpectralModel, points: Tensor, frame: Tensor, matrix: Tensor, residual: Tensor | None
+        self, network: SpectralNetwork, name: str, points: Tensor, frame: Frame, matrix: Tensor, residual: Tensor | None
     ) -> None:
-        """`points (n, 3)` as the network saw them, float32; `frame (4,)` is centre and scale of the user's points."""
-        self.model, self.points, self.frame, self.matrix, self.residual = model, points, frame, matrix, residual
-        self._context: Context | None = None
+        """`points (n, 3)` as the network saw them, float32; `frame` takes the user's points there."""
+        self.network, self.name = network, name
+        self.points, self.frame, self.matrix, self.residual = points, frame, matrix, residual
+        self._memory: CloudMemory | None = None
         self._remainder: KernelExtension | None = None
 
     def __call__(self, points: Tensor) -> Tensor:
         device = self.points.device
-        if self._context is None:
-            self._context = Context.of(self.model.network_on(device), self.points, operator_for(self.points))
+        if self._memory is None:
+            self._memory = CloudMemory.of(self.network.to(device), self.points, diffusion(self.points[None]))
             if self.residual is not None:
                 self._remainder = KernelExtension.fit(self.points, self.residual)
-        x = ((points.to(device, torch.float64) - self.frame[:3]) / self.frame[3]).float()
-        z = self._context(x).double()
+        x = self.frame(points.to(device), torch.float32)
+        z = self._memory(x).double()
         values = torch.cat([torch.ones_like(z[:, :1]), z], 1)[:, : len(self.matrix)] @ self.matrix
         if self._remainder is not None:
             values = values + self._remainder(x).double()
         return values.to(points.device)
 
     def tensors(self) -> dict[str, Tensor]:
-        tensors = {"points": self.points, "frame": self.frame, "matrix": self.matrix}
+        frame = torch.cat([self.frame.centre, self.frame.centre.new_tensor([self.frame.scale])])
+        tensors = {"points": self.points, "frame": frame, "matrix": self.matrix}
         return tensors if self.residual is None else {**tensors, "residual": self.residual}
 
     def facts(self) -> dict[str, Any]:
-        return {"model": self.model.name, "fingerprint": self.model.fingerprint}
+        return {"model": self.name, "fingerprint": fingerprint(self.network)}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ModelExtension:
-        from .model import SpectralModel
-
-        model = SpectralModel.from_pretrained(facts["model"], fingerprint=facts["fingerprint"])
-        return cls(model, tensors["points"], tensors["frame"], tensors["matrix"], tensors.get("residual"))
-
-
-def operator_for(points: Tensor) -> HeatOperator:
-    """The network's operator of one cloud `(n, 3)`."""
-    return heat_operator(*neighbours(points.float()[None]), dense=False)
-
-
-def neighbours(points: Tensor) -> tuple[Tensor, Tensor]:
-    """Distances and indices `(b, n, 12)`: all at once on a GPU, by trees on a processor."""
-    from ..graph.batched import nearest
-    from ..graph.neighbours import build_graph
-
-    if points.is_cuda:
-        return nearest(points, NEIGHBOURS)
-    graphs = [build_graph(x, NEIGHBOURS) for x in points]
-    return torch.stack([g.distances for g in graphs]).float(), torch.stack([g.indices for g in graphs])
+        network, _ = load(facts["model"])
+        if fingerprint(network) != facts["fingerprint"]:
+            raise InputError(f"expected the weights this basis was made with, got others under {facts['model']!r}")
+        frame = Frame(tensors["frame"][:3], float(tensors["frame"][3]))
+        network = network.eval().requires_grad_(False)
+        return cls(network, facts["model"], tensors["points"], frame, tensors["matrix"], tensors.get("residual"))

@@ -21,14 +21,15 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import atomic_path
 from ..networks import drawing
-from ..networks.heat import HeatOperator
+from ..networks.diffusion import diffusion, masses
 from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, canonical_pose, inputs
 from ..probes.objective import Objective
+from ..smoothers import Smoother
 from ..training.data import ManifoldData
 from ..training.module import Optimisation, SpectralModule
 from ..training.muon import MuonAdamW
 from ..training.recipes import Resume, recipe_kind
-from .reconstruction import dense_is_faster, energies, misalignment, operator_of, prefix_errors
+from .reconstruction import dense_is_faster, energies, misalignment, relative_errors
 from .shapes import ShapeSettings, ShapeStream
 from .validation import Held, measure
 
@@ -105,7 +106,7 @@ class PretrainModule(SpectralModule):
         self._held: Held | None = None
         self._dense: bool | None = None
         self._core: Any = network.raw
-        self._block: tuple[int, dict[int, tuple[HeatOperator, Inputs]]] = (-1, {})
+        self._block: tuple[int, dict[int, tuple[Smoother, Inputs]]] = (-1, {})
         if settings.compile:
             for layer in network.transformer.layers:
                 layer.compile(dynamic=True)
@@ -116,22 +117,22 @@ class PretrainModule(SpectralModule):
         return max(self.seconds / (60 * schedule.minutes), self.global_step / schedule.steps)
 
     @torch.no_grad()
-    def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[HeatOperator, Inputs]:
+    def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
         """All that does not depend on the weights."""
         if self._dense is None:
             self._dense = dense_is_faster(clouds)
-        operator = operator_of(clouds, self._dense)
-        return operator, inputs(clouds, operator, turned(clouds, operator, self.settings.augmentation, generator))
+        smoother = diffusion(clouds, dense=self._dense)
+        return smoother, inputs(clouds, smoother, turned(clouds, smoother, self.settings.augmentation, generator))
 
-    def clouds_loss(self, operator: HeatOperator, seen: Inputs) -> Tensor:
+    def clouds_loss(self, smoother: Smoother, seen: Inputs) -> Tensor:
         """Loss of every cloud `(b,)`."""
-        z = self.columns(seen, operator)
-        energy, basis = energies(z, operator, seen.moments, self.settings.levels)
-        errors = prefix_errors(energy)
+        z = self.columns(seen, smoother)
+        energy, basis = energies(z, smoother, seen.moments, self.settings.levels)
+        errors = relative_errors(energy)
         loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
         return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
 
-    def prepared(self, stream: ShapeStream, step: int) -> tuple[HeatOperator, Inputs]:
+    def prepared(self, stream: ShapeStream, step: int) -> tuple[Smoother, Inputs]:
         """The batch of a step, which depends on the seed and the step alone; kept while its block lasts."""
         size, passes = self.settings.block, self.settings.passes
         block, place = divmod(step, size * passes)
@@ -145,18 +146,18 @@ class PretrainModule(SpectralModule):
             self._block[1][index] = self.prepare(stream.at(index), generator)
         return self._block[1][index]
 
-    def columns(self, seen: Inputs, operator: HeatOperator) -> Tensor:
+    def columns(self, seen: Inputs, smoother: Smoother) -> Tensor:
         network = self.network
         assert isinstance(network, SpectralNetwork)
         with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             raw, mixing = self._core(seen)
-        return network.finish(raw, mixing, seen, operator)
+        return network.finish(raw, mixing, seen, smoother)
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         stream: ShapeStream = item
-        operator, seen = self.prepared(stream.to(self.device, self.trainer.global_rank), self.batches_seen)
+        smoother, seen = self.prepared(stream.to(self.device, self.trainer.global_rank), self.batches_seen)
         self.batches_seen += 1
-        loss = self.clouds_loss(operator, seen).mean()
+        loss = self.clouds_loss(smoother, seen).mean()
         if self.global_step % self.log_every == 0:
             self.log("train/loss", loss.detach().float(), prog_bar=True, batch_size=1)
             self.log("train/progress", self.progress, prog_bar=True, batch_size=1)
@@ -203,10 +204,10 @@ class PretrainModule(SpectralModule):
             self._held = Held.draw(self.settings.held_out, stream.typical, self.device, stream.families)
         out: list[dict[str, float]] = []
         for clouds, vectors in self._held.batches(16):
-            operator = operator_of(clouds, dense=False)
-            seen = inputs(clouds, operator)
-            z = self.columns(seen, operator)
-            out.append(measure(z, operator, vectors, seen.moments, self.settings.levels))
+            smoother = diffusion(clouds)
+            seen = inputs(clouds, smoother)
+            z = self.columns(seen, smoother)
+            out.append(measure(z, smoother, vectors, seen.moments, self.settings.levels))
         return {name: sum(o[name] for o in out) / len(out) for name in out[0]}
 
     def configure_optimizers(self) -> Any:
@@ -235,9 +236,9 @@ class PretrainModule(SpectralModule):
         self.seconds, self.history = checkpoint["pretrain"]["seconds"], checkpoint["pretrain"]["history"]
 
 
-def turned(clouds: Tensor, operator: HeatOperator, how: Augmentation, generator: torch.Generator) -> Tensor:
+def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:
     """The canonical pose, turned a little about a random axis."""
-    pose = canonical_pose(clouds, operator.mass)
+    pose = canonical_pose(clouds, masses(smoother))
     b, device = len(clouds), clouds.device
     size = how.turn * torch.randn(b, 3, generator=generator, device=device)
     size = size * (torch.rand(b, 1, generator=generator, device=device) < how.share)

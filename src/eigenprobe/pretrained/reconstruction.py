@@ -13,31 +13,23 @@ import time
 import torch
 from torch import Tensor
 
-from ..graph.batched import nearest
-from ..networks.heat import HeatOperator, heat_coefficients, heat_operator
+from ..eigen.chebyshev import smoother_filter
+from ..networks.diffusion import diffusion, filter_degree, heat_coefficients, masses, trace_times
 from ..probes.objective import nested_basis
-
-NEIGHBOURS = 12
-
-
-def operator_of(clouds: Tensor, dense: bool = True) -> HeatOperator:
-    """The operator of a batch of clouds `(b, n, 3)`."""
-    with torch.autocast(clouds.device.type, enabled=False):
-        return heat_operator(*nearest(clouds, NEIGHBOURS), dense=dense)
+from ..smoothers import Smoother
 
 
 def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> bool:
     """Which layout multiplies faster on this device, by trying: it depends on the hardware and on `n`."""
     seconds = []
+    x = torch.ones(*clouds.shape[:2], columns, device=clouds.device)
     for dense in (True, False):
-        operator = operator_of(clouds, dense)
-        x = torch.ones(*clouds.shape[:2], columns, device=clouds.device)
-        for _ in range(3):
-            operator.apply(x)
-        _wait(clouds.device)
-        start = time.perf_counter()
-        for _ in range(repeats):
-            operator.apply(x)
+        smoother = diffusion(clouds, dense=dense)
+        for repeat in range(repeats + 3):
+            if repeat == 3:  # the first ones choose kernels
+                _wait(clouds.device)
+                start = time.perf_counter()
+            smoother.apply(x)
         _wait(clouds.device)
         seconds.append(time.perf_counter() - start)
     return seconds[0] < seconds[1]
@@ -48,21 +40,21 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def energies(z: Tensor, operator: HeatOperator, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+def energies(z: Tensor, smoother: Smoother, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:
     """`H = Q^T C Q (b, K, K)` and the basis `Q` of `M^{1/2} [1, Z]`, float64 and differentiable in `z`."""
     with torch.autocast(z.device.type, enabled=False):
-        root = operator.mass.sqrt()[..., None]
+        root = masses(smoother).sqrt()[..., None]
         basis = nested_basis(torch.cat([root, root * z.float()], -1))  # float64
         with torch.no_grad():
             fixed = basis.float()
-            smoothed = operator.filter(fixed, covariance_coefficients(operator, moments, levels)).double()
+            smoothed = smoother_filter(smoother, fixed, covariance_coefficients(smoother, moments, levels)).double()
             value = fixed.double().mT @ smoothed
         # C is symmetric and C Q is at hand: d(Q^T C Q) = dQ^T (C Q) + its transpose, nothing goes through C.
         half = basis.mT @ smoothed
         return half + half.mT - value, basis
 
 
-def prefix_errors(energy: Tensor) -> Tensor:
+def relative_errors(energy: Tensor) -> Tensor:
     """`e_k (b, K)`, relative to the trace of the covariance."""
     return 1 - energy.diagonal(dim1=-2, dim2=-1).cumsum(-1)
 
@@ -82,8 +74,8 @@ def misalignment(energy: Tensor, basis: Tensor) -> Tensor:
     return 1 - (rotation * turn).sum(1).abs().mean(-1)
 
 
-def covariance_coefficients(operator: HeatOperator, moments: Tensor, levels: tuple[float, ...]) -> Tensor:
+def covariance_coefficients(smoother: Smoother, moments: Tensor, levels: tuple[float, ...]) -> Tensor:
     """Chebyshev coefficients `(b, D + 1)` of the mean over levels of `exp(-t L) / tr exp(-t L)`."""
-    times = operator.times(levels, moments)
+    times = trace_times(levels, moments)
     trace = (heat_coefficients(times, moments.shape[-1] - 1) * moments[:, None]).sum(-1).clamp_min(1.0)
-    return (heat_coefficients(times, operator.degree) / trace[..., None]).mean(1)
+    return (heat_coefficients(times, filter_degree(smoother)) / trace[..., None]).mean(1)

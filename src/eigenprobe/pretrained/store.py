@@ -9,7 +9,9 @@ The folder `surface` beside this file is the model that comes with the package.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,29 @@ def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
         raise InputError(f"expected finite weights, got NaN or infinity in {folder}")
     network.load_state_dict({name: t.float() for name, t in state.items()})
     return network, config.get("facts", {})
+
+
+def load(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, dict[str, Any]]:
+    """The network and its facts, by its name in the package, from a folder, or from the hub (`owner/name`)."""
+    text = os.fspath(source)
+    folder = Path(text)
+    if text in packaged():
+        folder = PACKAGED / text
+    elif not folder.is_dir():
+        if text.count("/") != 1 or text.startswith((".", "/", "~")):
+            known = ", ".join(packaged()) or "none"
+            raise InputError(f"expected a model in the package ({known}), a folder or a hub id, got {text!r}")
+        folder = download(text)
+    return read(folder)
+
+
+def fingerprint(network: SpectralNetwork) -> str:
+    """A hash of the weights as they are stored."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().to("cpu", torch.float16).contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def download(name: str) -> Path:

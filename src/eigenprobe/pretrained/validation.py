@@ -15,38 +15,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..eigen import Rotation, Span, ritz, rotate
+from ..eigen.chebyshev import smoother_filter
 from ..geometry.procedural import ProceduralShapes
-from ..networks.heat import HeatOperator, heat_coefficients
+from ..networks.diffusion import diffusion, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from ..probes.objective import nested_basis
-from .reconstruction import covariance_coefficients, energies, operator_of, prefix_errors
+from ..smoothers import Smoother
+from .reconstruction import covariance_coefficients, energies, relative_errors
 
 LEVELS = (5, 10, 20, 50)
 _GUARD = 30
 
 
 @torch.no_grad()
-def closed_form(operator: HeatOperator, k: int, sweeps: int = 6) -> tuple[Tensor, Tensor]:
-    """The `k` lowest eigenvectors `(b, n, k)` of `L` and their eigenvalues in units of `bound`, float64."""
-    b, n = operator.mass.shape
-    generator = torch.Generator().manual_seed(1)
+def closed_form(smoother: Smoother, k: int, sweeps: int = 6) -> Rotation:
+    """The `k` lowest eigenvectors `(b, n, k)` of every cloud."""
+    mass = masses(smoother)
+    b, n = mass.shape
     width = min(k + _GUARD, n - 1)
-    basis = torch.randn(n, width, generator=generator).to(operator.mass).expand(b, n, width)
-    basis = torch.cat([operator.mass.sqrt()[..., None], basis[..., 1:]], -1)
-    time = operator.times((0.7 * k,), operator.moments())
-    coefficients = heat_coefficients(time[:, 0], operator.degree)
-    values = torch.zeros(b, width)
+    noise = torch.randn(n, width - 1, generator=torch.Generator().manual_seed(1)).to(mass)
+    basis = torch.cat([mass.sqrt()[..., None], noise.expand(b, n, width - 1)], -1)
+    time = trace_times((0.7 * k,), trace_moments(smoother))
+    kernel = heat_coefficients(time[:, 0], filter_degree(smoother))
     for _ in range(sweeps):
-        basis = nested_basis(operator.filter(basis, coefficients))
-        basis, values = ritz(basis, operator)
-        basis = basis.float()
-    return basis[..., :k].double(), values[:, :k]
-
-
-def ritz(basis: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor]:
-    """Rotate an orthonormal `(b, n, K)` to the eigenvectors of `Q^T L Q`."""
-    small = basis.mT.double() @ operator.apply(basis.float()).double()
-    values, rotation = torch.linalg.eigh(0.5 * (small + small.mT))
-    return basis.double() @ rotation, 0.5 * (1 + values)
+        found = rotate(Span(smoother_filter(smoother, basis, kernel)), smoother, width)
+        basis = found.q.float()
+    return rotate(Span(found.q, found.gaps), smoother, k)
 
 
 @dataclass
@@ -60,7 +54,7 @@ class Held:
     def draw(cls, count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50) -> Held:
         clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
         k = min(k, n // 4)
-        vectors = [closed_form(operator_of(part, dense=False), k)[0].float() for part in clouds.split(16)]
+        vectors = [closed_form(diffusion(part), k).q.float() for part in clouds.split(16)]
         return cls(clouds, torch.cat(vectors))
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -69,15 +63,15 @@ class Held:
 
 @torch.no_grad()
 def measure(
-    z: Tensor, operator: HeatOperator, vectors: Tensor, moments: Tensor, levels: tuple[float, ...]
+    z: Tensor, smoother: Smoother, vectors: Tensor, moments: Tensor, levels: tuple[float, ...]
 ) -> dict[str, float]:
     """Measures of the columns `Z (b, n, K - 1)` against `vectors (b, n, K)`: feed-forward, and after Ritz."""
-    root = operator.mass.sqrt()[..., None]
+    root = masses(smoother).sqrt()[..., None]
     basis = nested_basis(torch.cat([root, root * z], -1))
-    rotated, _ = ritz(basis, operator)
-    errors = prefix_errors(energies(z, operator, moments, levels)[0])
+    rotated = basis @ ritz(basis, smoother)[1]
+    errors = relative_errors(energies(z, smoother, moments, levels)[0])
     k = min(basis.shape[-1], vectors.shape[-1])
-    smoothed = operator.filter(vectors, covariance_coefficients(operator, moments, levels))
+    smoothed = smoother_filter(smoother, vectors, covariance_coefficients(smoother, moments, levels))
     best = 1 - (vectors * smoothed).double().sum(1).cumsum(-1)
     out = {"loss": float(errors.mean()), "excess": float(errors[:, :k].mean() / best[:, :k].mean() - 1)}
     for name, q in (("", basis), ("ritz_", rotated)):

@@ -32,7 +32,7 @@ class OverfitRecipe(FitSettings):
 
 
 @recipe_kind("overfit", OverfitRecipe)
-def overfit(recipe: OverfitRecipe, out: Path, device: str, resume: Resume) -> Path:
+def _overfit(recipe: OverfitRecipe, out: Path, device: str, resume: Resume) -> Path:
     """Train, then write ``basis.safetensors`` and ``summary.json``."""
     from ..geometry import load
 

@@ -77,7 +77,7 @@ def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
     for key, section in kind.short.items():
         if key in recipe:
             recipe[section] = {**(recipe.get(section) or {}), key: recipe.pop(key)}
-    return kind, build(kind.settings, recipe, name)
+    return kind, build_settings(kind.settings, recipe, name)
 
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]
     return recipe
 
 
-def build(cls: type, values: Any, kind: str, where: str = "") -> Any:
+def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
     """The dataclass ``cls`` of a recipe's keys and values; ``where`` is the section, for messages."""
     if not isinstance(values, Mapping):
         raise InputError(f"expected keys and values for {where.rstrip('.') or 'the recipe'}, got {values!r}")
@@ -125,7 +125,7 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     if origin in (Union, UnionType):
         return _one_of(value, options, kind, name)
     if is_dataclass(wanted):
-        return build(wanted, value, kind, f"{name}.")  # type: ignore[arg-type]
+        return build_settings(wanted, value, kind, f"{name}.")  # type: ignore[arg-type]
     if origin in (tuple, list) and isinstance(value, (tuple, list)):
         several = options[:1] * len(value) if origin is list or options[-1] is Ellipsis else options
         if len(several) == len(value):
