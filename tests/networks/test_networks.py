@@ -25,7 +25,7 @@ def test_shapes_rebuild_and_seed(preset):
     x = points(20)
     assert net(x).shape == (20, 7) and net(x[None]).shape == (1, 20, 7)
     torch.testing.assert_close(net(x), again(x))
-    copy = networks.rebuild(json.loads(json.dumps(net.describe())))
+    copy = networks.described(json.loads(json.dumps(net.describe())))
     copy.load_state_dict(net.state_dict())
     torch.testing.assert_close(copy(x), net(x))
 
@@ -77,4 +77,4 @@ def test_bad_input():
     with pytest.raises(InputError, match="coordinates"):
         networks.build("tiny", 3, 5)(points(4, 2))
     with pytest.raises(InputError, match="kind"):
-        networks.rebuild({"kind": "cnn"})
+        networks.described({"kind": "cnn"})

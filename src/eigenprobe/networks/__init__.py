@@ -2,7 +2,7 @@
 
     points (b, n, d) -> features (b, n, K)
 
-`build(preset, inputs, outputs)` makes a network by name; `rebuild(facts)` makes it again from `network.describe()`.
+`build(preset, inputs, outputs)` makes a network by name; `described(facts)` makes it again from `network.describe()`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def build(preset: str, inputs: int, outputs: int, generator: torch.Generator | N
     return from_config(config(preset, inputs=inputs, outputs=outputs, **changes), generator)
 
 
-def rebuild(facts: dict[str, Any]) -> Network:
+def described(facts: dict[str, Any]) -> Network:
     """The network that ``describe()`` described, with fresh parameters."""
     facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
     kind = facts.pop("kind", None)
@@ -83,4 +83,4 @@ def rebuild(facts: dict[str, Any]) -> Network:
     return from_config(known[kind](**facts), torch.Generator().manual_seed(0))
 
 
-__all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "rebuild"]
+__all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "described"]

@@ -70,7 +70,7 @@ class NetworkExtension:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
         """The inverse of `tensors` and `facts`."""
-        network = networks.rebuild(facts["network"])
+        network = networks.described(facts["network"])
         prefix = "network."
         network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])

@@ -254,7 +254,7 @@ def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra
     scale = torch.stack([fine, cubic], -1).div(x.shape[1]).log()
     whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
     coarse = coarseness(smoother)[..., None].clamp(-3, 3)
-    parts = [*coordinates(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
+    parts = [*place_inputs(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 
 
@@ -275,7 +275,7 @@ def guards(points: Tensor, smoother: Smoother, seen: Inputs) -> Tensor:
     return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / masses(smoother).sqrt()[..., None]
 
 
-def coordinates(x: Tensor) -> list[Tensor]:
+def place_inputs(x: Tensor) -> list[Tensor]:
     """The inputs that are functions of the place alone: coordinates and waves."""
     return [x, (3 * x).sin(), (3 * x).cos(), (6 * x).sin(), (6 * x).cos()]
 

@@ -39,7 +39,7 @@ from ..networks.spectral import SpectralNetwork, guards, inputs
 from ..smoothers import NEIGHBOURS, build_smoother
 from ..threads import limited_threads
 from .prediction import CloudMemory, ModelExtension, predict
-from .store import fingerprint, load, write
+from .store import fingerprint, load_network, write
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # up to here every point is part of the context; above, a farthest-point subset of CONTEXT is
@@ -58,7 +58,7 @@ class SpectralModel:
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:
         """A model by its name in the package, from a folder, or from the hub (`owner/name`)."""
-        return cls(*load(source), name=os.fspath(source))
+        return cls(*load_network(source), name=os.fspath(source))
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write `config.json`, float16 safetensors and a model card."""

@@ -20,9 +20,9 @@ from ..cloud import Frame
 from ..errors import InputError
 from ..extensions.kernel import KernelExtension
 from ..networks.diffusion import diffusion
-from ..networks.spectral import GUARDS, Inputs, SpectralNetwork, coordinates, guards, inputs, place
+from ..networks.spectral import GUARDS, Inputs, SpectralNetwork, guards, inputs, place, place_inputs
 from ..smoothers import Smoother
-from .store import fingerprint, load
+from .store import fingerprint, load_network
 
 PLACED = 15  # inputs that are functions of the place alone
 CHUNK = 4096  # rows at once
@@ -76,7 +76,7 @@ class CloudMemory:
         width = values.shape[1] - self.mixing.shape[0] - self.mixing.shape[1] - GUARDS
         diffused, seeds, added, further = values.split([width, *self.mixing.shape, GUARDS], -1)
         x = place(points[None], self.pose[None])
-        features = torch.cat([*coordinates(x), diffused[None]], -1)
+        features = torch.cat([*place_inputs(x), diffused[None]], -1)
         transformer = self.network.transformer
         x = transformer.tokens(features) + self.bias
         for layer, memory in zip(transformer.layers, self.memory, strict=True):
@@ -121,7 +121,7 @@ class ModelExtension:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ModelExtension:
-        network, _ = load(facts["model"])
+        network, _ = load_network(facts["model"])
         if fingerprint(network) != facts["fingerprint"]:
             raise InputError(f"expected the weights this basis was made with, got others under {facts['model']!r}")
         frame = Frame(tensors["frame"][:3], float(tensors["frame"][3]))

@@ -101,7 +101,7 @@ def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
     return network, config.get("facts", {})
 
 
-def load(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, dict[str, Any]]:
+def load_network(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, dict[str, Any]]:
     """The network and its facts, by its name in the package, from a folder, or from the hub (`owner/name`)."""
     text = os.fspath(source)
     folder = Path(text)
