@@ -114,6 +114,18 @@ def direct(document: Document) -> str:
     return "\n\n".join(parts)
 
 
+def multigrid(document: Document) -> str:
+    """Seconds of each way to the same residual, and the ratio."""
+    table = [
+        {"n": entry["n"], "way": name, "seconds": row["seconds"], "residual": f"{row['residual']:.1e}"}
+        for entry in document["tables"]
+        for name, row in entry["rows"].items()
+    ]
+    ratios = ", ".join(f"{entry['ratio']:.2f} at {entry['n']} points" for entry in document["tables"])
+    closing = f"Ours takes {ratios} of the time of the faster of the others (pyamg {document['pyamg']})."
+    return f"{markdown(table, digits=2)}\n\n{closing}"
+
+
 def training(document: Document) -> str:
     """One step of training, by loss and by way of running."""
     table = [
@@ -209,6 +221,7 @@ TABLES = {
     ),
     "embedding": Result("embedding*.json", rows, "python -m benchmarks.embedding"),
     "direct": Result("direct*.json", direct, "python -m benchmarks.direct"),
+    "multigrid": Result("multigrid*.json", multigrid, "python -m benchmarks.multigrid"),
     "training": Result("training_h200.json", training, "python -m benchmarks.training loss step"),
     "encode": Result("encode*.json", encode, "python -m benchmarks.encode"),
     "scale": Result("scale.json", scale, "python -m benchmarks.scale MESHES"),

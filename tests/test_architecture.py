@@ -7,12 +7,18 @@ import importlib
 import io
 import keyword
 import re
+import sys
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+import eigenprobe as ep
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "eigenprobe"
@@ -260,11 +266,9 @@ def uses() -> dict[str, list[Use]]:
 @cache
 def public_names() -> set[str]:
     """Of the package's list, of the lists of the modules in it, and of the API page."""
-    import eigenprobe
-
-    names = set(eigenprobe.__all__)
-    for name in eigenprobe.__all__:
-        names |= set(getattr(getattr(eigenprobe, name), "__all__", ()))
+    names = set(ep.__all__)
+    for name in ep.__all__:
+        names |= set(getattr(getattr(ep, name), "__all__", ()))
     pages = re.findall(r"<!-- api: (\S+) -->", (ROOT / "docs" / "api.md").read_text())
     return names | {page.rpartition(".")[2] for page in pages}
 
@@ -381,3 +385,74 @@ def test_no_ten_lines_of_one_shape_twice() -> None:
 
 
 # --- the ways of docs/architecture.md ---
+
+PAGE = ROOT / "docs" / "architecture.md"
+FOUNDATIONS = {"errors.py", "files.py", "progress.py", "threads.py", "__init__.py"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """``3. `room/file.py` `function` (`other.py`, ...): ...`` of a way; the others are of the same folder."""
+
+    file: str
+    function: str
+    others: frozenset[str]
+
+
+def way(title: str) -> list[Step]:
+    """The steps under a heading of the page."""
+    section = PAGE.read_text().split(f"\n### {title}\n")[1].split("\n#")[0]
+    steps = []
+    for entry in re.findall(r"^\d+\. (.*(?:\n   .*)*)", section, re.M):
+        match = re.match(r"`([\w/]+\.py)` `([\w.]+)`(?: \(([^)]*)\))?:", entry)
+        assert match, f"expected '`file.py` `function` (`other.py`): ...', got {entry!r}"
+        folder = match[1].rpartition("/")[0]
+        others = re.findall(r"`(\w+\.py)`", match[3] or "")
+        steps.append(Step(match[1], match[2], frozenset(f"{folder}/{other}".lstrip("/") for other in others)))
+    return steps
+
+
+def traced(call: Callable[[], object]) -> list[tuple[str, str]]:
+    """Files of the package and the functions entered there, in the order of their first calls."""
+    entered: dict[tuple[str, str], None] = {}
+    root = str(PACKAGE) + "/"
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
+            entered.setdefault((code.co_filename.removeprefix(root), code.co_qualname))
+
+    sys.setprofile(record)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return list(entered)
+
+
+def _follows(title: str, call: Callable[[], object]) -> None:
+    """Whether a call takes the way that the page draws."""
+    steps = way(title)
+    assert 1 < len(steps) <= 10
+    entered = traced(call)
+    named = {file for step in steps for file in {step.file, *step.others}}
+    taken = {file for file, _ in entered} - FOUNDATIONS
+    assert taken == named, f"not drawn: {sorted(taken - named)}, not taken: {sorted(named - taken)}"
+    functions = [(step.file, step.function) for step in steps]
+    assert not set(functions) - set(entered)
+    assert functions == sorted(functions, key=entered.index)
+
+
+def _sphere(n: int) -> np.ndarray:
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_the_page_names_the_rooms_in_order() -> None:
+    house = PAGE.read_text().split("\n## The house\n")[1].split("\n## ")[0]
+    rooms = {module.room for module in modules().values() if not module.exempt}
+    assert re.findall(r"^- `(\w+)`: ", house, re.M) == [room for room in ORDER if room in rooms]
+
+
+def test_traced_decompose() -> None:
+    _follows("decompose", lambda: ep.decompose(_sphere(1500), k=10))
