@@ -39,7 +39,7 @@ from eigenprobe.paper.published import NINE
 from eigenprobe.probes.covariance import Covariance
 from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_manifold
+from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 
 SECTIONS = ("loss", "step", "quality", "shapes")
 SURFACE = ProbeSettings(smoother={"dimension": 2})
@@ -109,7 +109,7 @@ def step(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[di
             run = RunSettings(flags={"callbacks": [timer]})
             chosen = replace(base, precision=precision, accelerate=accelerate, steps=o.timed)
             start = clock(device)
-            fit_manifold(points, o.k, chosen, run)
+            fit_network(points, o.k, settings=chosen, run=run)
             facts = {"step": name, "median_ms": timer.median(), "total_s": clock(device) - start}
             if device.type == "cuda":
                 facts["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
@@ -161,8 +161,7 @@ def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[d
     if device.type == "cuda":
         rows[0]["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
     if o.whole:
-        whole = fit.basis(torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=device), ritz=True)
-        vectors, values = whole.vectors.cpu().numpy()[sample.indices], whole.eigenvalues.cpu().numpy()
+        vectors, values = fit.vectors.cpu().numpy()[sample.indices], fit.eigenvalues.cpu().numpy()
         found = agreement(sample.compare(vectors, values), levels(o.k))
         rows.append({"shape": sample.shape.name, "method": "all vertices", **found})
     return rows

@@ -45,7 +45,7 @@ COMMANDS = {"decompose", "embed", "overfit", "toy1d", "train", "view"}
 PENDING = {
     "smoothers.smoother.block_diagonal",
     *("Frame", "draw", "run"),
-    *("paper.extract.run", "training.fit.fit_network"),
+    "paper.extract.run",
 }
 # Called by name from outside Python: a console script, a documentation tool.
 ENTRY_POINTS = {"cli.main"}

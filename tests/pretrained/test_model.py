@@ -144,6 +144,18 @@ def test_coinciding_points_share(model, clouds):
     np.testing.assert_allclose(basis.vectors[:7], basis.vectors[300:], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("smoother", "symmetric"), ("metric", "cosine"), ("neighbours", 20), ("bandwidth", 0.1), ("dimension", 3),
+        ("seed", 1), ("tol", 1e-9),
+    ],
+)  # fmt: skip
+def test_what_a_model_cannot_honour_is_refused(folder, clouds, name, value):
+    with pytest.raises(InputError, match=f"'pretrained' does not take {name}"):
+        ep.decompose(clouds[0], k=4, method="pretrained", model=folder, **{name: value})
+
+
 def ball(n: int, rng: np.random.Generator) -> np.ndarray:
     x = rng.normal(size=(n, 3))
     return x / np.linalg.norm(x, axis=1, keepdims=True) * rng.random((n, 1)) ** (1 / 3)

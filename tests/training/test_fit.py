@@ -13,7 +13,7 @@ from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training import FitSettings, ProbeSettings, fit_manifold, fit_network
+from eigenprobe.training import FitSettings, ProbeSettings, fit_network
 
 
 def sphere(n: int, seed: int | None = None) -> torch.Tensor:
@@ -103,6 +103,17 @@ def test_every_smoother_with_both_losses(smoother, loss):
     torch.testing.assert_close(values, basis.vectors[:7], atol=1e-5, rtol=1e-5)
 
 
+def test_signs_follow_the_third_moment_whichever_the_smoother():
+    points = potato(300)
+    for smoother in ("row", "adaptive"):
+        probes = ProbeSettings(steps=8, smoother={"k": 12})
+        basis = fit_network(points, 8, smoother=smoother, probes=probes, steps=60)
+        v = basis.vectors
+        third, size = (basis.mass[:, None] * v**3).sum(0), (basis.mass[:, None] * v.abs() ** 3).sum(0)
+        assert bool((third > -1e-3 * size).all()), smoother
+        torch.testing.assert_close(basis(points[:7]), v[:7], atol=1e-5, rtol=1e-5)
+
+
 def test_the_papers_probes_and_a_transformer_over_resamplings():
     paper = Probes(50, steps=8, k=10, sigma=(0.05, 0.3))
     settings = FitSettings(
@@ -115,9 +126,8 @@ def test_the_papers_probes_and_a_transformer_over_resamplings():
         size=200,
         resamplings=2,
     )
-    fit = fit_manifold(potato(400), 4, settings)
-    assert len(fit.pool) == 2 and fit.gaps() == {}
-    basis = fit.basis(potato(400), ritz=False)
+    basis = fit_network(potato(400), 4, settings=settings, ritz=False)
+    assert basis.info["samplings"] == 2 and basis.info["feedforward"] == {} and not basis.info["ritz"]
     assert basis.n == 400 and float(basis.mass.sum()) == pytest.approx(1)
     torch.testing.assert_close(basis(potato(400)[:5]), basis.vectors[:5], atol=1e-5, rtol=1e-5)
 

@@ -27,12 +27,26 @@ class NetworkExtension:
     kind = "network"
 
     def __init__(
-        self, network: networks.Network, frame: Frame, context: Tensor, matrix: Tensor, learned_mass: bool = False
+        self,
+        network: networks.Network,
+        frame: Frame,
+        context: Tensor,
+        learned_mass: bool = False,
+        matrix: Tensor | None = None,
     ) -> None:
+        """``matrix`` is the identity where it is not given: the function is then that of the features."""
         # In float64, since T may be ill-conditioned and rows must not depend on how their batch was cut.
         self.network = copy.deepcopy(network).eval().requires_grad_(False).double()
-        self.frame, self.context, self.matrix, self.learned_mass = frame, context, matrix, learned_mass
+        self.frame, self.context, self.learned_mass = frame, context, learned_mass
+        identity = torch.eye(network.config.outputs, dtype=torch.float64, device=context.device)
+        self.matrix = identity if matrix is None else matrix
         self._memory: Any = None
+
+    def rotated(self, matrix: Tensor) -> NetworkExtension:
+        """The same network with another matrix."""
+        other = copy.copy(self)
+        other.matrix = matrix.contiguous()
+        return other
 
     @torch.no_grad()
     def features(self, points: Tensor) -> Tensor:
@@ -74,4 +88,4 @@ class NetworkExtension:
         prefix = "network."
         network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
-        return cls(network, frame, tensors["context"], tensors["matrix"], facts["learned_mass"])
+        return cls(network, frame, tensors["context"], facts["learned_mass"], tensors["matrix"])

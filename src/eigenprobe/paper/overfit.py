@@ -18,12 +18,14 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from ..basis import Basis
 from ..eigen.solve import solve
 from ..evaluation.samples import Measured, Sample, agreement, measure_files
 from ..evaluation.surface_report import Evaluation, levels
 from ..geometry import load
-from ..training.data import ProbeSettings, prepare
-from ..training.fit import Fit, FitSettings, fit_manifold
+from ..networks.extension import NetworkExtension
+from ..training.data import ProbeSettings
+from ..training.fit import FitSettings, fit_network, network_basis
 from ..training.runs import RunSettings
 from .published import PAPER
 
@@ -69,8 +71,8 @@ def learn_shape(
     device: str | torch.device = "cpu",
     run: RunSettings | None = None,
     validate_every: int = 25,
-) -> tuple[list[dict[str, Any]], Fit, History]:
-    """Fit the vertices of one shape: its rows of the table, the fit itself, and the gap during training."""
+) -> tuple[list[dict[str, Any]], Basis, History]:
+    """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
     where = torch.device(device)
     watch = Watch(where)
     run = run or RunSettings()
@@ -79,17 +81,19 @@ def learn_shape(
     if (settings.size or 0) >= len(vertices):
         settings = replace(settings, held_out=0)
     every = validate_every if settings.held_out else 0
-    fit = fit_manifold(vertices, k, settings, replace(run, validate_every=every, flags=flags))
+    fit = fit_network(vertices, k, settings=settings, run=replace(run, validate_every=every, flags=flags))
     step, seconds = watch.reached()
-    facts: dict[str, Any] = {"steps": fit.steps, "steps_to_1_percent": step, "seconds_to_1_percent": seconds}
-    facts |= fit.gaps() | {"prepare": fit.seconds["prepare"], "seconds": fit.seconds["train"] - watch.spent}
+    spent = fit.info["seconds"]
+    facts = {"steps": fit.info["steps"], "steps_to_1_percent": step, "seconds_to_1_percent": seconds}
+    facts |= fit.info["feedforward"] | {"prepare": spent["prepare"], "seconds": spent["train"] - watch.spent}
     points = torch.as_tensor(sample.points, dtype=torch.float32, device=where)
+    whole = settings.all_probes().build(points)
+    assert isinstance(fit.extension, NetworkExtension)
     rows = []
     for name, ritz in (("feedforward", False), ("ritz", True)):
-        basis = fit.basis(points, ritz=ritz)
+        basis = network_basis(fit.extension, points, whole, ritz=ritz)
         rows.append(_row(name, sample, k, basis.vectors, basis.eigenvalues) | facts)
     started = time.perf_counter()
-    whole = prepare(points, fit.frame, fit.probes, settings.objective(), k).smoother
     if whole.symmetric and whole.mass is not None:
         q, gaps = solve(whole, k)
         values = gaps / whole.step_time

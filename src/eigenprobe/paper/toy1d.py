@@ -23,13 +23,14 @@ from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
 from ..evaluation.tables import Report, markdown
+from ..networks.extension import NetworkExtension
 from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
 from ..probes.probes import seed_signal
 from ..smoothers import Smoother
 from ..training.batch import Batch
 from ..training.data import ManifoldData, Pool, ProbeSettings, Sampling, prepare
-from ..training.fit import assemble
+from ..training.fit import network_basis
 from ..training.module import Optimisation, SpectralModule
 from ..training.recipes import Resume, recipe_kind
 from ..training.runs import RunSettings, train
@@ -107,7 +108,8 @@ def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int,
     module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
     train(module, ManifoldData(pool, steps=steps), RunSettings(device="cpu"))
     module.eval()
-    basis = assemble(network, whole, whole.points, points, frame, ritz=False)
+    function = NetworkExtension(network, frame, whole.points, learned_mass=True)
+    basis = network_basis(function, points, whole.smoother, ritz=False)
     return replace(basis, points=points, info={"method": "network", "experiment": "toy1d"})
 
 

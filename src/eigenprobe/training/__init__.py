@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 _NAMES = {
     "Batch": "batch",
-    "Fit": "fit",
     "FitSettings": "fit",
     "ManifoldData": "data",
     "Optimisation": "module",
@@ -19,7 +18,6 @@ _NAMES = {
     "ProbeSettings": "data",
     "RunSettings": "runs",
     "SpectralModule": "module",
-    "fit_manifold": "fit",
     "fit_network": "fit",
     "train": "runs",
 }
@@ -27,13 +25,12 @@ _NAMES = {
 if TYPE_CHECKING:
     from .batch import Batch
     from .data import ManifoldData, Pool, ProbeSettings
-    from .fit import Fit, FitSettings, fit_manifold, fit_network
+    from .fit import FitSettings, fit_network
     from .module import Optimisation, SpectralModule
     from .runs import RunSettings, train
 
 __all__ = [
     "Batch",
-    "Fit",
     "FitSettings",
     "ManifoldData",
     "Optimisation",
@@ -41,7 +38,6 @@ __all__ = [
     "ProbeSettings",
     "RunSettings",
     "SpectralModule",
-    "fit_manifold",
     "fit_network",
     "train",
 ]

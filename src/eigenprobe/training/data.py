@@ -19,10 +19,13 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ..cloud import Frame
 from ..errors import InputError
+from ..graph import build_graph
+from ..graph.farthest import farthest_points
 from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
 from ..probes.objective import Objective
 from ..probes.probes import Probes, smooth_noise
-from ..smoothers import Kind, Smoother
+from ..probes.scale import learn_scale
+from ..smoothers import Kind, Smoother, build_smoother
 from .batch import Batch
 
 
@@ -45,6 +48,13 @@ class ProbeSettings:
     paper: Probes | None = None
     learn_scale: bool = False
     smoother: dict[str, Any] = field(default_factory=dict)  # further arguments of build_smoother
+
+    def build(self, points: Tensor) -> Smoother:
+        """The smoother of a cloud ``(n, d)``, in float64."""
+        options = dict(self.smoother)
+        if self.learn_scale and self.kind != "adaptive":
+            options["bandwidth"] = learn_scale(points.double(), dimension=options.get("dimension")).sigma
+        return build_smoother(points.double(), self.kind, **options)
 
     def covariance(self, smoother: Smoother, k: int, generator: torch.Generator | None = None) -> Covariance:
         """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
@@ -72,14 +82,7 @@ def prepare(
     generator: torch.Generator | None = None,
 ) -> Sampling:
     """Graph, smoother and covariance of one sampling ``(n, d)`` for a basis of ``k`` vectors."""
-    from ..smoothers import build_smoother
-
-    options = dict(probes.smoother)
-    if probes.learn_scale and probes.kind != "adaptive":
-        from ..probes.scale import learn_scale
-
-        options["bandwidth"] = learn_scale(points.double(), dimension=options.get("dimension")).sigma
-    smoother = build_smoother(points.double(), probes.kind, **options)
+    smoother = probes.build(points)
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
     weight = None if smoother.mass is None else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
@@ -96,8 +99,6 @@ def prepare(
 
 def _sampler(points: Tensor, smoother: Smoother, probes: ProbeSettings) -> Callable[[torch.Generator], Tensor]:
     if probes.paper is not None:
-        from ..graph.neighbours import build_graph
-
         paper = probes.paper
         widest = paper.k if isinstance(paper.k, int) else paper.k[1]
         graph = build_graph(points.float(), widest, metric=paper.metric, self_loops=paper.self_loops)
@@ -133,12 +134,10 @@ class Pool:
 
 def resample(points: Tensor, n: int, count: int, seed: int) -> list[Tensor]:
     """``count`` farthest-point subsets of ``n`` points, each from its own random start."""
-    from ..geometry.sampling import farthest_points
-
     if n >= len(points):
         return [points]
     chosen = farthest_points(points.unsqueeze(0).expand(count, -1, -1), n, seed)  # (count, n)
-    return [points[index] for index in torch.as_tensor(chosen, device=points.device)]
+    return [points[index] for index in chosen]
 
 
 class Repeat(IterableDataset[Any]):

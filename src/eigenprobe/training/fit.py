@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
-from ..eigen import Rotation, Span, basis_from_span, solve
+from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
 from ..graph.arranged import Arranged
 from ..networks.extension import NetworkExtension
@@ -45,6 +46,8 @@ class FitSettings:
     ----------
     smoother
         ``"adaptive"``, ``"symmetric"`` or ``"row"`` (the paper's; the mass is then learned).
+    metric, neighbours, bandwidth, dimension
+        Of the graph and the smoother, chosen from the data by default.
     loss, projection
         ``"expected"`` or ``"sampled"``; ``"hybrid"`` is the default for ``row``, ``"euclidean"`` otherwise.
     probes
@@ -63,6 +66,10 @@ class FitSettings:
     """
 
     smoother: Kind = "adaptive"
+    metric: Literal["euclidean", "cosine"] | None = None
+    neighbours: int | None = None
+    bandwidth: float | None = None
+    dimension: float | None = None
     loss: Literal["expected", "sampled"] = "expected"
     projection: Literal["euclidean", "hybrid"] | None = None
     probes: ProbeSettings = field(default_factory=ProbeSettings)
@@ -87,114 +94,36 @@ class FitSettings:
         if base is None:
             pointwise = isinstance(networks.config(preset), networks.MLPConfig)
             base = Optimisation(steps=300, rate=3e-3) if pointwise else Optimisation(steps=800, rate=1e-3, clip=0.01)
-        return replace(
-            base,
-            steps=base.steps if self.steps is None else self.steps,
-            rate=base.rate if self.rate is None else self.rate,
-            clip=base.clip if self.clip is None else self.clip,
-        )
+        return replace(base, **_given(steps=self.steps, rate=self.rate, clip=self.clip))
 
     def objective(self) -> Objective:
         """The training loss, relative to the probes' energy so that samplings and shapes are comparable."""
         hybrid = "hybrid" if self.smoother == "row" else "euclidean"
         return Objective(self.loss, self.projection or hybrid, relative=True)  # type: ignore[arg-type]
 
-
-@dataclass
-class Fit:
-    """A trained network with the samplings it was trained on."""
-
-    module: SpectralModule
-    network: networks.Network
-    frame: Frame
-    pool: list[Sampling]
-    held: list[Sampling]
-    probes: ProbeSettings
-    steps: int
-    seconds: dict[str, float]
-
-    @torch.no_grad()
-    def gaps(self) -> dict[str, float]:
-        """Mean feed-forward loss on held-out samplings (else training ones) and its distance to the closed form."""
-        samples = (self.held or self.pool)[:REFERENCES]
-        if self.module.objective.kind != "expected":
-            return {}
-        losses = torch.stack([self.module.loss(s.batch).mean() for s in samples])
-        facts = {"loss": float(losses.mean())}
-        known = [s.batch.optimum for s in samples if s.batch.optimum is not None]
-        if len(known) == len(samples):
-            best = torch.stack([x.mean() for x in known])
-            facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
-        return facts
-
-    def basis(self, cloud: Tensor, *, ritz: bool = True, info: dict[str, Any] | None = None) -> Basis:
-        """The basis at the points of ``cloud``, with the function behind it as extension."""
-        first = self.pool[0]
-        same = len(first.points) == len(cloud) and torch.equal(first.points, self.frame(cloud, torch.float32))
-        whole = first if same else prepare(cloud, self.frame, self.probes, Objective("sampled"), 1)
-        basis = assemble(self.network, whole, first.points, cloud, self.frame, ritz)
-        return replace(basis, points=cloud, info={**basis.info, **(info or {})})
+    def all_probes(self) -> ProbeSettings:
+        """The probes with the smoother's kind and the settings of its graph."""
+        chosen = _given(metric=self.metric, k=self.neighbours, bandwidth=self.bandwidth, dimension=self.dimension)
+        return replace(self.probes, kind=self.smoother, smoother={**self.probes.smoother, **chosen})
 
 
-def fit_manifold(points: Tensor, k: int, settings: FitSettings, run: RunSettings | None = None) -> Fit:
-    """Prepare the samplings of a cloud ``(n, d)`` and train a network on them, on the device of the points."""
-    if not 1 <= k < len(points):
-        raise InputError(f"expected 1 <= k < n={len(points)}, got k={k}")
-    device = points.device
-    gpu = device.type == "cuda"
-    preset = settings.preset or ("overfit" if gpu else "cpu")
-    schedule, objective = settings.schedule(preset), settings.objective()
-    probes = replace(settings.probes, kind=settings.smoother)
-    started = time.perf_counter()
-    frame = Frame.of(points, str(probes.smoother.get("metric", "euclidean")))
-    pool, held = draw_samplings(points, k, frame, probes, objective, settings)
-    _wait(device)
-    prepared = time.perf_counter()
-    if settings.reference and objective.kind == "expected":
-        for sampling in (held or pool)[:REFERENCES]:
-            attach_optimum(sampling, k, objective, settings.seed)
-        _wait(device)
-    generator = torch.Generator().manual_seed(settings.seed)
-    network = networks.build(preset, points.shape[1], k, generator, **(settings.sizes or {}))
-    automatic = settings.accelerate == "auto"
-    module = SpectralModule(
-        network,
-        objective,
-        schedule,
-        precision=("bf16" if gpu else "32") if settings.precision == "auto" else settings.precision,
-        accelerate=("graph" if gpu else "none") if automatic else settings.accelerate,  # type: ignore[arg-type]
-        seed=settings.seed,
-    )
-    run = replace(run or RunSettings(), device=str(device))
-    data = ManifoldData(Pool(pool, settings.seed), Pool(held) if held else None, schedule.steps)
-    began = time.perf_counter()
-    trainer = train(module, data, run)
-    _wait(device)
-    seconds = {"prepare": prepared - started, "reference": began - prepared, "train": time.perf_counter() - began}
-    module.to(device).eval()
-    return Fit(module, network, frame, pool, held, probes, int(trainer.global_step), seconds)
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def fit_network(
     points: Tensor,
     k: int = 50,
     *,
-    seed: int = 0,
+    settings: FitSettings | None = None,
+    run: RunSettings | None = None,
     device: str | torch.device | None = None,
     folder: Path | None = None,
-    run: RunSettings | None = None,
-    settings: FitSettings | None = None,
-    metric: Literal["euclidean", "cosine"] | None = None,
-    neighbours: int | None = None,
-    bandwidth: float | None = None,
-    dimension: float | None = None,
     **options: Any,
 ) -> Basis:
     """Train a network on one cloud ``(n, d)`` and return its basis of ``k`` vectors, defined at new points too.
 
-    ``options`` are fields of `FitSettings`; ``metric``, ``neighbours``, ``bandwidth`` and ``dimension`` are those of
-    `build_smoother`, chosen from the data by default.  ``folder`` receives checkpoints and logs; a second call with
-    it resumes.
+    ``options`` are fields of `FitSettings`.  ``folder`` receives checkpoints and logs; a second call with it resumes.
 
     >>> from eigenprobe.training import fit_network
     >>> circle = torch.linspace(0, 6.2832, 200)[:-1, None]
@@ -204,35 +133,86 @@ def fit_network(
     """
     if unknown := set(options) - {f.name for f in fields(FitSettings)}:
         raise InputError(f"method 'network' does not know the option {sorted(unknown)[0]!r}")
-    settings = replace(settings or FitSettings(), seed=seed, **options)
+    settings = replace(settings or FitSettings(), **options)
     if settings.smoother not in KINDS:
         raise InputError(f"a network fit builds its own smoothers: expected one of {KINDS}, got {settings.smoother!r}")
-    chosen = {"metric": metric, "k": neighbours, "bandwidth": bandwidth, "dimension": dimension}
-    graph = {**settings.probes.smoother, **{key: value for key, value in chosen.items() if value is not None}}
-    settings = replace(settings, probes=replace(settings.probes, smoother=graph))
+    if not 1 <= k < len(points):
+        raise InputError(f"expected 1 <= k < n={len(points)}, got k={k}")
     where = torch.device(points.device if device in (None, "auto") else device)  # type: ignore[arg-type]
     dtype = points.dtype if points.is_floating_point() else torch.float32
-    run = run or RunSettings()
-    started = time.perf_counter()
     cloud = points.detach().to(where, dtype)
-    fit = fit_manifold(cloud, k, settings, replace(run, folder=folder or run.folder))
-    facts: dict[str, Any] = {
-        "network": settings.preset or ("overfit" if where.type == "cuda" else "cpu"),
-        "steps": fit.steps,
-        "samplings": len(fit.pool),
-        "feedforward": fit.gaps(),
-    }
-    basis = fit.basis(cloud, ritz=settings.ritz, info=facts)
-    seconds = {**fit.seconds, "total": time.perf_counter() - started}
-    basis.info["seconds"] = {key: round(value, 3) for key, value in seconds.items()}
-    home = points.device
-    return replace(
-        basis,
-        normalized=basis.normalized.to(home, dtype),
-        mass=basis.mass.to(home, dtype),
-        eigenvalues=basis.eigenvalues.to(home, dtype),
-        points=points,
+    run = replace(run or RunSettings(), device=str(where))
+    basis = _fit(cloud, k, settings, replace(run, folder=folder or run.folder))
+    home = {name: getattr(basis, name).to(points.device, dtype) for name in ("normalized", "mass", "eigenvalues")}
+    return replace(basis, **home, points=points)
+
+
+def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basis:
+    """Samplings of the cloud, a network trained on them, and its basis at all points; the clock between."""
+    clock = [_now(cloud.device)]
+    probes, objective = settings.all_probes(), settings.objective()
+    frame = Frame.of(cloud, str(probes.smoother.get("metric", "euclidean")))
+    pool, held = draw_samplings(cloud, k, frame, probes, objective, settings)
+    clock.append(_now(cloud.device))
+    references = (held or pool)[:REFERENCES] if objective.kind == "expected" else []
+    if settings.reference:
+        for sampling in references:
+            attach_optimum(sampling, k, objective, settings.seed)
+    module = _module(cloud, k, settings)
+    clock.append(_now(cloud.device))
+    data = ManifoldData(Pool(pool, settings.seed), Pool(held) if held else None, module.optimisation.steps)
+    trainer = train(module, data, run)
+    clock.append(_now(cloud.device))
+    module.to(cloud.device).eval()
+    first = pool[0]
+    same = len(first.points) == len(cloud) and torch.equal(first.points, frame(cloud, torch.float32))
+    smoother = first.smoother if same else probes.build(cloud)
+    function = NetworkExtension(module.network, frame, first.points, smoother.mass is None)  # type: ignore[arg-type]
+    basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
+    seconds = dict(zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True))
+    seconds["total"] = _now(cloud.device) - clock[0]
+    basis.info.update(
+        network=settings.preset or _default_preset(cloud.device),
+        steps=int(trainer.global_step),
+        samplings=len(pool),
+        feedforward=feedforward_loss(module, references),
+        seconds={name: round(value, 3) for name, value in seconds.items()},
     )
+    return basis
+
+
+def _default_preset(device: torch.device) -> str:
+    return "overfit" if device.type == "cuda" else "cpu"
+
+
+def _module(cloud: Tensor, k: int, settings: FitSettings) -> SpectralModule:
+    """A fresh network with its objective and its schedule."""
+    gpu = cloud.device.type == "cuda"
+    preset = settings.preset or _default_preset(cloud.device)
+    generator = torch.Generator().manual_seed(settings.seed)
+    automatic = settings.accelerate == "auto"
+    return SpectralModule(
+        networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {})),
+        settings.objective(),
+        settings.schedule(preset),
+        precision=("bf16" if gpu else "32") if settings.precision == "auto" else settings.precision,
+        accelerate=("graph" if gpu else "none") if automatic else settings.accelerate,  # type: ignore[arg-type]
+        seed=settings.seed,
+    )
+
+
+@torch.no_grad()
+def feedforward_loss(module: SpectralModule, samplings: list[Sampling]) -> dict[str, float]:
+    """The mean loss on some samplings and, where it is known, the smallest possible one and the distance to it."""
+    if not samplings:
+        return {}
+    losses = torch.stack([module.loss(s.batch).mean() for s in samplings])
+    facts = {"loss": float(losses.mean())}
+    known = [s.batch.optimum.mean() for s in samplings if s.batch.optimum is not None]
+    if len(known) == len(samplings):
+        best = torch.stack(known)
+        facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
+    return facts
 
 
 def draw_samplings(
@@ -274,28 +254,26 @@ def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int =
 
 
 @torch.no_grad()
-def assemble(
-    network: networks.Network, whole: Sampling, context: Tensor, cloud: Tensor, frame: Frame, ritz: bool
-) -> Basis:
-    """The basis of the network's features at all points, with the function behind it as extension."""
-    smoother = whole.smoother.to(dtype=torch.float64)
-    k = network.config.outputs
-    identity = torch.eye(k, dtype=torch.float64, device=cloud.device)
-    extension = NetworkExtension(network, frame, context, identity, learned_mass=smoother.mass is None)
-    features = extension.features(cloud)
+def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother, *, ritz: bool = True) -> Basis:
+    """The basis of a network's features at ``points (n, d)``, those of ``smoother``; ``function`` extends it."""
+    smoother = smoother.to(dtype=torch.float64)
+    features = function.features(points)
+    k = features.shape[1]
     if smoother.mass is not None:
         features = features * smoother.mass.sqrt()[:, None]
-
-    def function(rotation: Rotation) -> NetworkExtension:
-        extension.matrix = rotation.matrix.contiguous()
-        return extension
-
     turn = ritz and smoother.symmetric
     options = {"turn": turn, "power": ritz_power(smoother, k) if turn else 1}
-    info = {"method": "network", "ritz": turn}
-    given = Arranged.plain(cloud.double())
+    given = Arranged.plain(points.double())
     try:
-        return basis_from_span(Span(features), smoother, k, given, extension=function, info=info, **options)
+        return basis_from_span(
+            Span(features),
+            smoother,
+            k,
+            given,
+            extension=lambda rotation: function.rotated(rotation.matrix),
+            info={"method": "network", "ritz": turn},
+            **options,
+        )
     except RankError as error:
         message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
         raise InputError(message) from error
@@ -308,7 +286,8 @@ def ritz_power(smoother: Smoother, k: int) -> int:
     return min(visible_scales(smoother, k, generator=torch.Generator(smoother.device).manual_seed(0))[1], RITZ_POWER)
 
 
-def _wait(device: torch.device) -> None:
-    """Clocks read on the host count a GPU's work only once it is done."""
+def _now(device: torch.device) -> float:
+    """Seconds; clocks read on the host count a GPU's work only once it is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -45,7 +45,7 @@ def _overfit(recipe: OverfitRecipe, out: Path, device: str, resume: Resume) -> P
         accumulate=recipe.accumulate,
     )
     points = torch.as_tensor(load(str(recipe.shape)).vertices).float()
-    basis = fit_network(points, recipe.k, seed=recipe.seed, device=device, settings=recipe, run=run)
+    basis = fit_network(points, recipe.k, settings=recipe, run=run, device=device)
     result = out / "basis.safetensors"
     basis.save(result)
     with atomic_path(out / "summary.json") as temporary:
