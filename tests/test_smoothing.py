@@ -11,7 +11,8 @@ from eigenprobe.extensions.kernel import KernelExtension
 from eigenprobe.graph.dimension import estimate_dimension
 from eigenprobe.graph.neighbours import build_graph
 from eigenprobe.smoothers import KINDS, Smoother, block_diagonal, build_smoother
-from eigenprobe.smoothers.balanced import balanced_stencil, tangent_frames
+from eigenprobe.smoothers.balanced import balanced_stencil
+from eigenprobe.smoothers.stencil import tangent_frames
 from tests import clouds as c
 
 N = 400

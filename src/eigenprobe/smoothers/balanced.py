@@ -28,17 +28,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..graph import Edges, Graph, undirected
+from ..graph import Edges, Graph
 from .smoother import Smoother, csr, laplacian_smoother
+from .stencil import SELECTION, Neighbours, choose_edges, local_spacing, principal, tangent_frames
 
 
 @dataclass(frozen=True)
 class Balance:
-    """Constants of the balanced weights; `docs/constants.md` has the derivation or the ablation of each."""
+    """Constants of the balanced weights, with derivation or ablation."""
 
-    planar: tuple[int, int, int] = (7, 16, 10)  # neighbours kept on a surface: least, most, where never surrounded
-    solid: tuple[int, int, int] = (16, 28, 18)  # the same in a solid
-    surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
     outside: float = -0.35  # cosine with the inward direction beyond which a neighbour lies on the other side
     few_outside: float = 0.03  # share of such neighbours that tells a boundary: a third inside, none at the boundary
     bandwidth: float = 2.0  # c above
@@ -50,6 +48,7 @@ class Balance:
     tolerance: float = 1e-2  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
+    stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
 
 
 BALANCE = Balance()
@@ -75,21 +74,25 @@ def balanced_smoother(graph: Graph, dimension: float) -> Smoother:
 def balanced_stencil(
     points: Tensor, indices: Tensor, distances: Tensor, dimension: int, settings: Balance = BALANCE
 ) -> Stencil:
-    """Balanced weights on the cloud ``points (n, d)`` with its neighbours ``(n, k)``, self excluded, ascending."""
-    offsets = points[indices] - points[:, None]  # (n, k, d)
-    spacing = local_spacing(indices, distances)
-    frames = tangent_frames(offsets[:, :10], distances[:, :10], dimension)
-    keep = _surrounding(offsets, distances, frames, settings) if dimension > 1 else _adjacent(offsets, frames)
-    edges = _bridged(indices, keep)
+    """Balanced weights on the cloud ``points (n, d)`` with its neighbours ``(n, k)``, self excluded, ascending.
 
-    chord = points[edges.tail] - points[edges.head]
+    A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
+    """
+    near = Neighbours.of(points, indices, distances)
+    spacing, stray = local_spacing(near)
+    few = slice(0, SELECTION.frame)
+    frames = tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
+    edges = choose_edges(near, frames)
+    head, tail = edges.head, edges.tail
+
+    chord = points[tail] - points[head]
     chord2 = chord.square().sum(1)
-    spread = spacing[edges.head] * spacing[edges.tail]
+    spread = spacing[head] * spacing[tail]
     if dimension < points.shape[1]:
-        near = torch.exp(-(chord2 / (2 * spread)).clamp_max(settings.farthest))
-        frames = _edge_frames(chord, edges, near, dimension, frames)
-        forward, ahead = _logarithm(chord, chord2, frames[edges.head], settings.steepest)
-        backward, behind = _logarithm(-chord, chord2, frames[edges.tail], settings.steepest)
+        close = torch.exp(-(chord2 / (2 * spread)).clamp_max(settings.farthest))
+        frames = _edge_frames(chord, edges, close, dimension, frames)
+        forward, ahead = _logarithm(chord, chord2, frames[head], settings.steepest)
+        backward, behind = _logarithm(-chord, chord2, frames[tail], settings.steepest)
         length2 = (ahead + behind) / 2
     else:
         forward, backward, length2 = chord, -chord, chord2
@@ -98,67 +101,14 @@ def balanced_stencil(
     if dimension == 1:
         weight = length2.rsqrt()
     else:
+        loose = stray[head] | stray[tail]
+        length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
+        forward, backward = (part.masked_fill(loose[:, None], 0) for part in (forward, backward))
         weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
-        crossing = _boundary_direction(offsets, frames, settings)
+        weight = torch.where(loose, settings.stray_weight * weight, weight)
+        crossing = _boundary_direction(near, frames, settings)
         weight = _balance(weight, forward, backward, length2, edges, crossing, settings)
     return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
-
-
-def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
-    """Orthonormal tangent frames ``(n, d, dim)``: local principal directions of ``offsets (n, k, d)``."""
-    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
-    weighted = offsets * torch.exp(-(distances / scale).square() / 2)[..., None] / scale[..., None]
-    k, d = offsets.shape[1:]
-    if d <= k:
-        return principal(weighted.mT @ weighted, dimension)
-    left = principal(weighted @ weighted.mT, dimension)  # d > k: the small Gram matrix
-    frames = weighted.mT @ left
-    return frames / frames.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
-
-
-def principal(matrices: Tensor, count: int) -> Tensor:
-    """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
-    parts = matrices.split(16384)  # cuSOLVER fails on much longer batches
-    return torch.cat([torch.linalg.eigh(part).eigenvectors[..., -count:] for part in parts])
-
-
-def local_spacing(indices: Tensor, distances: Tensor) -> Tensor:
-    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six."""
-    few = min(6, indices.shape[1])
-    own = distances[:, :few].square().mean(1).sqrt().log()
-    return ((own + own[indices[:, :few]].sum(1)) / (few + 1)).exp()
-
-
-def _surrounding(offsets: Tensor, distances: Tensor, frames: Tensor, settings: Balance) -> Tensor:
-    """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
-    sizes = settings.planar if frames.shape[2] == 2 else settings.solid
-    few, most, otherwise = (min(count, offsets.shape[1]) for count in sizes)
-    directions = (offsets[:, :most] @ frames) / distances[:, :most, None].clamp_min(torch.finfo(offsets.dtype).tiny)
-    count = torch.arange(1, most + 1, device=offsets.device)
-    surrounded = directions.cumsum(1).norm(dim=2) <= settings.surrounded * count
-    surrounded[:, : few - 1] = False
-    first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
-    keep = torch.zeros(offsets.shape[:2], dtype=torch.bool, device=offsets.device)
-    keep[:, :most] = count <= first[:, None]
-    return keep
-
-
-def _adjacent(offsets: Tensor, frames: Tensor) -> Tensor:
-    """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they stand."""
-    side = (offsets @ frames)[..., 0]  # (n, k)
-    ahead, behind = side > 0, side < 0
-    return (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
-
-
-def _bridged(indices: Tensor, keep: Tensor) -> Edges:
-    """The kept edges; a gap wider than the kept stencils is bridged by whatever the whole graph offers."""
-    edges, _ = undirected(indices, keep)
-    count, labels = edges.components()
-    if count > 1:
-        crossing = labels[:, None] != labels[indices]
-        if bool(crossing.any()):
-            return _bridged(indices, keep | crossing)
-    return edges
 
 
 def _edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
@@ -169,8 +119,8 @@ def _edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fa
     outer = (weight[:, None, None] * chord[:, :, None] * chord[:, None, :]).reshape(-1, d * d)
     second = edges.at(outer).reshape(edges.n, d, d)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
+    size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
     second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
-    size = second.diagonal(dim1=1, dim2=2).sum(1).clamp_min(torch.finfo(second.dtype).tiny)
     return principal(second / size[:, None, None], dimension)
 
 
@@ -183,15 +133,15 @@ def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -
     return flat * (length2 / flat2.clamp_min(1e-12 * chord2)).sqrt()[:, None], length2
 
 
-def _boundary_direction(offsets: Tensor, frames: Tensor, settings: Balance) -> Tensor:
+def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:
     """Unit inward direction (n, dim) at points that have next to no neighbours on its other side, zero elsewhere."""
-    tiny = torch.finfo(offsets.dtype).tiny
-    flat = offsets @ frames
-    inward = flat.mean(1)
+    tiny = torch.finfo(frames.dtype).tiny
+    flat = near.offsets @ frames
+    inward = flat.sum(1)
     inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
     cosine = (flat @ inward[:, :, None])[..., 0] / flat.norm(dim=2).clamp_min(tiny)
-    outside = (cosine < settings.outside).to(offsets.dtype).mean(1)
-    return torch.where((outside < settings.few_outside)[:, None], inward, 0.0)
+    outside = (cosine < settings.outside).sum(1)
+    return torch.where((outside < settings.few_outside * near.real)[:, None], inward, 0.0)
 
 
 def _balance(

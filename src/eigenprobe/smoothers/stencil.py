@@ -1,0 +1,171 @@
+"""Which neighbours a point keeps for its balanced weights, and what it takes to choose them.
+
+    h_i                            local spacing (n,)                T_i (d, dim)   orthonormal tangent frame
+    |sum_j T_i^T u_ij| <= s count  "surrounded": the directions u_ij to the nearest `count` neighbours cancel
+    |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)                         the edge ij runs along the sheet at both ends
+
+On a curve the nearest neighbour on either side is kept, elsewhere the shortest list of nearest ones that surround the
+point.  Parts that these lists leave apart are joined by edges of the whole graph that run along one sheet.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..graph import Edges, undirected
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Constants of the choice of neighbours, with derivation or ablation."""
+
+    planar: tuple[int, int, int] = (7, 16, 10)  # neighbours kept on a surface: least, most, where never surrounded
+    solid: tuple[int, int, int] = (16, 28, 18)  # the same in a solid
+    surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
+    nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
+    frame: int = 10  # neighbours that span the first frame
+    stray: float = 2.5  # own over the neighbours' spacing: one of 20 000 random points of a sphere is above
+    along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
+    one_sided: float = 0.4  # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
+    crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
+
+
+SELECTION = Selection()
+
+
+class Neighbours(NamedTuple):
+    """Neighbours ``(n, k)`` in ascending order, their ``offsets (n, k, d)``, and how many of each row are real."""
+
+    indices: Tensor
+    distances: Tensor
+    offsets: Tensor
+    real: Tensor | int  # (n,), or k for all
+
+    @classmethod
+    def of(cls, points: Tensor, indices: Tensor, distances: Tensor) -> Neighbours:
+        """Rows that were filled up by repeating their first neighbour end with those copies, at offset zero."""
+        copy = torch.zeros_like(indices, dtype=torch.bool)
+        torch.eq(indices[:, 1:], indices[:, :1], out=copy[:, 1:])
+        if not bool(copy.any()):
+            return cls(indices, distances, points[indices] - points[:, None], indices.shape[1])
+        order = copy.byte().argsort(dim=1, stable=True)
+        copy, indices, distances = (part.gather(1, order) for part in (copy, indices, distances))
+        real = (~copy).sum(1)
+        farthest = distances.gather(1, real[:, None] - 1)
+        offsets = (points[indices] - points[:, None]).masked_fill(copy[..., None], 0)
+        return cls(indices, torch.where(copy, farthest, distances), offsets, real)
+
+
+class Spacing(NamedTuple):
+    """Local spacing ``(n,)``, and which points are ``stray``: far from all others by the spacing of those."""
+
+    length: Tensor
+    stray: Tensor
+
+
+def local_spacing(near: Neighbours, selection: Selection = SELECTION) -> Spacing:
+    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six."""
+    few = min(selection.nearest, near.indices.shape[1])
+    squared, around = near.distances[:, :few].square(), near.indices[:, :few]
+    if isinstance(near.real, int):
+        own = squared.mean(1).sqrt().log()
+        others = own[around].mean(1)
+        length = (own + few * others) / (few + 1)
+    else:
+        share = near.real.clamp_max(few)
+        counts = torch.arange(few, device=around.device) < share[:, None]
+        own = ((squared * counts).sum(1) / share).sqrt().log()
+        others = (own[around] * counts).sum(1) / share
+        length = (own + share * others) / (share + 1)
+    return Spacing(length.exp(), own - others > math.log(selection.stray))
+
+
+def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
+    """Orthonormal tangent frames ``(n, d, dim)``: local principal directions of ``offsets (n, k, d)``."""
+    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
+    weighted = offsets * torch.exp(-(distances / scale).square() / 2)[..., None] / scale[..., None]
+    k, d = offsets.shape[1:]
+    if d <= k:
+        return principal(weighted.mT @ weighted, dimension)
+    left = principal(weighted @ weighted.mT, dimension)  # d > k: the small Gram matrix
+    frames = weighted.mT @ left
+    return frames / frames.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
+
+
+def principal(matrices: Tensor, count: int) -> Tensor:
+    """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
+    parts = matrices.split(16384)  # cuSOLVER fails on much longer batches
+    return torch.cat([torch.linalg.eigh(part).eigenvectors[..., -count:] for part in parts])
+
+
+def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
+    """The edges of the chosen neighbours, and those that bridge gaps between them."""
+    keep = _adjacent(near, frames) if frames.shape[2] == 1 else _surrounding(near, frames, selection)
+    return _bridged(near, keep, frames, selection)
+
+
+def _surrounding(near: Neighbours, frames: Tensor, selection: Selection) -> Tensor:
+    """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
+    sizes = selection.planar if frames.shape[2] == 2 else selection.solid
+    few, most, otherwise = (min(count, near.indices.shape[1]) for count in sizes)
+    length = near.distances[:, :most, None].clamp_min(torch.finfo(near.distances.dtype).tiny)
+    directions = (near.offsets[:, :most] @ frames) / length
+    count = torch.arange(1, most + 1, device=length.device)
+    surrounded = directions.cumsum(1).norm(dim=2) <= selection.surrounded * count
+    surrounded[:, : few - 1] = False
+    first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
+    keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=length.device)
+    keep[:, :most] = count <= first[:, None]
+    return keep
+
+
+def _adjacent(near: Neighbours, frames: Tensor) -> Tensor:
+    """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they stand."""
+    side = (near.offsets @ frames)[..., 0]  # (n, k)
+    ahead, behind = side > 0, side < 0
+    return (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
+
+
+def _bridged(near: Neighbours, keep: Tensor, frames: Tensor, selection: Selection) -> Edges:
+    """The kept edges; a gap in a sheet wider than the kept stencils is bridged by whatever the whole graph offers.
+
+    Two sheets stay two parts: an edge between them leaves at least one of them steeply.
+    """
+    edges, _ = undirected(near.indices, keep)
+    count, labels = edges.components()
+    if count == 1:
+        return edges
+    crossing = labels[:, None] != labels[near.indices]
+    if frames.shape[1] > frames.shape[2]:
+        head, place = crossing.nonzero(as_tuple=True)
+        tail = near.indices[head, place]
+        unit = near.offsets[head, place] / near.distances[head, place, None]
+        crumb = (torch.bincount(labels) < selection.crumb)[labels]
+        crossing[head, place] = (
+            (_along(unit, frames[head], selection) & _along(unit, frames[tail], selection))
+            | (_open(unit, head, near, labels, selection) & _open(-unit, tail, near, labels, selection))
+            | crumb[head]
+            | crumb[tail]
+        )
+    if not bool(crossing.any()):
+        return edges
+    return _bridged(near, keep | crossing, frames, selection)
+
+
+def _along(unit: Tensor, frames: Tensor, selection: Selection) -> Tensor:
+    """Whether directions ``(e, d)`` run along the sheet with these frames."""
+    return (unit[:, None] @ frames)[:, 0].norm(dim=1) > selection.along
+
+
+def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selection: Selection) -> Tensor:
+    """Whether directions ``(e, d)`` leave their part where it ends: its points lie on the other side of ``ends``."""
+    rows, place = ends.unique(return_inverse=True)
+    inside = (labels[rows, None] == labels[near.indices[rows]])[..., None]
+    length = near.distances[rows, :, None].clamp_min(torch.finfo(unit.dtype).tiny)
+    mean = (inside * near.offsets[rows] / length).sum(1) / inside.sum(1).clamp_min(1)
+    return (unit * mean[place]).sum(1) < -selection.one_sided
