@@ -26,7 +26,7 @@ from ..eigen.chebyshev import smoother_filter
 from ..graph.farthest import farthest_points
 from ..smoothers import Smoother
 from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
-from .transformer import Layer, Transformer, TransformerConfig
+from .transformer import Transformer, TransformerConfig, split_heads
 
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
@@ -67,7 +67,7 @@ class SpectralConfig:
 
 
 class ChannelAttention(nn.Module):
-    """Attention between channels: values times the signed cosines of key and query channels over the cloud."""
+    """Attention between channels: values times the signed cosines of key and query channels over the whole cloud."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -77,35 +77,19 @@ class ChannelAttention(nn.Module):
         self.out = nn.Linear(width, width)
         self.scale = nn.Parameter(torch.ones(heads, 1, 1))
 
-    def split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)  # (b, heads, n, width / heads)
-
     def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        query, key = (nn.functional.normalize(self.split(part), dim=-2) for part in self.query_key(x).chunk(2, -1))
+        parts = self.query_key(x).chunk(2, -1)
+        query, key = (nn.functional.normalize(split_heads(part, self.heads), dim=-2) for part in parts)
         gram = (key.mT @ query) * self.scale.to(key.dtype)
         return gram, gram
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        mixed = self.split(self.value(x)) @ memory[0]
+        mixed = split_heads(self.value(x), self.heads) @ memory[0]
         return self.out(mixed.transpose(-3, -2).flatten(-2))
 
 
-class ChannelLayer(Layer):
-    """A transformer layer with channel attention; padding is zeroed before the Gram matrices are formed."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config)
-        self.attention = ChannelAttention(config.width, config.heads)  # type: ignore[assignment]
-
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None, mask: Tensor | None = None) -> Tensor:
-        if memory is None and mask is not None:
-            normed = self.norm_attention(x) * mask[:, 0, 0, :, None]
-            memory = self.attention.memory(normed)
-        return super().forward(x, memory, mask)
-
-
 class SpectralTransformer(Transformer):
-    """The library's transformer, with some layers attending between channels."""
+    """The library's transformer, with some layers attending between channels; clouds of one size, without padding."""
 
     kind = "spectral"
 
@@ -114,26 +98,14 @@ class SpectralTransformer(Transformer):
         super().__init__(sizes)
         if config.channel_every:
             for i in range(config.channel_every - 1, config.layers, config.channel_every):
-                self.layers[i] = ChannelLayer(sizes)
+                self.layers[i].attention = ChannelAttention(sizes.width, sizes.heads)
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
-
-    def forward(  # type: ignore[override]
-        self, points: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
-    ) -> Tensor:
-        """Features `(b, n, INPUTS)` and a bias `(b, 1, width)` of the whole shape to `(b, n, K - 1)`."""
-        x = self.tokens(points)
-        x = x if bias is None else x + bias
-        attend = None if mask is None else mask[:, None, None, :]
-        for layer in self.layers:
-            x = layer(x, mask=attend)
-        features = self.finish(x)
-        return features if mask is None else features * mask.unsqueeze(-1)
 
     def finish(self, x: Tensor) -> Tensor:
         """Norm and head in float32: rounding to bfloat16 would add white noise, which no eigenvector has."""
         with torch.autocast(x.device.type, enabled=False):
-            return self.head(self.body(self.norm(x.float())))
+            return super().finish(x.float())
 
 
 @dataclass

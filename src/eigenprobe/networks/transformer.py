@@ -41,6 +41,11 @@ class TransformerConfig:
     bandwidth: float = 2.0
 
 
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """``(b, n, width) -> (b, heads, n, width / heads)``."""
+    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
 class Attention(nn.Module):
     """Multi-head attention of tokens ``(b, n, width)`` to keys and values ``(b, heads, c, width / heads)``."""
 
@@ -53,16 +58,14 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)  # (b, heads, n, width / heads)
-
     def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
         key, value = self.key_value(x).chunk(2, -1)
-        return self.split(key), self.split(value)
+        return split_heads(key, self.heads), split_heads(value, self.heads)
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        attended = scaled_dot_product_attention(self.split(self.query(x)), *memory, attn_mask=mask, dropout_p=dropout)
+        query = split_heads(self.query(x), self.heads)
+        attended = scaled_dot_product_attention(query, *memory, attn_mask=mask, dropout_p=dropout)
         return self.out(attended.transpose(-3, -2).flatten(-2))
 
 
@@ -122,43 +125,50 @@ class Transformer(nn.Module):
         self.head = nn.Linear((config.width, *config.head)[-1], config.outputs)
         initialise_head(self.head, generator)
 
-    def tokens(self, points: Tensor) -> Tensor:
+    def tokens(self, points: Tensor, bias: Tensor | None = None) -> Tensor:
         if points.shape[-1] != self.config.inputs:
             raise InputError(f"expected points with {self.config.inputs} coordinates, got {tuple(points.shape)}")
         if self.config.fourier:
             phase = points @ self.frequencies
             points = torch.cat([points, phase.sin(), phase.cos()], -1)
-        return self.embed(points)
+        return self.embed(points) if bias is None else self.embed(points) + bias
 
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``(b, n, d)`` or ``(n, d)`` points to features; ``mask (b, n)`` is True at real points, padding gives 0."""
+    def finish(self, x: Tensor) -> Tensor:
+        """The residual stream to features."""
+        return self.head(self.body(self.norm(x)))
+
+    def forward(self, points: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        """``(b, n, d)`` or ``(n, d)`` points to features; ``mask (b, n)`` is True at real points, padding gives 0.
+
+        ``bias (b, 1, width)`` is added to all tokens of a cloud: what is known of it as a whole.
+        """
         if points.ndim == 2:
             return self(points.unsqueeze(0), None if mask is None else mask.unsqueeze(0)).squeeze(0)
-        x = self.tokens(points)
+        x = self.tokens(points, bias)
         attend = None if mask is None else mask[:, None, None, :]
         for layer in self.layers:
             x = layer(x, mask=attend)
-        features = self.head(self.body(self.norm(x)))
+        features = self.finish(x)
         return features if mask is None else features * mask.unsqueeze(-1)
 
     @torch.no_grad()
-    def context(self, points: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def context(self, points: Tensor, bias: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
         """Keys and values of a fitted cloud ``(n, d)`` at every layer, each ``(1, heads, n, width / heads)``."""
-        x, memories = self.tokens(points.unsqueeze(0)), []
+        x, memories = self.tokens(points.unsqueeze(0), bias), []
         for layer in self.layers:
             assert isinstance(layer, Layer)
             memories.append(layer.memory(x))
             x = layer(x, memories[-1])
         return memories
 
-    def query(self, points: Tensor, context: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def query(self, points: Tensor, context: list[tuple[Tensor, Tensor]], bias: Tensor | None = None) -> Tensor:
         """Features of new points ``(m, d) -> (m, K)``, each attending to the context alone."""
         if len(context) != len(self.layers):
             raise InputError(f"expected a context of {len(self.layers)} layers, got {len(context)}")
-        x = self.tokens(points.unsqueeze(0))
+        x = self.tokens(points.unsqueeze(0), bias)
         for layer, memory in zip(self.layers, context):
             x = layer(x, memory)
-        return self.head(self.body(self.norm(x))).squeeze(0)
+        return self.finish(x).squeeze(0)
 
     def describe(self) -> dict[str, Any]:
         """The configuration as JSON-able facts."""

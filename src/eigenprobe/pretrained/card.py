@@ -1,66 +1,15 @@
-"""The model card: written from the facts of a run, so that it cannot say anything the run did not."""
+"""The model card: `card.md` filled from the facts of a run, so that it cannot say anything the run did not."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ..networks.spectral import SpectralConfig
 
 _LEVELS = (5, 10, 20, 50)
 
-_TEXT = """---
-library_name: eigenprobe
-license: bsd-3-clause
-tags: [point-cloud, spectral-geometry, laplacian]
----
-# {name}: spectral bases of point clouds in one pass
-
-```python
-import eigenprobe as ep
-
-model = ep.SpectralModel.from_pretrained("{source}")
-basis = model.encode(points)  # (n, 3) -> Basis with up to {outputs} vectors
-```
-
-**What it is.** {parameters} parameters, stored in float16. A cloud is put in a canonical pose; 49 fixed seed functions
-(monomials of the coordinates up to degree 4 and 15 far-apart landmarks) are diffused on its neighbour graph, made
-orthonormal and sorted; a perceptron and a transformer of {layers} layers, width {width}, correct this crude basis
-("feed-forward", `ritz=False`). No eigenproblem is solved up to here. The default `ritz=True` then takes the Ritz
-vectors in the span of the {outputs} columns, the 49 seeds and 49 further diffused landmarks (without these last in
-batches on a GPU).
-
-**How much of it is the network.** The diffused seeds are a strong start of their own. Feed-forward, the network adds
-what lies between "its inputs alone" and "network" in the tables that `eigenprobe reproduce generalisation` prints;
-after Ritz, as many diffused seeds without any network (the control "diffused seeds, 148") do equally well.
-
-## Training
-- Data: procedural shapes only (implicit surfaces drawn by `eigenprobe.geometry.procedural`, {families}). No mesh, scan
-  or evaluation shape was used.
-- Objective: the expected reconstruction error of smoothed random probes over all prefixes of the basis (the paper's
-  objective in closed form), covariances with heat traces {levels}{alignment}. No eigenvectors were used as
-  targets{targets}.
-- Sizes: clouds of {low} to {high} points, about {tokens} points in a batch; seed {seed}.
-- Optimiser: {optimiser}; averaged weights; {precision}.
-- Run: {steps} steps in {minutes:.1f} minutes of training on {device}, every prepared batch seen {passes} times.
-  Recipe: `recipes/pretrain.yaml`.
-
-## Validation curve
-Held-out procedural shapes, |cosine| with the closed form on the same graph, mean over i <= k.
-
-{curve}
-{results}
-## Limits
-- Points in three dimensions, {fewest} and more; trained between {low} and {high}. Above 8192 points a subset is the
-  context.
-- Feed-forward vectors mix where eigenvalues are close, the more the higher k; use the default `ritz=True` for anything
-  that needs single eigenvectors, and `refine=1` or more (or `method="direct"`) for the last digits.
-- On few points (500) or with noise of a percent of the diameter single vectors swap and mix, as those of the closed
-  form on the same points do.
-- For one cloud on a processor `method="direct"` is both faster and exact; the model is for batches on a GPU, and for
-  values at new points.
-- Sheets closer to each other than the spacing of the points are one sheet to the neighbour graph.
-- The pose is fixed by principal axes and skewness: near-symmetric shapes may flip between equivalent poses.
-"""
+_TEXT = Path(__file__).with_name("card.md")
 
 
 def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, source: str) -> str:
@@ -70,7 +19,7 @@ def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, sourc
     low, high = shapes.get("sizes", ("?", "?"))
     last = history[-1] if history else {}
     share = recipe.get("alignment", 0)
-    return _TEXT.format(
+    return _TEXT.read_text().format(
         name=source,
         source=source,
         outputs=config.outputs,

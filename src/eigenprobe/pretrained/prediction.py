@@ -59,11 +59,7 @@ class CloudMemory:
         added = polished - (raw[0].float() + seeds @ mixing)
         values = torch.cat([seen.features[0, :, PLACED:], seeds, added, guards(points[None], smoother, seen)[0]], -1)
         bias = network.bias(network.shape(seen.gram))[:, None]
-        transformer = network.transformer
-        x, memory = transformer.tokens(seen.features) + bias, []
-        for layer in transformer.layers:
-            memory.append(layer.memory(x))  # type: ignore[operator]
-            x = layer(x, memory[-1])
+        memory = network.transformer.context(seen.features[0], bias)
         return cls(network, seen.pose[0], KernelExtension.fit(points, values), mixing, bias, memory)
 
     @torch.no_grad()
@@ -75,13 +71,9 @@ class CloudMemory:
         values = self.fields(points)
         width = values.shape[1] - self.mixing.shape[0] - self.mixing.shape[1] - GUARDS
         diffused, seeds, added, further = values.split([width, *self.mixing.shape, GUARDS], -1)
-        x = place(points[None], self.pose[None])
-        features = torch.cat([*place_inputs(x), diffused[None]], -1)
-        transformer = self.network.transformer
-        x = transformer.tokens(features) + self.bias
-        for layer, memory in zip(transformer.layers, self.memory, strict=True):
-            x = layer(x, memory)
-        return torch.cat([transformer.finish(x)[0] + seeds @ self.mixing + added, seeds, further], -1)
+        features = torch.cat([*place_inputs(place(points[None], self.pose[None])[0]), diffused], -1)
+        raw = self.network.transformer.query(features, self.memory, self.bias)
+        return torch.cat([raw + seeds @ self.mixing + added, seeds, further], -1)
 
 
 class ModelExtension:

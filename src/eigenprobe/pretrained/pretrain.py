@@ -105,7 +105,6 @@ class PretrainModule(SpectralModule):
         self._began = time.monotonic()
         self._held: Held | None = None
         self._dense: bool | None = None
-        self._core: Any = network.raw
         self._block: tuple[int, dict[int, tuple[Smoother, Inputs]]] = (-1, {})
         if settings.compile:
             for layer in network.transformer.layers:
@@ -150,7 +149,7 @@ class PretrainModule(SpectralModule):
         network = self.network
         assert isinstance(network, SpectralNetwork)
         with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            raw, mixing = self._core(seen)
+            raw, mixing = network.raw(seen)
         return network.finish(raw, mixing, seen, smoother)
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:

@@ -52,16 +52,15 @@ class ShapeStream:
             )
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0
-        self._chunks: dict[int, tuple[Tensor, Tensor]] = {}
-        self._next: tuple[int, Future[tuple[Tensor, Tensor, torch.cuda.Event | None]]] | None = None
-        self._worker: ThreadPoolExecutor | None = None
+        self._chunks: dict[int, Future[tuple[Tensor, Tensor, torch.cuda.Event | None]]] = {}
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="shapes")
         self._real: Tensor | None = None
 
     def to(self, device: torch.device | str, rank: int = 0) -> ShapeStream:
         """The stream on a device, as the process ``rank`` sees it: every process trains on clouds of its own."""
         here = (torch.device(device), rank)
         if here != (self.device, self.rank):
-            (self.device, self.rank), self._chunks, self._next = here, {}, None
+            (self.device, self.rank), self._chunks = here, {}
         return self
 
     @property
@@ -75,15 +74,11 @@ class ShapeStream:
         generator = torch.Generator().manual_seed(s.seed * 1_000_003 + 31 * step + 7 * self.rank + 1)
         n = self._size(generator)
         newest = step // s.renew
-        kept = [self._chunk(i) for i in range(max(0, newest - s.chunks + 1), newest + 1)]
+        chunks = [self._chunk(i) for i in range(max(0, newest - s.chunks + 1), newest + 1)]
+        self._ask(newest + 1)
         for old in [i for i in self._chunks if i <= newest - s.chunks]:
             del self._chunks[old]
-        self._prefetch(newest + 1)
-        store = (
-            torch.cat([(large if n > self.medium else small) for small, large in kept])
-            if len(kept) > 1
-            else (kept[0][1] if n > self.medium else kept[0][0])
-        )
+        store = torch.cat([large if n > self.medium else small for small, large in chunks])
         b = max(2, s.tokens // n)
         index = torch.randint(len(store), (b,), generator=generator).to(store.device)
         clouds = store[index, :n]
@@ -123,27 +118,19 @@ class ShapeStream:
             done.record()
         return small, large, done
 
-    def _prefetch(self, index: int) -> None:
-        if self._next is None or self._next[0] != index:
-            if self._worker is None:
-                self._worker = ThreadPoolExecutor(1, thread_name_prefix="shapes")
-            if index not in self._chunks:
-                self._next = (index, self._worker.submit(self._draw_aside, index))
+    def _ask(self, index: int) -> None:
+        if index not in self._chunks:
+            self._chunks[index] = self._worker.submit(self._draw_aside, index)
 
     def _chunk(self, index: int) -> tuple[Tensor, Tensor]:
-        if index not in self._chunks:
-            if self._next is not None and self._next[0] == index:
-                small, large, done = self._next[1].result()
-                if done is not None:
-                    stream = torch.cuda.current_stream(self.device)
-                    stream.wait_event(done)
-                    small.record_stream(stream)
-                    large.record_stream(stream)
-                self._next = None
-            else:
-                small, large = self._draw(index)
-            self._chunks[index] = (small, large)
-        return self._chunks[index]
+        self._ask(index)
+        small, large, done = self._chunks[index].result()
+        if done is not None:
+            stream = torch.cuda.current_stream(self.device)
+            stream.wait_event(done)
+            small.record_stream(stream)
+            large.record_stream(stream)
+        return small, large
 
     def _mix(self, clouds: Tensor, n: int, generator: torch.Generator) -> Tensor:
         if self._real is None:

@@ -9,19 +9,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_NAMES = {
-    "Batch": "batch",
-    "FitSettings": "fit",
-    "ManifoldData": "data",
-    "Optimisation": "module",
-    "Pool": "data",
-    "ProbeSettings": "data",
-    "RunSettings": "runs",
-    "SpectralModule": "module",
-    "fit_network": "fit",
-    "train": "runs",
-}
-
 if TYPE_CHECKING:
     from .batch import Batch
     from .data import ManifoldData, Pool, ProbeSettings
@@ -29,21 +16,13 @@ if TYPE_CHECKING:
     from .module import Optimisation, SpectralModule
     from .runs import RunSettings, train
 
-__all__ = [
-    "Batch",
-    "FitSettings",
-    "ManifoldData",
-    "Optimisation",
-    "Pool",
-    "ProbeSettings",
-    "RunSettings",
-    "SpectralModule",
-    "fit_network",
-    "train",
-]
+__all__ = ["Batch", "FitSettings", "ManifoldData", "Optimisation", "Pool", "ProbeSettings", "RunSettings"]
+__all__ += ["SpectralModule", "fit_network", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+    for module in ("batch", "data", "fit", "module", "runs") if name in __all__ else ():
+        found = importlib.import_module(f".{module}", __name__)
+        if name in vars(found):
+            return vars(found)[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
