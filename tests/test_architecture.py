@@ -24,8 +24,18 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "eigenprobe"
 ORDER = (
     *("errors", "files", "progress", "threads", "cloud", "basis", "graph", "smoothers", "eigen", "probes"),
-    *("extensions", "geometry", "networks", "training", "pretrained", "estimators", "decomposition", "apps", "interop"),
-    *("viz", "evaluation", "paper", "cli"),
+    *(
+        "extensions",
+        "geometry",
+        "networks",
+        "training",
+        "pretrained",
+        "estimators",
+        "decomposition",
+        "operators",
+        "apps",
+    ),
+    *("interop", "viz", "evaluation", "paper", "cli"),
 )
 LINES, PARAMETERS, MODULE, SAME = 60, 8, 350, 10
 

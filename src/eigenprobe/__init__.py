@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 # public name -> module that defines it
 _NAMES = {
     "decompose": "decomposition",
+    "laplacian": "operators",
     "Basis": "basis",
     "InputError": "errors",
     "EigenprobeWarning": "errors",
@@ -30,7 +31,7 @@ _NAMES = {
     "SpectralModel": "pretrained",
     "OptimalApproximationEigenmaps": "estimators",
 }
-_MODULES = ("apps", "evaluation", "geometry", "networks", "paper", "training", "viz")
+_MODULES = ("apps", "evaluation", "geometry", "networks", "operators", "paper", "training", "viz")
 
 __all__ = [
     "Basis",
@@ -48,19 +49,22 @@ __all__ = [
     "decompose",
     "evaluation",
     "geometry",
+    "laplacian",
     "networks",
+    "operators",
     "paper",
     "training",
     "viz",
 ]
 
 if TYPE_CHECKING:
-    from . import apps, evaluation, geometry, networks, paper, training, viz
+    from . import apps, evaluation, geometry, networks, operators, paper, training, viz
     from .basis import Basis
     from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError
     from .estimators import OptimalApproximationEigenmaps
     from .graph import Graph, build_graph
+    from .operators import laplacian
     from .pretrained import SpectralModel
     from .probes import Probes
     from .smoothers import Smoother, build_smoother

@@ -113,7 +113,7 @@ def _refuse(chosen: dict[str, Any]) -> None:
 
 def _direct(x: Tensor, k: int, smoother: Kind | Smoother, seed: int, tol: float, chosen: dict[str, Any]) -> Basis:
     """The closed-form optimum on float64 points ``(n, d)``."""
-    cloud, ready = _smoothed(x, k, smoother, **chosen)
+    cloud, ready = smoothed(x, k, smoother, **chosen)
     parts = ready.warn_of_parts()
     pairs = solve(ready, k, tol=tol, generator=torch.Generator(ready.device).manual_seed(seed))
     return basis_from_span(
@@ -126,7 +126,7 @@ def _direct(x: Tensor, k: int, smoother: Kind | Smoother, seed: int, tol: float,
     )
 
 
-def _smoothed(
+def smoothed(
     x: Tensor,
     k: int,
     smoother: Kind | Smoother,

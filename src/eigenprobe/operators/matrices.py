@@ -1,0 +1,121 @@
+"""The Laplacian and the mass of a cloud as sparse matrices, in the units of the points.
+
+    L v = lambda M v         L (n, n) symmetric positive semi-definite, L 1 = 0, length^(dim-2);  lambda in length^-2
+    M = diag(m)              length, area or volume of every point, length^dim
+    L = M^1/2 (I - A) / tau M^1/2        of the smoother A with step time tau that `decompose` uses
+
+Copies of a point are tied: with P (N, n) from distinct to given points and C = P^T P the number of copies,
+
+    L_N = P C^-1 L C^-1 P^T + T,   M_N = diag(P C^-1 m)        T P = 0,  T = rate m_r (I / c_r - 1 1^T / c_r^2)
+
+so that L_N P v = lambda M_N P v, and functions that differ between copies have the highest eigenvalue of all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..cloud import Array, Origin, check_points
+from ..decomposition import smoothed
+from ..errors import InputError
+from ..graph import Metric
+from ..graph.arranged import Arranged
+from ..smoothers import Kind, Smoother
+from ..smoothers.cells import covered
+from ..smoothers.smoother import csr
+from ..threads import limited_threads
+
+
+def laplacian(
+    points: Array,
+    *,
+    neighbours: int | None = None,
+    dimension: float | None = None,
+    smoother: Kind | Smoother = "adaptive",
+    metric: Metric = "euclidean",
+    device: str | torch.device | None = None,
+) -> Any:
+    """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in the points' units.
+
+    ``robust_laplacian.point_cloud_laplacian(points)`` can be replaced by it as it stands.
+
+    Parameters
+    ----------
+    points
+        ``(n, d)``; a list of clouds gives a list of pairs. Rows and columns are in the order of the points.
+    neighbours, dimension, smoother, metric, device
+        As in `decompose`, which uses the same operator.
+
+    Returns
+    -------
+    L
+        Sparse, symmetric, positive semi-definite, rows sum to 0. Float64 scipy CSR; for tensors torch CSR in their
+        precision and on their device.
+    M
+        Sparse and diagonal, the length (curve), area (surface) or volume (solid) that belongs to each point.
+
+    Examples
+    --------
+    >>> angle = np.arange(200) * np.pi / 100
+    >>> L, M = laplacian(np.stack([np.cos(angle), np.sin(angle)], 1))
+    >>> print(round(float(M.sum() / (2 * np.pi)), 3), float(abs(L.sum(1)).max() < 1e-9))
+    1.0 1.0
+    """
+    if isinstance(points, (list, tuple)) or getattr(points, "ndim", 2) == 3:
+        if not len(points):
+            raise InputError("expected at least one cloud, got an empty list")
+        if isinstance(smoother, Smoother):
+            raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
+        chosen: dict[str, Any] = {"neighbours": neighbours, "dimension": dimension, "metric": metric}
+        if np.ndim(points[0]) == 2:
+            return [laplacian(cloud, smoother=smoother, device=device, **chosen) for cloud in points]
+    x, origin = check_points(points, 1, device)
+    with limited_threads(x.device, len(x)):
+        cloud, ready = smoothed(x, 1, smoother, metric, neighbours, None, dimension)
+        stiffness, mass = matrices(cloud, ready)
+    return tuple(_as_given(matrix, origin) for matrix in (stiffness, mass))
+
+
+def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
+    """``L`` and ``M`` of all given points, float64 scipy CSR."""
+    from scipy.sparse import csr_matrix, diags_array
+
+    if not smoother.symmetric:
+        raise InputError("a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'")
+    assert smoother.mass is not None
+    scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
+    mass = (smoother.mass.double() * covered(smoother)).cpu().numpy()  # (n,) in the frame
+    rows, columns, values = (part.cpu().numpy() for part in smoother.entries())
+    off = rows != columns
+    rows, columns = rows[off], columns[off]
+    weight = values[off].astype(np.float64) / float(smoother.step_time) * np.sqrt(mass[rows] * mass[columns])
+    degree = np.bincount(rows, weight, minlength=smoother.n)
+    rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
+    weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
+    stiffness = diags_array(degree) - (weights + weights.T) / 2
+    if cloud.rows is not None:
+        stiffness, mass = _spread(stiffness, mass, cloud.rows.cpu().numpy(), rate)
+    return csr_matrix(stiffness) * scale ** (dimension - 2), csr_matrix(diags_array(mass * scale**dimension))
+
+
+def _spread(stiffness: Any, mass: np.ndarray, place: np.ndarray, rate: float) -> tuple[Any, np.ndarray]:
+    """The same operator at all given points: ``place (N,)`` is the row of each; copies share mass and are tied."""
+    from scipy.sparse import csr_matrix, diags_array
+
+    copies = np.bincount(place, minlength=len(mass))
+    share = csr_matrix((1 / copies[place], (np.arange(len(place)), place)), shape=(len(place), len(mass)))  # P C^-1
+    whole = share @ stiffness @ share.T
+    if copies.max() > 1:
+        stiff = rate * mass * (copies > 1)
+        whole = whole + diags_array((stiff / copies)[place]) - share @ diags_array(stiff) @ share.T
+    return whole, (mass / copies)[place]
+
+
+def _as_given(matrix: Any, origin: Origin) -> Any:
+    if origin.numpy:
+        return matrix
+    pointers, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return csr(pointers, columns, values.to(origin.dtype), matrix.shape).to(origin.device)

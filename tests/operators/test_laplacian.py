@@ -1,0 +1,172 @@
+"""L and M of a cloud: units, order, copies, and solves with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse.linalg import eigsh, splu, spsolve
+
+import eigenprobe as ep
+from tests import clouds as c
+
+N = 2000
+
+
+def _torus(n: int, rng: np.random.Generator) -> np.ndarray:
+    return c.flat_torus(rng.random((n, 2)) * 2 * np.pi)
+
+
+def _square(n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.random((n, 2))
+
+
+def _cube(n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.random((n, 3))
+
+
+def _circle(n: int, rng: np.random.Generator) -> np.ndarray:
+    angle = rng.random(n) * 2 * np.pi
+    return np.stack([np.cos(angle), np.sin(angle)], 1)
+
+
+def _interval(n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.random((n, 1))
+
+
+MANIFOLDS: dict[str, tuple[c.Draw, float, int]] = {
+    "circle": (_circle, 2 * np.pi, 1),
+    "interval": (_interval, 1.0, 1),
+    "sphere": (c.random_sphere, 4 * np.pi, 2),
+    "torus": (_torus, 4 * np.pi**2, 2),
+    "square": (_square, 1.0, 2),
+    "cube": (_cube, 1.0, 3),
+}
+
+
+@pytest.mark.parametrize("name", MANIFOLDS)
+@pytest.mark.parametrize("sampling", ["even", "random"])
+def test_total_mass_is_the_size_in_the_units_of_the_points(name: str, sampling: str, rng: np.random.Generator) -> None:
+    draw, size, dimension = MANIFOLDS[name]
+    x = c.even(draw, N, rng) if sampling == "even" else draw(N, rng)
+    _, mass = ep.laplacian(7 * x)
+    assert (mass.diagonal() > 0).all()
+    assert mass.sum() / (7**dimension * size) == pytest.approx(1, abs=0.03 if sampling == "even" else 0.06)
+
+
+def test_total_mass_of_the_vertices_of_a_mesh() -> None:
+    u, v = np.meshgrid(np.arange(80) * 2 * np.pi / 80, np.arange(32) * 2 * np.pi / 32, indexing="ij")
+    radius = 1 + 0.4 * np.cos(v)
+    x = np.stack([radius * np.cos(u), radius * np.sin(u), 0.4 * np.sin(v)], -1).reshape(-1, 3)
+    _, mass = ep.laplacian(x)
+    assert mass.sum() / (4 * np.pi**2 * 0.4) == pytest.approx(1, abs=0.03)
+
+
+def test_volume_above_three_dimensions(rng: np.random.Generator) -> None:
+    _, mass = ep.laplacian(c.flat_torus(rng.random((N, 2)) * 2 * np.pi), dimension=2)
+    assert mass.sum() / (4 * np.pi**2) == pytest.approx(1, abs=0.03)
+    angles = rng.random((6000, 4)) * 2 * np.pi
+    x = np.concatenate([np.cos(angles), np.sin(angles)], 1)
+    _, mass = ep.laplacian(x, dimension=4)
+    assert mass.sum() / (2 * np.pi) ** 4 == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("name", ["circle", "sphere", "square", "cube"])
+def test_symmetric_semidefinite_and_the_spectrum_of_decompose(name: str, rng: np.random.Generator) -> None:
+    x = 3 * MANIFOLDS[name][0](600, rng)
+    stiffness, mass = ep.laplacian(x)
+    assert abs(stiffness - stiffness.T).max() == 0
+    largest = abs(stiffness).max()
+    assert np.abs(stiffness @ np.ones(600)).max() < 1e-12 * largest
+    root = mass.diagonal() ** -0.5
+    values = np.linalg.eigvalsh(root[:, None] * stiffness.toarray() * root)
+    assert values[0] > -1e-10 * values[-1]
+    basis = ep.decompose(x, k=10)
+    np.testing.assert_allclose(values[1:10], basis.eigenvalues[1:], rtol=1e-6)
+    np.testing.assert_allclose(mass.diagonal() / mass.sum(), basis.mass, rtol=1e-9)
+
+
+def test_rows_follow_the_given_order_and_units_scale(rng: np.random.Generator) -> None:
+    x = c.fibonacci_sphere(5000)  # enough for points to be moved in memory
+    order = rng.permutation(len(x))
+    stiffness, mass = ep.laplacian(x)
+    other, moved = ep.laplacian(10 * x[order])
+    np.testing.assert_allclose(moved.diagonal(), 100 * mass.diagonal()[order], rtol=1e-6)
+    smooth = x[:, 0] * x[:, 1]
+    np.testing.assert_allclose(other @ smooth[order], (stiffness @ smooth)[order], rtol=1e-6, atol=1e-9)  # length^0
+
+
+def test_copies_are_tied_and_share_the_mass(rng: np.random.Generator) -> None:
+    x = c.random_sphere(400, rng)
+    again = np.concatenate([x, x[:50], x[:10], x[:10]])
+    single, own = ep.laplacian(x)
+    with pytest.warns(ep.EigenprobeWarning, match="coincide"):
+        stiffness, mass = ep.laplacian(again)
+    m = mass.diagonal()
+    assert (m > 0).all() and m.sum() == pytest.approx(own.sum(), rel=1e-9)
+    np.testing.assert_allclose(m[400:450][10:], m[10:50])
+    np.testing.assert_allclose(m[:10] * 4, own.diagonal()[:10], rtol=1e-9)
+    values, vectors = np.linalg.eigh((stiffness / np.sqrt(m[:, None] * m)).toarray())
+    root = own.diagonal() ** -0.5
+    alone = np.linalg.eigvalsh(root[:, None] * single.toarray() * root)
+    assert values[0] > -1e-9 * values[-1] and values[-1] < 2.01 * alone[-1] + 1e-9
+    np.testing.assert_allclose(values[1:100], alone[1:100], rtol=1e-7)  # and nothing new among the low ones
+    v = vectors[:, 1:20] / np.sqrt(m)[:, None]
+    np.testing.assert_allclose(v[400:450], v[:50], atol=1e-8)
+
+
+def test_poisson_on_the_sphere(rng: np.random.Generator) -> None:
+    # -lap u = f with f = z + x y: degree 1 has eigenvalue 2 and degree 2 has 6, so u = z / 2 + x y / 6.
+    x = 2 * c.even(c.random_sphere, 3000, rng)  # radius 2: eigenvalues are l (l + 1) / 4
+    stiffness, mass = ep.laplacian(x)
+    f = x[:, 2] + x[:, 0] * x[:, 1]
+    expected = 4 * (x[:, 2] / 2 + x[:, 0] * x[:, 1] / 6)
+    pinned = np.zeros(len(x))
+    pinned[1:] = spsolve(stiffness[1:, 1:].tocsc(), (mass @ f)[1:])
+    found = pinned - (mass @ pinned).sum() / mass.sum()
+    error = found - expected
+    assert np.sqrt(error @ (mass @ error) / (expected @ (mass @ expected))) < 0.02
+
+
+def test_heat_on_the_sphere(rng: np.random.Generator) -> None:
+    x = c.even(c.random_sphere, 3000, rng)
+    stiffness, mass = ep.laplacian(x)
+    time, steps = 0.2, 200
+    u = x[:, 2] + x[:, 0] * x[:, 1]  # backward Euler
+    factor = splu((mass + time / steps * stiffness).tocsc())
+    for _ in range(steps):
+        u = factor.solve(mass @ u)
+    expected = np.exp(-2 * time) * x[:, 2] + np.exp(-6 * time) * x[:, 0] * x[:, 1]
+    assert np.abs(u - expected).max() < 0.02 * np.abs(expected).max()
+
+
+def test_drop_in_for_generalised_eigenproblems() -> None:
+    stiffness, mass = ep.laplacian(c.fibonacci_sphere(1000))
+    values = np.sort(eigsh(stiffness, 9, mass, sigma=-1e-6)[0])
+    np.testing.assert_allclose(values[1:], c.sphere_spectrum(9)[1:], rtol=0.02)
+
+
+def test_lists_and_tensors(rng: np.random.Generator) -> None:
+    clouds = [c.random_sphere(200, rng), c.random_sphere(300, rng)]
+    pairs = ep.laplacian(clouds)
+    assert [stiffness.shape[0] for stiffness, _ in pairs] == [200, 300]
+    stiffness, mass = ep.laplacian(torch.tensor(clouds[0], dtype=torch.float32))
+    assert stiffness.layout == torch.sparse_csr and stiffness.dtype == mass.dtype == torch.float32
+    np.testing.assert_allclose(stiffness.to_dense().numpy(), pairs[0][0].toarray(), atol=1e-4)
+    assert len(ep.laplacian(np.stack([clouds[0], clouds[0]]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda x: ep.laplacian(x[:, 0]), "shape"),
+        (lambda x: ep.laplacian([]), "empty list"),
+        (lambda x: ep.laplacian(x, smoother="row"), "symmetric smoother"),
+        (lambda x: ep.laplacian(x, metric="cosine"), "Euclidean"),
+    ],
+)
+def test_bad_input_is_one_clear_line(call: Callable[[np.ndarray], object], told: str, rng: np.random.Generator) -> None:
+    with pytest.raises(ep.InputError, match=told):
+        call(rng.random((50, 3)) + 1)
