@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 
+from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
 from eigenprobe.extensions.neighbourhood import NeighbourhoodExtension
-from eigenprobe.graph.neighbours import build_graph
+from eigenprobe.graph import Metric, build_graph
+from eigenprobe.graph.arranged import Arranged
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
+from tests.clouds import fibonacci_sphere, flat_torus, random_sphere
 
 
 @pytest.fixture
@@ -45,11 +51,8 @@ def test_matrix_is_the_formula(points: torch.Tensor) -> None:
 
 
 def test_extension_keeps_fitted_values_and_constants(points: torch.Tensor, generator: torch.Generator) -> None:
-    smoother = neighbourhood_smoother(build_graph(points, 8))
-    q, mu = (pairs := solve(smoother, 4)).vectors, pairs.factors
-    assert smoother.mass is not None
-    vectors = q / smoother.mass.sqrt()[:, None]
-    extension = NeighbourhoodExtension.of(smoother, vectors, mu)
+    extension = _extension(points, 8)
+    vectors = extension.values
     np.testing.assert_allclose(extension(points).numpy(), vectors.numpy(), atol=1e-12)
     new = torch.randn(30, 5, generator=generator, dtype=torch.float64)
     values = extension(new)
@@ -58,3 +61,101 @@ def test_extension_keeps_fitted_values_and_constants(points: torch.Tensor, gener
     np.testing.assert_allclose(values.numpy(), alone.numpy(), atol=1e-10)
     again = NeighbourhoodExtension.from_tensors(extension.tensors(), extension.facts())
     np.testing.assert_array_equal(again(new).numpy(), values.numpy())
+
+
+def test_extension_is_the_formula(points: torch.Tensor, generator: torch.Generator) -> None:
+    """``sum_j p_j J_j v_j / ((2 mu - 1) sum_j p_j J_j)`` with all sets written out; the mass is averaged undivided."""
+    k = 6
+    extension = _extension(points, k)
+    fitted, new = points.numpy(), torch.randn(9, 5, generator=generator, dtype=torch.float64)
+    sets = [{i, *row} for i, row in enumerate(extension.indices.tolist())]
+    values, mass = extension.with_mass(new)
+    for x, value, share in zip(new.numpy(), values.numpy(), mass.numpy(), strict=True):
+        distances = np.linalg.norm(fitted - x, axis=1)
+        near = np.argsort(distances)[:k]
+        p = fuzzy_weights(torch.from_numpy(distances[near])[None])[0].numpy()
+        common = np.array([len(sets[j] & set(near.tolist())) for j in near])
+        w = p * (common + 1) / (2 * k + 1 - common)  # the new point is in its own set and, as a guest, in theirs
+        w /= w.sum()
+        np.testing.assert_allclose(value, w @ extension.values.numpy()[near] / extension.factors.numpy())
+        np.testing.assert_allclose(share, w @ extension.mass.numpy()[near])
+
+
+def test_ties_do_not_depend_on_the_batch(rng: np.random.Generator) -> None:
+    """Corners of a cube in 16 dimensions: every new point has hundreds of fitted points at the same distance."""
+    corners = torch.from_numpy(rng.integers(0, 2, (600, 16)).astype(np.float64)).unique(dim=0)
+    extension = _extension(corners, 8)
+    new = torch.from_numpy(np.concatenate([rng.integers(0, 2, (300, 16)), np.full((20, 16), 0.5)]))
+    together = extension(new)
+    alone = torch.cat([extension(new[i : i + 1]) for i in range(len(new))])
+    np.testing.assert_allclose(together.numpy(), alone.numpy(), atol=1e-12)
+    assert float(together[300:].std(0).max()) < 1e-12  # one point, asked twenty times
+
+
+def test_a_complete_graph_has_equal_weights_and_bounded_memory() -> None:
+    """With all others as neighbours J is 1, and counting common neighbours takes less than n^3 entries."""
+    script = """
+import resource, torch
+from eigenprobe.graph import build_graph
+from eigenprobe.smoothers import neighbourhood_smoother
+from eigenprobe.smoothers.neighbourhood import fuzzy_weights
+x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+neighbourhood_smoother(build_graph(x, 5))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+graph = build_graph(x, 299)
+smoother = neighbourhood_smoother(graph)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+p = torch.zeros(300, 300, dtype=torch.float64).scatter_(1, graph.indices, fuzzy_weights(graph.distances))
+w = torch.maximum(p, p.T)
+r = w.sum(1)
+expected = torch.eye(300) / 2 + w / (r[:, None] * r).sqrt() / 2
+assert torch.allclose(smoother.matrix.to_dense(), expected, atol=1e-12)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 300, "MiB"
+
+
+SHEET = {"sphere": (2.0, 3, 6.0, 5), "torus": (1.0, 4, 2.0, 4)}  # eigenvalue and multiplicity, twice
+
+
+@pytest.mark.parametrize("shape", ["sphere", "torus"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize(("n", "neighbours"), [(2000, 12), (2000, 30), (4000, 12)])
+def test_eigenvalues_have_the_units_of_the_points(
+    shape: str, metric: Metric, n: int, neighbours: int, rng: np.random.Generator
+) -> None:
+    x = random_sphere(n, rng) if shape == "sphere" else flat_torus(rng.uniform(0, 2 * np.pi, (n, 2)))
+    first, one, second, two = SHEET[shape]
+    unit = 1.0
+    if metric == "cosine":  # the rows count as unit vectors, and a cosine distance is half of a squared length
+        unit, x = 2 * float((x**2).sum(1).mean()), 3 * x
+    smoother = neighbourhood_smoother(build_graph(torch.from_numpy(x), neighbours, metric=metric))
+    values = (solve(smoother, 1 + one + two).gaps[1:] / smoother.step_time).numpy() / unit
+    np.testing.assert_allclose(values[:one].mean(), first, rtol=0.08)
+    np.testing.assert_allclose(values[one:].mean(), second, rtol=0.08)
+    np.testing.assert_allclose(values, np.repeat([first, second], [one, two]), rtol=0.1 if n == 4000 else 0.18)
+
+
+def test_a_rolled_sheet_has_the_eigenvalues_of_the_sheet(rng: np.random.Generator) -> None:
+    angle = np.linspace(1.5 * np.pi, 4.5 * np.pi, 4001)
+    arc = np.concatenate([[0], np.cumsum(np.hypot(np.diff(angle * np.cos(angle)), np.diff(angle * np.sin(angle))))])
+    turn = np.interp(rng.uniform(0, arc[-1], 3000), arc, angle)
+    x = np.stack([turn * np.cos(turn), rng.uniform(0, 21, 3000), turn * np.sin(turn)], 1)
+    smoother = neighbourhood_smoother(build_graph(torch.from_numpy(x), 12))
+    values = (solve(smoother, 6).gaps[1:] / smoother.step_time).numpy()
+    waves = [(np.pi * i / arc[-1]) ** 2 + (np.pi * j / 21) ** 2 for i in range(9) for j in range(9)]
+    np.testing.assert_allclose(values, np.sort(waves)[1:6], rtol=0.12)
+
+
+def test_even_points_lose_nothing_to_disorder() -> None:
+    smoother = neighbourhood_smoother(build_graph(torch.from_numpy(fibonacci_sphere(2000)), 12))
+    values = (solve(smoother, 9).gaps[1:] / smoother.step_time).numpy()
+    np.testing.assert_allclose(values, [2] * 3 + [6] * 5, rtol=0.08)
+
+
+def _extension(points: torch.Tensor, k: int) -> NeighbourhoodExtension:
+    frame = Frame(torch.zeros_like(points[0]), 1.0)
+    cloud = Arranged(points, frame, build_graph(points, k))
+    smoother = neighbourhood_smoother(cloud.graph)
+    pairs = solve(smoother, 4)
+    return NeighbourhoodExtension.of(cloud, smoother, pairs.vectors / smoother.mass.sqrt()[:, None], pairs.factors)

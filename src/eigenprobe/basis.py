@@ -27,6 +27,8 @@ FORMAT = "eigenprobe.basis/1"
 EXTENSIONS = {  # how a saved extension finds its class again
     "kernel": "eigenprobe.extensions.kernel:KernelExtension",
     "network": "eigenprobe.networks.extension:NetworkExtension",
+    "neighbourhood": "eigenprobe.extensions.neighbourhood:NeighbourhoodExtension",
+    "context": "eigenprobe.estimators.context:ContextExtension",
     "pretrained": "eigenprobe.pretrained.prediction:ModelExtension",
 }
 

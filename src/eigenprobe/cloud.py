@@ -81,12 +81,12 @@ class Frame:
     def of(cls, points: Tensor, metric: str = "euclidean", *, centred: bool = True) -> Frame:
         """The frame of ``points (n, d)``. With the cosine metric rows are made unit vectors first; ``centred=False``
         then leaves them so, because moving them would change their angles."""
-        points = points.detach().double()
         unit = metric == "cosine"
+        if unit and not centred:
+            return cls(torch.zeros(points.shape[1], dtype=torch.float64, device=points.device), 1.0, True)
+        points = points.detach().double()
         if unit:
             points = unit_rows(points)
-            if not centred:
-                return cls(torch.zeros_like(points[0]), 1.0, True)
         largest = float(points.abs().max())
         if largest > LARGEST:
             raise InputError(f"expected coordinates of at most {LARGEST:.0e}, got {largest:.3g}: change the unit")

@@ -11,15 +11,22 @@ import torch
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
-from eigenprobe import EigenprobeWarning, InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators.frame import COORDINATES
+from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
+from eigenprobe.estimators.coordinates import COORDINATES
 from eigenprobe.evaluation.clustering import kmeans_scores
+from tests.clouds import random_sphere
 
 SOLVERS = ("direct", "network")
 
 
 def _model(k: int = 5, **options: Any) -> OptimalApproximationEigenmaps:
     return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", "max_iter": 40, **options})
+
+
+def _orthonormality(model: OptimalApproximationEigenmaps) -> float:
+    """The largest entry of ``V^T M V - I``, the constant included."""
+    v = np.column_stack([np.ones(len(model.mass_)), model.vectors_])
+    return float(np.abs(v.T @ (model.mass_[:, None] * v) - np.eye(v.shape[1])).max())
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +40,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_basis_is_mass_orthonormal_and_ordered(digits: tuple[np.ndarray, np.ndarray], solver: str) -> None:
     model = _model(8, solver=solver).fit(digits[0])
-    gram = model.vectors_.T @ (model.mass_[:, None] * model.vectors_)
-    np.testing.assert_allclose(gram, np.eye(8), atol=1e-4)
-    np.testing.assert_allclose(model.vectors_.T @ model.mass_, 0, atol=1e-4)  # orthogonal to the constant
+    assert _orthonormality(model) < 1e-6
     assert model.mass_.sum() == pytest.approx(1)
     assert (np.diff(model.eigenvalues_) >= 0).all() and model.eigenvalues_[0] > 0
     assert (np.linalg.norm(model.embedding_, axis=1) < 1).all()  # inside the unit sphere
@@ -112,9 +117,86 @@ def test_more_parts_than_components(rng: np.random.Generator, solver: str) -> No
     X, y = make_blobs(480, centers=centres, random_state=0)
     model = _model(4, solver=solver).fit(X)
     assert kmeans_scores(model.embedding_, y)["ari"] > 0.95
-    gram = model.vectors_.T @ (model.mass_[:, None] * model.vectors_)
-    np.testing.assert_allclose(gram, np.eye(4), atol=1e-3)
-    np.testing.assert_allclose(model.vectors_.T @ model.mass_, 0, atol=1e-3)
+    assert _orthonormality(model) < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("n", "parts", "d", "k"), [(90, 3, 3, 5), (300, 2, 80, 6), (400, 3, 2, 8), (500, 6, 3, 3), (640, 5, 8, 10)]
+)
+def test_disconnected_data_have_an_orthonormal_basis(
+    n: int, parts: int, d: int, k: int, solver: str, rng: np.random.Generator
+) -> None:
+    X, _ = make_blobs(n, d, centers=60 * rng.normal(size=(parts, d)), random_state=0)
+    model = _model(k, solver=solver, max_iter=20).fit(X)
+    assert _orthonormality(model) < 1e-5
+    if solver == "direct":  # as many zeros as parts, that of the constant included
+        zeros = min(parts - 1, k)
+        assert model.eigenvalues_[:zeros].max() < 1e-4 * max(model.eigenvalues_[-1], 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("coordinates", ["sphere", "normalized"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_copies_share_value_and_mass(rng: np.random.Generator, solver: str, coordinates: Any) -> None:
+    X = rng.normal(size=(300, 20))
+    copies = np.concatenate([X, X[:40], X[:40], X[40:60]])
+    order = rng.permutation(len(copies))
+    model = _model(4, solver=solver, coordinates=coordinates).fit(copies[order])
+    embedding, mass = np.empty_like(model.embedding_), np.empty(len(copies))
+    embedding[order], mass[order] = model.embedding_, model.mass_
+    for other in (embedding[300:340], embedding[340:380]):
+        np.testing.assert_array_equal(other, embedding[:40])
+    np.testing.assert_array_equal(mass[300:340], mass[:40])
+    np.testing.assert_array_equal(embedding[380:], embedding[40:60])
+    np.testing.assert_allclose(model.transform(copies), embedding, rtol=0, atol=1e-10)
+    assert _orthonormality(model) < 1e-5
+    alone = _model(4, solver=solver, coordinates=coordinates).fit(X)  # the same graph, each row once
+    np.testing.assert_allclose(model.eigenvalues_, alone.eigenvalues_, rtol=1e-3)
+    together = mass[:300] * np.repeat([3, 2, 1], [40, 20, 240])
+    np.testing.assert_allclose(together, alone.mass_, rtol=1e-4)
+
+
+def test_eigenvalues_of_the_sphere(rng: np.random.Generator) -> None:
+    """2 and 6 in inverse squared lengths, 4 and 12 in inverse cosine distances; at radius 3 a ninth of 2 and 6."""
+    X = random_sphere(2000, rng)
+    for metric, radius, unit in (("euclidean", 1.0, 1.0), ("euclidean", 3.0, 1 / 9), ("cosine", 3.0, 2.0)):
+        values = _model(8, metric=metric).fit(radius * X + (0 if metric == "cosine" else 5)).eigenvalues_ / unit
+        np.testing.assert_allclose(values[:3], 2, rtol=0.1)
+        np.testing.assert_allclose(values[3:].mean(), 6, rtol=0.1)
+        np.testing.assert_allclose(values[3:], 6, rtol=0.15)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_result_is_a_basis(tmp_path: Path, rng: np.random.Generator, solver: str, metric: Any) -> None:
+    X = 3 + rng.normal(size=(200, 6))
+    model = _model(4, solver=solver, metric=metric).fit(X)
+    basis = model.basis_
+    assert isinstance(basis, Basis) and (basis.n, basis.k) == (200, 5)
+    np.testing.assert_allclose(basis.vectors[:, 0], 1, atol=1e-6)
+    np.testing.assert_allclose(basis.vectors[:, 1:], model.vectors_)
+    np.testing.assert_allclose(basis.eigenvalues, [0, *model.eigenvalues_])
+    basis.save(tmp_path / "basis.safetensors")
+    again, new = Basis.load(tmp_path / "basis.safetensors"), 3 + rng.normal(size=(30, 6))
+    np.testing.assert_allclose(again(X), basis.vectors, atol=1e-9)
+    np.testing.assert_array_equal(again(new), basis(new))
+    spread = basis(new)[:, 1:] * np.maximum(1 - basis.eigenvalues[1:] * basis.info["step_time"], 0) ** 30
+    np.testing.assert_allclose(
+        spread / np.sqrt(1 + (spread**2).sum(1, keepdims=True)), model.transform(new), atol=1e-12
+    )
+
+
+def test_ties_in_transform_do_not_depend_on_the_batch(rng: np.random.Generator) -> None:
+    X = np.unique(rng.integers(0, 2, (500, 16)).astype(float), axis=0)
+    model = _model(3, n_neighbors=8).fit(X)
+    new = np.concatenate([rng.integers(0, 2, (100, 16)), np.full((10, 16), 0.5)]).astype(float)
+    together = model.transform(new)
+    alone = np.concatenate([model.transform(new[i : i + 1]) for i in range(len(new))])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(together[100:], together[100:101].repeat(10, 0), rtol=0, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
@@ -145,7 +227,7 @@ def test_bad_input_is_named(rng: np.random.Generator) -> None:
     sparse = pytest.importorskip("scipy.sparse").csr_matrix(X)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         _model().fit(sparse)
-    with pytest.raises(InputError, match="all rows are equal"):
+    with pytest.raises(InputError, match="expected distinct points, got 20 that are all equal"):
         _model(2).fit(np.ones((20, 3)))
     with pytest.raises(InputError, match="row 3 is all zeros"):
         zero = X.copy()
@@ -185,6 +267,8 @@ def test_sources_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
         assert model.embedding_.shape == (700, 3) and model.mass_.sum() == pytest.approx(1, rel=1e-4)
         assert kmeans_scores(model.embedding_, y)["ari"] > 0.95
         np.testing.assert_allclose(model.transform(source), model.embedding_, atol=1e-5)
+        model.coordinates = "normalized"  # a mass has the same unit in both
+        np.testing.assert_allclose(model.transform(source), model.coordinates_of(3), rtol=1e-4, atol=1e-6)
         found[name] = model.embedding_
     np.testing.assert_allclose(found["path"], found["dataset"], atol=1e-6)
     with pytest.raises(InputError, match="expected 6 columns"):

@@ -10,9 +10,6 @@ direction from the origin, at a distance that says little, and the projection ke
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -22,27 +19,19 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..errors import EigenprobeWarning, InputError
-from .frame import COORDINATES, Coordinates, Frame, coordinates
+from ..basis import Basis
+from ..cloud import Frame
+from ..errors import InputError
+from ..graph.arranged import Arranged, arrange
+from ..threads import limited_threads
+from .coordinates import COORDINATES, Coordinates, choose_metric, coordinates
 from .rows import Rows, open_rows
-from .solvers import Fitted, distinct, fit_by_network, fit_direct
+from .solvers import Training, fit_by_network, fit_direct
 
 Array = NDArray[Any]
 BLOCK = 1 << 16  # rows of a stream in memory at once
 SMALL = 2500  # rows up to which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
-
-
-@contextmanager
-def _threads(n: int) -> Iterator[None]:
-    """One thread for small tables: on their short loops threads mostly wait for each other."""
-    before = torch.get_num_threads()
-    if n <= SMALL:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -77,11 +66,15 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
     eigenvalues_ : ndarray of shape (n_components,)
-        Ascending, in inverse squared units of the distance; the zero of the constant is left out.
+        Ascending; the zero of the constant is left out. Inverse squared lengths with the Euclidean metric (2 and 6 on
+        the unit sphere). Cosine distances are half of the squared distances of unit rows, so that inverse cosine
+        distances are twice as much (4 and 12), as in `decompose`.
     mass_ : ndarray of shape (n_samples,)
-        Sums to 1.
+        Sums to 1; copies of a row have equal shares.
     vectors_ : ndarray of shape (n_samples, n_components)
         The unnormalised basis V without its constant.
+    basis_ : Basis
+        The fitted rows (a subset of large data) as a `Basis`, the constant included: ``basis_.save``, ``basis_(rows)``.
     n_iter_ : int
         Training steps of the network; 1 for the closed form.
     n_features_in_, feature_names_in_
@@ -140,18 +133,19 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         n = rows.shape[0]
         if self.n_components >= n:
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
+        metric = choose_metric(self.metric, rows.shape[1])
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        chosen = np.arange(n) if n <= self.max_samples else np.sort(rng.permutation(n)[: self.max_samples])
-        sample = np.asarray(rows.take(chosen) if len(chosen) < n else np.concatenate(list(rows.blocks(BLOCK))))
-        self._frame = Frame.of(sample, self.metric)
-        points = distinct(self._points(sample), self.n_neighbors, self.n_components + 1)
-        with _threads(len(points)):
-            self._fitted = self._solve(points, rows, rng, seed)
-        self._place(rows, None if len(chosen) == n and len(self._fitted.mass) == n else BLOCK)
-        scale = 2 if self._frame.metric == "cosine" else self._frame.scale**2  # cosine distance: half a squared length
-        values = (1 - self._fitted.factors[1:]) / self._fitted.smoother.step_time / scale
-        self.eigenvalues_ = np.maximum.accumulate(np.maximum(values.cpu().numpy(), 0))
+        sample = self._sample(rows, self.max_samples, rng)
+        with limited_threads(sample.device, len(sample), single=SMALL + 1):
+            self.basis_ = self._solve(sample, rows, metric, rng, seed).numpy()
+        if self.basis_.n == n:
+            vectors, mass = self.basis_.vectors[:, 1:], self.basis_.mass
+        else:
+            vectors, mass = self._stream(rows)
+        self._total = float(mass.sum(dtype=np.float64))
+        self.vectors_, self.mass_ = vectors.astype(self._dtype), (mass / self._total).astype(self._dtype)
+        self.eigenvalues_ = self.basis_.eigenvalues[1:]
         self.embedding_ = self.coordinates_of(self.n_components)
         self._n_features_out = self.n_components
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
@@ -166,7 +160,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         rows = self._open(X, reset=False)
         vectors, mass = self._stream(rows)
-        return self._coordinates(vectors, mass, self.n_components, self._kind(X))
+        return self._coordinates(vectors, mass / self._total, self.n_components, self._kind(X))
 
     def coordinates_of(self, k: int) -> Array:
         """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
@@ -175,63 +169,58 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
 
     def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
-        factors = self._fitted.factors[1 : k + 1].cpu().numpy()
+        factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
         return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
 
-    def _solve(self, points: torch.Tensor, rows: Rows, rng: np.random.RandomState, seed: int) -> Fitted:
-        count = self.n_components + 1
+    def _solve(self, sample: torch.Tensor, rows: Rows, metric: Any, rng: np.random.RandomState, seed: int) -> Basis:
+        count, n = self.n_components + 1, rows.shape[0]
+        frame = Frame.of(sample, metric, centred=False)
+
+        def cloud(given: torch.Tensor) -> Arranged:
+            return arrange(given, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32)
+
         if self.solver == "direct":
-            fitted = fit_direct(points, count, self.n_neighbors, seed)
+            return fit_direct(cloud(sample), count, seed)
+        clouds = (
+            [cloud(sample)]
+            if n <= SUBSET
+            else [cloud(self._sample(rows, SUBSET, rng)) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
+        )
+        training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
+        return fit_by_network(clouds, count, seed, training)
+
+    def _sample(self, rows: Rows, size: int, rng: np.random.RandomState) -> torch.Tensor:
+        """All rows, or ``size`` random ones, on the device."""
+        n = rows.shape[0]
+        if n <= size:
+            sample = self._checked(np.concatenate(list(rows.blocks(BLOCK))), np.arange(n))
         else:
-            clouds, n = [points], rows.shape[0]
-            if n > SUBSET:
-                picks = [np.sort(rng.permutation(n)[:SUBSET]) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
-                clouds = [distinct(self._points(rows.take(pick)), self.n_neighbors, count) for pick in picks]
-            fitted = fit_by_network(
-                clouds,
-                count,
-                self.n_neighbors,
-                seed,
-                hidden=self.hidden_layer_sizes,
-                steps=self.max_iter,
-                rate=self.learning_rate,
-                flags=self.trainer,
-            )
-        pieces = 1 if fitted.smoother.graph is None else fitted.smoother.graph.components()[0]
-        if pieces > 1:
-            warnings.warn(
-                f"the neighbourhood graph has {pieces} separate parts: the first coordinates tell them apart (raise "
-                "n_neighbors to join them)",
-                EigenprobeWarning,
-                stacklevel=3,
-            )
-        return fitted
-
-    def _place(self, rows: Rows, block: int | None) -> None:
-        """Vectors and mass of every fitted row; rows outside the fitted sample come through the function."""
-        if block is None:
-            vectors, mass = self._fitted.vectors[:, 1:].cpu().numpy(), self._fitted.mass.cpu().numpy()
-        else:
-            vectors, mass = self._stream(rows)
-        self.vectors_ = vectors.astype(self._dtype)
-        self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
-
-    def _stream(self, rows: Rows) -> tuple[Array, Array]:
-        vectors = np.empty((rows.shape[0], self.n_components), np.float32 if rows.shape[0] > BLOCK else np.float64)
-        mass = np.empty(rows.shape[0])
-        done = 0
-        for block in rows.blocks(BLOCK):
-            values, weight = self._fitted.function.with_mass(self._points(block, done))
-            vectors[done : done + len(block)] = values[:, 1:].cpu().numpy()
-            mass[done : done + len(block)] = weight.cpu().numpy()
-            done += len(block)
-        return vectors, mass
-
-    def _points(self, rows: Array, first: int = 0) -> torch.Tensor:
+            chosen = np.sort(rng.permutation(n)[:size])
+            sample = self._checked(rows.take(chosen), chosen)
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        return self._frame(rows, first).to(device)
+        return sample.to(device)
+
+    def _stream(self, rows: Rows) -> tuple[Array, Array]:
+        """Vectors without the constant ``(n, n_components)`` and mass ``(n,)`` of all rows, block by block."""
+        n = rows.shape[0]
+        function: Any = self.basis_.extension
+        vectors = np.empty((n, self.n_components), np.float32 if n > BLOCK else np.float64)
+        mass, done = np.empty(n), 0
+        for block in rows.blocks(BLOCK):
+            numbers = np.arange(done, done + len(block))
+            values, weight = function.with_mass(self._checked(block, numbers))
+            vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
+            done += len(block)
+        return vectors, mass
+
+    def _checked(self, rows: Array, numbers: Array) -> torch.Tensor:
+        """Rows of a source, whose ``numbers`` are for messages."""
+        finite = np.isfinite(rows).all(1)
+        if not finite.all():
+            raise InputError(f"features must be finite, row {numbers[np.argmin(finite)]} has NaN or infinity")
+        return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
 
     def _open(self, X: Any, reset: bool) -> Rows:
         """Arrays by scikit-learn's rules; paths, large memory maps and data sets by rows."""

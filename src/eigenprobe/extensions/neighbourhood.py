@@ -6,30 +6,33 @@ v(x) = sum_j w_j v_j / (mu' sum_j w_j),   w_j = p_j J_j towards the k nearest fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Graph, query
+from ..graph.arranged import Arranged
 from ..smoothers import Smoother
-from ..smoothers.neighbourhood import closed_neighbours, count_shared, fuzzy_weights
+from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, shared
 
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
-SPARE = 6  # candidates beyond k, so that rounding in the search cannot change the neighbours of a point
 SAME = 1e-5  # relative distance below which a new point is a fitted one
-BLOCK = 1 << 22  # neighbours of neighbours compared at once
+BLOCK = 1 << 22  # neighbours, or values of neighbours, in memory at once
 
 
 @dataclass(frozen=True)
 class NeighbourhoodExtension:
     """Vectors ``values (n, K)`` and mass of a fitted cloud, at new points; row i depends on point i alone.
 
-    At a fitted point (up to rounding) the value is the fitted one.
+    At a fitted point (up to rounding) the value is the fitted one, and the mass that of one of its copies.
     """
 
-    points: Tensor  # (n, d)
+    frame: Frame
+    points: Tensor  # (n, d) in the frame
     indices: Tensor  # (n, k) the graph
     values: Tensor  # (n, K)
     mass: Tensor  # (n,)
@@ -37,12 +40,13 @@ class NeighbourhoodExtension:
     kind: str = "neighbourhood"
 
     @classmethod
-    def of(cls, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
-        """From a fitted smoother, its vectors V and their eigenvalues mu."""
+    def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
+        """From a cloud and its smoother, vectors V ``(n, K)`` and their eigenvalues mu ``(K,)``."""
         if smoother.graph is None or smoother.mass is None:
             raise InputError("this smoother keeps no points, so it has no values at new ones")
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
-        return cls(smoother.graph.points, smoother.graph.indices, values, smoother.mass.to(values), factors)
+        graph, mass = smoother.graph, cloud.share(smoother.mass.to(values))
+        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors)
 
     def __call__(self, points: Tensor) -> Tensor:
         """Values ``(m, K)`` at points ``(m, d)``."""
@@ -50,35 +54,41 @@ class NeighbourhoodExtension:
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``(m, K)`` and the mass ``(m,)`` interpolated from the fitted one."""
-        parts = [self._rows(part) for part in points.to(self.points).split(max(1, BLOCK // self.indices.shape[1] ** 2))]
+        parts = [self._rows(part) for part in points.split(max(1, BLOCK // self.indices.shape[1]))]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
+    @cached_property
+    def _closed(self) -> Tensor:
+        return closed_neighbours(self.indices)
+
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        k, n = self.indices.shape[1], self.points.shape[0]
-        graph = Graph(self.points, self.indices, self.points.new_empty((n, 0)))
-        found, distances = query(graph, points, min(k + SPARE, n))
-        found, order = found.sort(1)
-        distances, second = distances.gather(1, order).sort(stable=True, dim=1)  # ties go to the lower index
-        found, distances = found.gather(1, second)[:, :k], distances[:, :k]
-        common = count_shared(closed_neighbours(self.indices)[found], found[:, None])  # (m, k)
+        k = self.indices.shape[1]
+        graph = Graph(self.points, self.indices, self.points.new_empty((len(self.points), 0)))
+        local = self.frame(points.to(self.points.device), self.points.dtype)
+        found, distances = query(graph, local, k)  # (m, k)
+        rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
+        common = shared(found.int(), self._closed, rows, found.reshape(-1)).reshape(found.shape)
         weight = fuzzy_weights(distances) * (common + 1) / (2 * k + 1 - common)
         fitted = distances[:, :1] <= SAME * distances[:, -1:]
         first = torch.zeros_like(weight)
         first[:, 0] = 1
         weight = torch.where(fitted, first, weight / weight.sum(1, keepdim=True)).to(self.values)
+        size = max(1, BLOCK // (k * self.values.shape[1]))
+        gathered = zip(weight.split(size), found.split(size), strict=True)
+        average = torch.cat([(w[:, None] @ self.values[i])[:, 0] for w, i in gathered])
         factors = torch.where(fitted, torch.ones_like(self.factors), self.factors)
-        values = (weight[:, None] @ self.values[found])[:, 0] / factors
-        return values, (weight * self.mass[found]).sum(1)
+        return average / factors, (weight * self.mass[found]).sum(1)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything needed to rebuild it."""
         names = ("points", "indices", "values", "mass", "factors")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | {"centre": self.frame.centre}
 
     def facts(self) -> dict[str, Any]:
-        return {}
+        """JSON-able settings beside the tensors."""
+        return {"scale": self.frame.scale, "unit": self.frame.unit}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
-        t = tensors
-        return cls(t["points"], t["indices"], t["values"], t["mass"], t["factors"])
+        t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
+        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"])

@@ -52,15 +52,30 @@ class Arranged:
         """Mass ``(n,)`` and functions ``(n, K)`` of the kept points, at all given ones ``(N, ...)``."""
         if self.rows is None:
             return mass, vectors
-        if self.duplicates:
-            mass = mass / torch.bincount(self.rows, minlength=len(mass))
-        return mass[self.rows], vectors[self.rows]
+        return self.share(mass)[self.rows], vectors[self.rows]
+
+    def share(self, mass: Tensor) -> Tensor:
+        """What one copy of every kept point has of its mass ``(n,)``."""
+        if self.rows is None or not self.duplicates:
+            return mass
+        return mass / torch.bincount(self.rows, minlength=len(mass))
 
 
-def arrange(given: Tensor, neighbours: int, k: int, metric: Metric = "euclidean") -> Arranged:
-    """The distinct points of a cloud ``(N, d)`` with their ``neighbours`` nearest, enough of them for ``k`` vectors."""
-    frame = Frame.of(given, metric, centred=False)
-    points = frame(given)
+def arrange(
+    given: Tensor,
+    neighbours: int,
+    k: int,
+    metric: Metric = "euclidean",
+    *,
+    frame: Frame | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> Arranged:
+    """The distinct points of a cloud ``(N, d)`` with their ``neighbours`` nearest, enough of them for ``k`` vectors.
+
+    ``frame`` is that of a cloud which this one is a part of; ``dtype`` is that of the points in it.
+    """
+    frame = frame or Frame.of(given, metric, centred=False)
+    points = frame(given, dtype)
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
     moved = points if kept is None else points[kept]

@@ -123,7 +123,10 @@ class Smoother:
         if count > max(1, len(self.clouds)):
             sizes = np.sort(np.bincount(labels.cpu().numpy()))[::-1]
             shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")
-            warn(f"the cloud has {count} separate parts ({shown} points): the first {count} eigenvalues are 0")
+            warn(
+                f"the cloud has {count} separate parts ({shown} points): {count} eigenvalues are 0, the constant's "
+                "included (more neighbours may join the parts)"
+            )
         return count
 
 
