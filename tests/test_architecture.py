@@ -54,7 +54,7 @@ COMMANDS = {"decompose", "embed", "overfit", "toy1d", "train", "view"}
 # Violations that are being worked on; this list only shrinks.
 PENDING = {
     "smoothers.smoother.block_diagonal",
-    *("Frame", "draw", "run"),
+    *("draw", "run"),
     "paper.extract.run",
 }
 # Called by name from outside Python: a console script, a documentation tool.

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..graph import Graph, query
 from ..graph.arranged import Arranged
 from ..smoothers import Smoother
-from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, shared
+from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, overlaps
 
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
 SAME = 1e-5  # relative distance below which a new point is a fitted one
@@ -67,7 +67,7 @@ class NeighbourhoodExtension:
         local = self.frame(points.to(self.points.device), self.points.dtype)
         found, distances = query(graph, local, k)  # (m, k)
         rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
-        common = shared(found.int(), self._closed, rows, found.reshape(-1)).reshape(found.shape)
+        common = overlaps(found.int(), self._closed, rows, found.reshape(-1)).reshape(found.shape)
         weight = fuzzy_weights(distances) * (common + 1) / (2 * k + 1 - common)
         fitted = distances[:, :1] <= SAME * distances[:, -1:]
         first = torch.zeros_like(weight)

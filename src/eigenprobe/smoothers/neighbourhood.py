@@ -51,7 +51,7 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     weight = torch.zeros(len(edges), dtype=directed.dtype, device=graph.device)
     weight.scatter_reduce_(0, place, directed.reshape(-1), "amax")
     closed = closed_neighbours(graph.indices)
-    common = shared(closed, closed, edges.head, edges.tail).to(weight.dtype)
+    common = overlaps(closed, closed, edges.head, edges.tail).to(weight.dtype)
     weight *= common / (2 * closed.shape[1] - common)
     degree = edges.at(weight)
     off = weight * (degree[edges.head] * degree[edges.tail]).rsqrt() / 2
@@ -104,7 +104,7 @@ def closed_neighbours(indices: Tensor) -> Tensor:
     return torch.cat([own, indices], 1).int().sort(1).values
 
 
-def shared(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``: ``(e,)``.
 
     Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices (int32), those of ``right`` ascending.
