@@ -113,7 +113,7 @@ class ContextExtension:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ContextExtension:
         """The inverse of `tensors` and `facts`."""
-        network = networks.rebuild(facts["network"])
+        network = networks.described(facts["network"])
         network.load_state_dict(_under("network.", tensors))
         context = NeighbourhoodExtension.from_tensors(_under("context.", tensors), facts["context"])
         return cls(network, context, tensors["matrix"])
