@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -181,3 +182,23 @@ def test_new_points_are_checked() -> None:
         basis(np.zeros((3, 3)))
     with pytest.raises(InputError, match="row 1 is not"):
         basis(np.array([[0.1, 0.2], [np.nan, 0.0]]))
+
+
+def test_a_basis_equals_itself_and_nothing_else() -> None:
+    one, two = (ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=4) for _ in range(2))
+    assert one == one and one != two and len({one, two}) == 2
+
+
+def test_other_formats_are_refused(tmp_path: Path) -> None:
+    basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=4)
+    with pytest.raises(InputError, match=r"written as .safetensors, got .*x.npz"):
+        basis.save(tmp_path / "x.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_faces_and_rows_are_kept(tmp_path: Path) -> None:
+    basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=4)
+    marked = replace(basis, faces=np.array([[0, 1, 2]]), rows=np.arange(60) * 2)
+    marked.torch().save(tmp_path / "b.safetensors")
+    again = ep.Basis.load(tmp_path / "b.safetensors")
+    assert np.array_equal(again.faces, [[0, 1, 2]]) and np.array_equal(again.rows, np.arange(60) * 2)

@@ -331,3 +331,57 @@ def test_an_interrupted_training_saves_first_and_goes_on(run: Run) -> None:
     assert process.returncode == 130, err
     assert re.fullmatch(r"eigenprobe: .*interrupted.*\n", err) and Path("t/last.ckpt").is_file(), err
     assert not leftovers(Path("t"))
+
+
+def test_decompose_a_folder(run: Run) -> None:
+    """One basis per file; a bad one is named, costs the exit code, and nothing else."""
+    shutil.copytree("meshes", "others/meshes")
+    words = "decompose meshes others/meshes/a.obj cloud.xyz -k 5 --no-report --out d"
+    files = [f"d/{name}/basis.safetensors" for name in ("a", "b", "a-2", "cloud")]
+    out = done(run(words), *files)
+    assert "decomposed 4 of 4 shapes" in out and "decomposed cloud.xyz: 390 points, 5 vectors, direct" in out
+    shutil.copy("broken.obj", "meshes/c.obj")
+    code, out, err = run("decompose meshes -k 5 --no-report --out e")
+    assert code == 2 and "1 of 3 shapes were not decomposed" in err and len(err.splitlines()) == 1
+    assert "skipped meshes/c.obj" in out and "decomposed 2 of 3 shapes" in out
+    assert all(Path(f"e/{name}/basis.safetensors").is_file() for name in "ab")
+
+
+def test_a_basis_knows_where_its_points_come_from(run: Run) -> None:
+    vertices = ep.geometry.load("bunny.obj").vertices
+    done(run("encode bunny.obj -k 5 --samples 200 --out e"))
+    done(run("decompose bunny.obj -k 5 --samples 200 --no-report --out d"))
+    for path, source in (("e/bunny.safetensors", "bunny.obj"), ("d/basis.safetensors", "bunny.obj")):
+        basis = ep.Basis.load(path)
+        assert basis.rows is not None and np.array_equal(basis.points, vertices[basis.rows])
+        assert basis.info["source"] == source
+    done(run("decompose bunny.obj -k 5 --no-report --out whole"))
+    whole = ep.Basis.load("whole/basis.safetensors")
+    assert whole.rows is None and np.array_equal(whole.faces, ep.geometry.load("bunny.obj").faces)
+
+
+@pytest.mark.parametrize(
+    "words, path",
+    [
+        ("decompose cloud.xyz -k 4 --no-report --out o", "o/basis.safetensors"),
+        ("embed train.npy -k 2 --no-report --out o", "o/embedding.npz"),
+        ("encode cloud.xyz -k 4 --out o", "o/cloud.safetensors"),
+    ],
+)
+def test_what_exists_is_overwritten_by_force_only(words: str, path: str, run: Run) -> None:
+    done(run(words), path)
+    before = Path(path).stat().st_mtime_ns
+    code, _, err = run(words)
+    assert code == 2 and re.search(rf"{path} exists: choose another --out, or overwrite it by --force", err), err
+    assert Path(path).stat().st_mtime_ns == before
+    done(run(f"{words} --force"), path)
+    assert Path(path).stat().st_mtime_ns > before
+
+
+def test_columns_and_dimensions_are_told(run: Run) -> None:
+    points = np.random.default_rng(0).normal(size=(60, 4))
+    np.savetxt("table.csv", points, delimiter=",", header="p,q,r,s", comments="")
+    assert "60 points in 4 dimensions, 3 vectors" in done(run("decompose table.csv -k 3 --no-report --out a"))
+    out = done(run("decompose table.csv --columns p,q -k 3 --no-report --out b"))
+    assert "60 points in 2 dimensions, 3 vectors" in out
+    assert np.allclose(ep.Basis.load("b/basis.safetensors").points, points[:, :2])

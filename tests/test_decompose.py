@@ -94,7 +94,10 @@ def test_new_points(rng: np.random.Generator) -> None:
     ("points", "k", "message"),
     [
         (np.zeros(10), 3, r"shape \(n, d\), got \(10,\)"),
-        (np.zeros((4, 5, 3)), 3, r"shape \(n, d\), got \(4, 5, 3\)"),
+        (np.zeros((2, 4, 5, 3)), 3, r"shape \(n, d\), got \(2, 4, 5, 3\)"),
+        (np.zeros((4, 5, 3)), 3, "cloud 0: .*5 that are all equal"),
+        ([], 3, "at least one cloud, got an empty list"),
+        ([np.eye(9), np.eye(3)], 3, "cloud 1: .*at least 4 points, got 3"),
         (np.ones((20, 3)), 3, "20 that are all equal"),
         (np.eye(3), 3, "at least 4 points, got 3"),
         (np.random.default_rng(0).random((20, 2)), 0, "whole number of at least 1, got 0"),
@@ -176,3 +179,18 @@ def test_nothing_prints(rng: np.random.Generator, capfd: pytest.CaptureFixture[s
     ep.decompose(rng.random((200, 3)), k=5)
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
+
+
+def test_several_clouds_give_the_bases_of_each(rng: np.random.Generator) -> None:
+    clouds = [c.fibonacci_sphere(n) for n in (300, 200)] + [c.random_sphere(250, rng).astype(np.float32)]
+    bases = ep.decompose(clouds, k=5, tol=1e-8)
+    assert [basis.n for basis in bases] == [300, 200, 250]
+    for cloud, basis in zip(clouds, bases):
+        alone = ep.decompose(cloud, k=5, tol=1e-8)
+        assert basis.vectors.dtype == cloud.dtype
+        assert np.allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-5, atol=1e-6)
+    batch = torch.as_tensor(np.stack([clouds[0], 2 * clouds[0]]))
+    small, large = ep.decompose(batch, k=5)
+    assert isinstance(large.vectors, torch.Tensor)
+    assert torch.allclose(small.eigenvalues / 4, large.eigenvalues, atol=1e-8)
+    assert len(ep.decompose([cloud.tolist() for cloud in clouds[:2]], k=3)) == 2

@@ -3,14 +3,15 @@
     Q (n, K)   normalised basis, Euclidean-orthonormal, q_1 > 0;   mass M = diag(q_1^2), sums to 1
     V (n, K)   unnormalised basis, V = M^{-1/2} Q, v_1 = 1, V^T M V = I
 
-Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker gave it.
+Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker gave it. Pictures
+are made by the room `viz`, which is found by name when one is asked for: this module needs none of it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Protocol
@@ -72,11 +73,12 @@ class SpectralOperator:
         return np.asarray(_numpy(self.to_dense()), dtype=dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Basis:
     """A spectral decomposition. Columns ascend in eigenvalue; signs are canonical; ``mass`` sums to 1.
 
-    The helpers apply the mass, so that ``basis.reconstruct(basis.project(f))`` is the M-orthogonal projection.
+    The helpers apply the mass, so that ``basis.reconstruct(basis.project(f))`` is the M-orthogonal projection. A basis
+    equals itself only: two decompositions are compared by ``evaluation.compare``.
     """
 
     normalized: Array  # Q (n, K)
@@ -85,6 +87,8 @@ class Basis:
     points: Array | None = None  # (n, d)
     info: dict[str, Any] = field(default_factory=dict)
     extension: Extension | None = None
+    faces: Array | None = None  # (f, 3) of the mesh whose vertices the points are: for pictures only
+    rows: Array | None = None  # (n,) the points of the source that these are, where some were chosen
 
     def __post_init__(self) -> None:
         n, k = self.normalized.shape
@@ -179,9 +183,12 @@ class Basis:
         """Write everything, the extension included, as one safetensors file (whole or not at all)."""
         from safetensors.torch import save_file
 
+        suffix = os.path.splitext(path)[1]
+        if suffix not in ("", ".safetensors"):
+            raise InputError(f"a basis is written as .safetensors, got {os.fspath(path)!r}")
         tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
-        if self.points is not None:
-            tensors["points"] = self.points
+        more = {"points": self.points, "faces": self.faces, "rows": self.rows}
+        tensors |= {name: values for name, values in more.items() if values is not None}
         header: dict[str, Any] = {"format": FORMAT, "info": self.info}
         if self.extension is not None:
             tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
@@ -211,21 +218,37 @@ class Basis:
             module, name = EXTENSIONS[header["extension"]["kind"]].split(":")
             own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
             extension = getattr(import_module(module), name).from_tensors(own, header["extension"]["facts"])
-        points = tensors.get("points")
-        basis = cls(
-            tensors["normalized"], tensors["mass"], tensors["eigenvalues"], points, header.get("info", {}), extension
-        )
-        return basis.numpy()
+        own = {name: tensors.get(name) for name in ("normalized", "mass", "eigenvalues", "points", "faces", "rows")}
+        return cls(**own, info=header.get("info", {}), extension=extension).numpy()  # type: ignore[arg-type]
+
+    def plot(
+        self, indices: int | Sequence[int] | None = None, *, interactive: bool = False, faces: Array = None, **view: Any
+    ) -> Any:
+        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a plotly one to turn.
+
+        ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten after the constant).
+        ``view`` are options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size.
+        """
+        if self.points is None:
+            raise InputError("a plot needs points, this basis carries none")
+        draw = _viz("notebook:turning" if interactive else "figures:eigenfunctions")
+        shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": self.faces if faces is None else faces}
+        return draw(self.points, self.vectors, **shown, **view)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write one HTML page to explore in a browser; ``options`` are those of `viz.report.write_report`."""
+        _viz("report:write_report")(path, self, **{"faces": self.faces, "facts": self.info, **options})
+
+    def _repr_html_(self) -> str:
+        return str(_viz("notebook:basis_html")(self))
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
-        points = None if self.points is None else convert(self.points)
-        return replace(
-            self,
-            normalized=convert(self.normalized),
-            mass=convert(self.mass),
-            eigenvalues=convert(self.eigenvalues),
-            points=points,
-        )
+        ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points"), convert) | {
+            "faces": _numpy,
+            "rows": _numpy,
+        }
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in ways}
+        return replace(self, **{name: ways[name](array) for name, array in arrays.items() if array is not None})
 
     def _like(self, values: Array) -> Array:
         if isinstance(self.normalized, np.ndarray):
@@ -237,6 +260,13 @@ class Basis:
         if f.ndim not in (1, 2) or f.shape[0] != self.n:
             raise InputError(f"expected a function of shape ({self.n},) or ({self.n}, m), got {tuple(f.shape)}")
         return f
+
+
+def _viz(place: str) -> Callable[..., Any]:
+    """A function of the room below that draws, by name: ``module:function``."""
+    module, name = place.split(":")
+    function: Callable[..., Any] = getattr(import_module(f"eigenprobe.viz.{module}"), name)
+    return function
 
 
 def _numpy(values: Array) -> Array:

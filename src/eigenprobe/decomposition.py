@@ -4,6 +4,8 @@
     network      a network trained on this cloud alone
     pretrained   one forward pass of a model trained on many shapes, then a Ritz rotation
 
+Several clouds give a list of bases in the order of the clouds.
+
 Points are centred and scaled before anything else, and eigenvalues scaled back, so units and offsets cost no digits.
 Coinciding points are merged: each copy gets the value and an equal share of the mass of the one point they are.
 """
@@ -11,9 +13,11 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,8 +34,18 @@ from .threads import limited_threads
 Method = Literal["direct", "network", "pretrained"]
 
 
+@overload
 def decompose(
-    points: Array,
+    points: np.ndarray | Tensor, k: int = 50, method: Method = "direct", **options: Any
+) -> Basis: ...  # a batch (b, n, d) gives a list, which no annotation of an array can tell
+
+
+@overload
+def decompose(points: Sequence[Array], k: int = 50, method: Method = "direct", **options: Any) -> list[Basis]: ...
+
+
+def decompose(
+    points: Array | Sequence[Array],
     k: int = 50,
     method: Method = "direct",
     *,
@@ -44,13 +58,14 @@ def decompose(
     device: str | torch.device | None = None,
     tol: float = 1e-6,
     **options: Any,
-) -> Basis:
-    """The spectral decomposition of a point cloud.
+) -> Basis | list[Basis]:
+    """The spectral decomposition of a point cloud, or of each of several.
 
     Parameters
     ----------
     points
-        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device.
+        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device. A list of
+        clouds, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same order; the settings are shared.
     k
         How many basis vectors, the constant one included.
     method
@@ -74,6 +89,9 @@ def decompose(
     >>> basis.eigenvalues.round(2).tolist()
     [0.0, 1.0, 1.0, 4.0, 4.0]
     """
+    settings = {**locals()}  # before anything else: all that the caller chose, for each of several clouds
+    if (clouds := _several(settings.pop("points"))) is not None:
+        return _each(clouds, settings.pop("options") | settings)
     if method not in ("direct", "network", "pretrained"):
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
     x, origin = check_points(points, k, device)
@@ -101,6 +119,32 @@ def decompose(
         basis = SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=k, **options)
     info = basis.info | {"method": method, "seconds": round(time.perf_counter() - began, 4)}
     return replace(basis, info=info).as_given(origin)
+
+
+def _several(points: Any) -> list[Array] | None:
+    """The clouds of a list or of a batch ``(b, n, d)``; None where it is one cloud, as nested lists of numbers are."""
+    if isinstance(points, (list, tuple)):
+        if not points:
+            raise InputError("expected at least one cloud, got an empty list")
+        return list(points) if any(_is_cloud(each) for each in points) else None
+    return list(points) if getattr(points, "ndim", 2) == 3 else None
+
+
+def _is_cloud(each: Any) -> bool:
+    if isinstance(each, (list, tuple)):
+        return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
+    return getattr(each, "ndim", 0) > 1
+
+
+def _each(clouds: list[Array], settings: dict[str, Any]) -> list[Basis]:
+    """Cloud by cloud; an error says which one it was."""
+    bases = []
+    for number, cloud in enumerate(clouds):
+        try:
+            bases.append(decompose(cloud, **settings))
+        except InputError as error:
+            raise InputError(f"cloud {number}: {error}") from error
+    return bases
 
 
 def _refuse(chosen: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
     from .. import progress
     from .session import Session
 
-    shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug")}
+    shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug") if name in options}
     session = Session(device_name=options.pop("device"), **shared)
     levels = {name: logging.getLogger(name).level for name in ("eigenprobe", *CHATTY)}
     handler = logging.StreamHandler()

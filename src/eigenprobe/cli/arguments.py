@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from jsonargparse import ActionYesNo, ArgumentError, ArgumentParser, DefaultHelp
 
 SHORT = {"k": "-k", "out": "-o", "verbose": "-v", "quiet": "-q", "method": "-m"}
 SHARED_TITLE = "shared options"
+WITHOUT = {"view": {"seed", "out"}}  # shared options that would do nothing
 
 
 def shared(
@@ -59,6 +60,7 @@ class Command:
         """The command that a function is."""
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         hints = {**get_type_hints(shared), **get_type_hints(function)}
+        hints = {name: hint for name, hint in hints.items() if name not in WITHOUT.get(function.__name__, ())}
         return cls(function.__name__, function, summary=summary, hints=hints)
 
     @classmethod
@@ -101,7 +103,7 @@ def _parser(command: Command, path: str) -> ArgumentParser:
     parser = ArgumentParser(prog=path, usage=usage, description=about, formatter_class=Help, exit_on_error=False)
     if command.function is not None:
         _add_parameters(parser, command.function)
-        _add_parameters(parser.add_argument_group(SHARED_TITLE), shared)
+        _add_parameters(parser.add_argument_group(SHARED_TITLE), shared, WITHOUT.get(command.name, set()))
     return parser
 
 
@@ -148,11 +150,11 @@ def _description(command: Command) -> str:
     return re.split(r"\n\s*Args:\n", inspect.getdoc(command.function) or "")[0].rstrip()
 
 
-def _add_parameters(parser: Any, function: Callable[..., None]) -> None:
+def _add_parameters(parser: Any, function: Callable[..., None], without: Collection[str] = ()) -> None:
     hints = get_type_hints(function)
     lines = _lines(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        if name == "session":
+        if name == "session" or name in without:
             continue
         hint, text = hints[name], lines[name]
         flag = f"--{name.replace('_', '-')}"

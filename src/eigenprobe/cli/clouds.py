@@ -1,9 +1,10 @@
-"""Commands on shapes and point clouds: ``decompose`` one, ``encode`` many, ``cache`` their oracles."""
+"""Commands on shapes and point clouds: ``decompose`` in closed form, ``encode`` by a model, ``cache`` oracles."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InputError
 from .session import Session
@@ -17,72 +18,128 @@ BATCH = 64  # shapes that go through the model together
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
+class Read(NamedTuple):
+    """The points of a file, its faces where they are exactly the vertices, and which of its points they are."""
+
+    points: Any
+    faces: Any = None
+    rows: Any = None
+
+
 def decompose(
-    shape: Path,
+    shapes: list[Path],
     *,
     k: int = 50,
     method: Method = "direct",
     smoother: Kind = "adaptive",
     samples: int | None = None,
+    columns: str | None = None,
     volume: bool = False,
     steps: int | None = None,
     model: str = "surface",
     refine: int = 0,
     report: bool = True,
+    force: bool = False,
     session: Session,
 ) -> None:
-    """Decompose one shape or point cloud: basis vectors, eigenvalues, mass, and a report to look at.
+    """Decompose shapes or point clouds: basis vectors, eigenvalues, mass, and a report to look at.
 
     Examples:
       eigenprobe decompose bunny.obj
       eigenprobe decompose scan.ply -k 100 --samples 20000 --out scan
       eigenprobe decompose solid.off --volume --samples 4000
       eigenprobe decompose cloud.xyz --method pretrained --refine 1
+      eigenprobe decompose table.csv --columns x,y,z
+      eigenprobe decompose scans/ more/a.obj --out bases
 
     Args:
-        shape: a mesh (obj, off, ply, stl, glb) or a cloud (xyz, npy, npz, csv)
+        shapes: meshes (obj, off, ply, stl, glb), clouds (xyz, npy, npz, csv), or folders of them
         k: how many basis vectors
         method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
         smoother: how probes are smoothed; adaptive suits uneven sampling best
-        samples: use this many farthest points instead of all
+        samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
+        columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
         volume: fill a closed mesh and decompose its inside
         steps: training steps for --method network; chosen by its preset unless given
         model: weights for --method pretrained: a name in the package, a folder or a hub id
         refine: refinement sweeps after --method pretrained
         report: write report.html
+        force: overwrite what an earlier run has written
     """
     from ..decomposition import decompose as solve
+    from ..geometry import find_shapes
 
-    points, faces = read_points(shape, samples, volume, session.seed)
-    folder = session.folder(shape.stem)
-    options: dict[str, Any] = {"model": model, "refine": refine} if method == "pretrained" else {"smoother": smoother}
-    if method == "network" and steps is not None:
-        options["steps"] = steps
-    basis = solve(points, k, method, seed=session.seed, device=session.device(), **options)
-    write_basis(folder, shape.name, basis, points, faces, report, session)
-    session.finish(f"decomposed {shape.name}: {basis.n} points, {basis.k} vectors, {method},")
+    options = _method_options(method, smoother, steps, model, refine)
+    found = [find_shapes([path]) if path.is_dir() else [path] for path in shapes]
+    files = list(dict.fromkeys(sum(found, [])))
+    several = len(files) > 1 or shapes[0].is_dir()
+    if several:
+        session.out = session.folder("decomposed")
+    failed: dict[Path, str] = {}
+    taken: set[Path] = set()
+    for file in files:
+        try:
+            cloud = read_points(file, samples, volume, session.seed, columns=columns)
+            folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
+            session.refuse_existing(folder / "basis.safetensors", force)
+            basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
+            basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
+            write_basis(folder, basis, report, session)
+        except InputError as error:
+            if not several:
+                raise
+            failed[file] = str(error)
+            continue
+        d = cloud.points.shape[1]
+        told = f"{file.name}: {basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors, {method}"
+        session.say(f"decomposed {told}") if several else session.finish(f"decomposed {told},")
+    if several:
+        session.skipped(failed)
+        session.finish(f"decomposed {len(files) - len(failed)} of {len(files)} shapes")
+    if failed:
+        raise InputError(
+            f"{len(failed)} of {len(files)} shapes were not decomposed; first: {next(iter(failed.values()))}"
+        )
 
 
-def write_basis(
-    folder: Path, title: str, basis: Basis, points: Any, faces: Any, report: bool, session: Session
-) -> None:
+def _method_options(method: Method, smoother: Kind, steps: int | None, model: str, refine: int) -> dict[str, Any]:
+    """What a method takes; an option that it would ignore is an error."""
+    given = {"--smoother": smoother != "adaptive", "--steps": steps is not None}
+    given |= {"--model": model != "surface", "--refine": refine != 0}
+    known = {"direct": ("--smoother",), "network": ("--smoother", "--steps"), "pretrained": ("--model", "--refine")}
+    for name, set_ in given.items():
+        if set_ and name not in known[method]:
+            takers = " or ".join(other for other, names in known.items() if name in names)
+            raise InputError(f"{name} is for --method {takers}, not for {method}")
+    if method == "pretrained":
+        return {"model": model, "refine": refine}
+    return {"smoother": smoother} if steps is None else {"smoother": smoother, "steps": steps}
+
+
+def write_basis(folder: Path, basis: Basis, report: bool, session: Session) -> None:
     """``basis.safetensors``, ``summary.json`` and, if wanted, ``report.html`` in one folder."""
-    path = folder / "basis.safetensors"
+    path, title = folder / "basis.safetensors", basis.info["source"]
     basis.save(path)
     session.wrote(path, "the basis: ep.Basis.load(path)")
     facts = {"source": title, "points": basis.n, "vectors": basis.k, "seconds": round(session.seconds, 3)}
     facts |= {"eigenvalues": basis.eigenvalues, **basis.info}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     if report:
-        from ..viz.report import write_report
-
         page = folder / "report.html"
-        write_report(page, basis, points, faces=faces, title=title, facts=basis.info)
+        basis.report(page, title=title)
         session.wrote(page, "open in any browser")
 
 
-def read_points(shape: Path, samples: int | None, volume: bool, seed: int, *, at_most: bool = False) -> tuple[Any, Any]:
-    """The points of a file and, where they are exactly the vertices of a mesh, its faces.
+def read_points(
+    shape: Path,
+    samples: int | None,
+    volume: bool,
+    seed: int,
+    *,
+    columns: str | None = None,
+    at_most: bool = False,
+) -> Read:
+    """What a command works on, of one file.
 
     ``at_most`` takes fewer points than ``samples`` where the file has no more; otherwise a mesh is sampled denser.
     """
@@ -90,20 +147,21 @@ def read_points(shape: Path, samples: int | None, volume: bool, seed: int, *, at
 
     if samples is not None and samples < 1:
         raise InputError(f"--samples takes at least 1, got {samples}")
-    read = geometry.load(shape)
+    read = geometry.load(shape, columns=columns)
     if volume:
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
-        return geometry.sample_volume(read, samples or 4000, seed), None
+        return Read(geometry.sample_volume(read, samples or 4000, seed))
     if samples is None and len(read.vertices) > LARGEST:
         raise InputError(f"{shape} holds {len(read.vertices)} points, at most {LARGEST} fit: choose some by --samples")
     if samples is None or samples == len(read.vertices) or (at_most and samples > len(read.vertices)):
-        return read.vertices, read.faces
+        return Read(read.vertices, read.faces)
     if samples > len(read.vertices) and read.faces is not None:
         # More points than vertices: dense surface samples first, thinned to an even spacing.
         dense = geometry.sample_surface(read, 4 * samples, seed)
-        return dense[geometry.farthest_points(dense, samples, seed)], None
-    return read.vertices[geometry.farthest_points(read.vertices, samples, seed)], None
+        return Read(dense[geometry.farthest_points(dense, samples, seed)])
+    rows = geometry.farthest_points(read.vertices, samples, seed)
+    return Read(read.vertices[rows], rows=rows)
 
 
 def encode(
@@ -114,6 +172,7 @@ def encode(
     samples: int = 1500,
     ritz: bool = True,
     refine: int = 0,
+    force: bool = False,
     session: Session,
 ) -> None:
     """Bases of many shapes in one pass each through a pretrained model.
@@ -130,6 +189,7 @@ def encode(
         samples: at most this many farthest points of each shape; 0 takes all
         ritz: rotate within the predicted span to the best order
         refine: refinement sweeps
+        force: overwrite what an earlier run has written
     """
     from ..geometry import find_shapes
     from ..pretrained.model import SpectralModel
@@ -140,13 +200,17 @@ def encode(
     network = SpectralModel.from_pretrained(model)
     options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
     failed: dict[Path, str] = {}
+    taken: set[Path] = set()
     with Progress("encoding", len(files)) as bar:
         for start in range(0, len(files), BATCH):
-            for file, basis in _encode(network, files[start : start + BATCH], samples, options, session.seed, failed):
-                path = _unused(folder / f"{file.stem}.safetensors", session)
-                basis.save(path)
-                session.wrote(path, f"{basis.n} points, {basis.k} vectors")
-            bar.advance(len(files[start : start + BATCH]))
+            batch = files[start : start + BATCH]
+            targets = {file: _unused(folder / f"{file.stem}.safetensors", taken) for file in batch}
+            failed |= {file: why for file in batch if (why := session.existing(targets[file], force))}
+            fresh = [file for file in batch if file not in failed]
+            for file, basis in _encode(network, fresh, samples, options, session.seed, failed):
+                basis.save(targets[file])
+                session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
+            bar.advance(len(batch))
     if not session.written:
         first = next(iter(failed.values()))
         raise InputError(first if len(files) == 1 else f"none of {len(files)} shapes could be encoded; first: {first}")
@@ -158,31 +222,38 @@ def _encode(
     network: Any, files: list[Path], samples: int, options: dict[str, Any], seed: int, failed: dict[Path, str]
 ) -> list[tuple[Path, Basis]]:
     """A batch at once; one bad scan among thousands is noted in ``failed`` and does not end the run."""
-    clouds: dict[Path, Any] = {}
+    clouds: dict[Path, Read] = {}
     for file in files:
         try:
-            clouds[file] = read_points(file, samples or None, False, seed, at_most=True)[0]
+            clouds[file] = read_points(file, samples or None, False, seed, at_most=True)
         except InputError as error:
             failed[file] = str(error)
+    bases: dict[Path, Basis] = {}
     try:
-        return list(zip(clouds, network.encode(list(clouds.values()), **options), strict=True)) if clouds else []
+        found = network.encode([cloud.points for cloud in clouds.values()], **options) if clouds else []
+        bases = dict(zip(clouds, found, strict=True))
     except InputError:
-        bases: list[tuple[Path, Basis]] = []
-        for file, points in clouds.items():
+        for file, cloud in clouds.items():
             try:
-                bases.append((file, network.encode(points, **options)))
+                bases[file] = network.encode(cloud.points, **options)
             except InputError as error:
                 failed[file] = str(error)
-        return bases
+    return [
+        (
+            file,
+            replace(basis, faces=clouds[file].faces, rows=clouds[file].rows, info={**basis.info, "source": str(file)}),
+        )
+        for file, basis in bases.items()
+    ]
 
 
-def _unused(path: Path, session: Session) -> Path:
+def _unused(path: Path, taken: set[Path]) -> Path:
     """Two shapes of one name from different folders must not overwrite each other."""
-    taken = {written for written, _ in session.written}
     number, chosen = 2, path
     while chosen in taken:
         chosen = path.with_stem(f"{path.stem}-{number}")
         number += 1
+    taken.add(chosen)
     return chosen
 
 

@@ -22,6 +22,7 @@ def embed(
     metric: Literal["auto", "cosine", "euclidean"] = "auto",
     neighbors: int | None = None,
     report: bool = True,
+    force: bool = False,
     session: Session,
 ) -> None:
     """Embed a table of features: one row per sample, spectral coordinates out, and a scatter to explore.
@@ -40,6 +41,7 @@ def embed(
         metric: distance between rows; auto is cosine from 64 columns on, Euclidean below
         neighbors: size of the neighbourhood graph
         report: write report.html
+        force: overwrite what an earlier run has written
     """
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.rows import read_table
@@ -47,6 +49,7 @@ def embed(
     read = read_table(table, labels=labels)
     fresh = read_table(new) if new is not None else None
     folder = session.folder(table.stem)
+    session.refuse_existing(folder / "embedding.npz", force)
     options: dict[str, Any] = {} if metric == "auto" else {"metric": metric}
     if neighbors is not None:
         options["n_neighbors"] = neighbors

@@ -10,7 +10,6 @@ files are mapped, not read, and text is parsed in blocks, so a cloud needs no mo
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from ..errors import EigenprobeWarning, InputError
 from ..files import atomic_path
 from .mesh import face_areas
+from .text import pick, read_text
 
 Array = NDArray[Any]
 MESHES = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
@@ -50,8 +50,13 @@ class Shape:
         return f"Shape({self.name!r}, {self.n} vertices, {faces})"
 
 
-def load(path: str | os.PathLike[str], *, clean: bool = True) -> Shape:
+def load(
+    path: str | os.PathLike[str], *, clean: bool = True, columns: str | Sequence[int | str] | None = None
+) -> Shape:
     """Read a mesh or a point cloud by its extension.
+
+    ``columns`` are the coordinates of a cloud, by name (text with names) or number from 0: ``"x,y,z"``, ``[0, 1, 2]``.
+    Without it a text cloud loses an index, normals and colours (one `EigenprobeWarning` says so).
 
     With ``clean`` a mesh comes back without coincident or unused vertices and without degenerate or repeated faces
     (one `EigenprobeWarning` gives the counts). Anything that cannot be read is an `InputError` naming the file.
@@ -60,12 +65,14 @@ def load(path: str | os.PathLike[str], *, clean: bool = True) -> Shape:
     suffix = path.suffix.lower()
     if suffix not in MESHES + CLOUDS:
         raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
+    if columns is not None and suffix in MESHES:
+        raise InputError(f"columns are chosen in a cloud, {path.name!r} is a mesh")
     if not path.is_file():
         raise InputError(f"no such file: {path}")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     try:
-        shape = _load_mesh(path) if suffix in MESHES else Shape(_load_cloud(path, suffix), None, path.stem)
+        shape = _load_mesh(path) if suffix in MESHES else Shape(_load_cloud(path, suffix, columns), None, path.stem)
     except (InputError, MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:  # parsers of foreign formats raise anything; the user needs the file and the reason
@@ -141,7 +148,7 @@ def _load_mesh(path: Path) -> Shape:
     return Shape(np.concatenate(vertices), np.concatenate(faces) if faces else None, path.stem)
 
 
-def _load_cloud(path: Path, suffix: str) -> Array:
+def _load_cloud(path: Path, suffix: str, columns: str | Sequence[int | str] | None) -> Array:
     if suffix == ".npy":
         big = path.stat().st_size > MAPPED_BYTES
         array = np.load(path, mmap_mode="r" if big else None, allow_pickle=False)
@@ -152,36 +159,14 @@ def _load_cloud(path: Path, suffix: str) -> Array:
                 raise InputError(f"{path} holds {', '.join(archive) or 'nothing'}, expected an array named 'points'")
             array = archive[name]
     else:
-        array = _parse_text(path)
+        array = read_text(path, columns)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
         raise InputError(f"{path} must hold numbers, got {array.dtype}")
+    if columns is not None and suffix in (".npy", ".npz"):
+        array = array[:, pick([], array.shape[1], columns, path)]
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-
-
-def _parse_text(path: Path) -> Array:
-    """Columns separated by commas, semicolons, tabs or blanks; '#' comments; one header line of names is skipped."""
-    import pandas
-
-    comment, lines = "#", []
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.split(comment)[0].strip():
-                lines.append(line.split(comment)[0].strip())
-            if len(lines) == 2:
-                break
-    if not lines:
-        raise InputError(f"{path} holds no points")
-    separator = next((mark for mark in (",", ";") if mark in lines[0]), r"\s+")
-    header: int | None = None
-    try:
-        _ = [float(word) for word in re.split(separator, lines[0]) if word.strip()]
-    except ValueError:
-        header = 0
-    options: dict[str, Any] = {"dtype": np.float64, "chunksize": BLOCK_ROWS, "skip_blank_lines": True}
-    blocks = pandas.read_csv(path, sep=separator, header=header, comment=comment, **options)
-    return np.concatenate([block.to_numpy() for block in blocks])
 
 
 def _check_points(points: Array, path: Path) -> None:

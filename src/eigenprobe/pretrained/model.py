@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,6 +55,19 @@ class SpectralModel:
     def __init__(self, network: SpectralNetwork, facts: dict[str, Any] | None = None, name: str = "") -> None:
         self.network = network.eval().requires_grad_(False)
         self.facts, self.name = facts or {}, name
+
+    def __repr__(self) -> str:
+        return f"SpectralModel({self.name!r}, k={self.k}, {self._parameters / 1e6:.2f} M parameters)"
+
+    def _repr_html_(self) -> str:
+        about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
+        told = {name: value for name, value in self.facts.items() if isinstance(value, (str, int, float))}
+        draw = import_module("eigenprobe.viz.notebook").table  # a room below: by name, and only when a notebook asks
+        return str(draw("SpectralModel", about | told))
+
+    @property
+    def _parameters(self) -> int:
+        return sum(p.numel() for p in self.network.parameters())
 
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:

@@ -7,7 +7,11 @@ package costs nothing and needs none of matplotlib, plotly or viser.
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["colours", "figures", "raster", "report", "scene", "viewer"]
+__all__ = ["colours", "figures", "notebook", "raster", "report", "scene", "viewer"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> ModuleType:

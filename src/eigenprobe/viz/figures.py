@@ -62,10 +62,25 @@ class _Stage:
 
 
 def _columns(count: int, columns: int | Sequence[int]) -> list[int]:
-    chosen = list(range(min(columns, count))) if isinstance(columns, int) else [int(c) for c in columns]
+    whole = isinstance(columns, int | np.integer)
+    chosen = list(range(min(int(columns), count))) if whole else [int(c) for c in columns]  # type: ignore[arg-type,union-attr]
     if not chosen or min(chosen) < 0 or max(chosen) >= count:
         raise InputError(f"columns must lie in 0..{count - 1}, got {columns}")
     return chosen
+
+
+def chosen_columns(
+    vectors: Array, columns: int | Sequence[int] | None, eigenvalues: Any = None
+) -> tuple[list[int], list[str]]:
+    """Which columns of `vectors` (n, K) are drawn, ten after the constant unless told, and their titles."""
+    k = vectors.shape[1]
+    first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
+    chosen = _columns(k, list(range(first, min(first + 10, k))) if columns is None else columns)
+    titles = [_name(c) for c in chosen]
+    if eigenvalues is not None:
+        shown = [0.0 if abs(value) < 1e-9 else value for value in to_numpy(eigenvalues)[chosen]]
+        titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, shown, strict=True)]
+    return chosen, titles
 
 
 def eigenfunctions(
@@ -87,13 +102,8 @@ def eigenfunctions(
     stage = _Stage(points, view)
     if v.ndim != 2 or len(v) != len(stage.xyz):
         raise InputError(f"vectors must have shape ({len(stage.xyz)}, K), got {v.shape}")
-    first = int(v.shape[1] > 1 and np.ptp(v[:, 0]) < 1e-3 * np.abs(v[:, 0]).max())  # a constant is left out
-    chosen = _columns(v.shape[1], list(range(first, min(first + 10, v.shape[1]))) if columns is None else columns)
-    if titles is None:
-        titles = [_name(c) for c in chosen]
-        if eigenvalues is not None:
-            shown = [0.0 if abs(value) < 1e-9 else value for value in to_numpy(eigenvalues)[chosen]]
-            titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, shown, strict=True)]
+    chosen, named = chosen_columns(v, columns, eigenvalues)
+    titles = named if titles is None else titles
     if to_numpy(points).shape[1] == 1:
         return finish(functions_on_a_line(stage.xyz[:, 0], v[:, chosen], titles, per_row), path)
     raster = stage.raster()
