@@ -70,8 +70,8 @@ def decompose(
     from ..geometry import find_shapes
 
     options = _method_options(method, smoother, steps, model, refine)
-    found = [find_shapes([path]) if path.is_dir() else [path] for path in shapes]
-    files = list(dict.fromkeys(sum(found, [])))
+    found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
+    files = list(dict.fromkeys(file for files in found for file in files))
     several = len(files) > 1 or shapes[0].is_dir()
     if several:
         session.out = session.folder("decomposed")
