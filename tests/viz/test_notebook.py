@@ -1,0 +1,61 @@
+"""A basis in a notebook: pictures, a page, tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+import eigenprobe as ep
+from eigenprobe.errors import InputError
+from tests.clouds import fibonacci_sphere
+from tests.geometry.meshes import blob
+
+
+@pytest.fixture(scope="module")
+def basis() -> ep.Basis:
+    return ep.decompose(fibonacci_sphere(300), k=8)
+
+
+def titles(figure: Figure) -> list[str]:
+    return [text.get_text().split()[0] for text in figure.findobj(Text) if "φ" in text.get_text()]
+
+
+def test_plot_draws_the_chosen_vectors(basis: ep.Basis, tmp_path: Path) -> None:
+    figure = basis.plot([1, 3], path=tmp_path / "two.png")
+    assert titles(figure) == ["φ₂", "φ₄"] and (tmp_path / "two.png").stat().st_size > 0
+    assert titles(basis.torch().plot(np.int64(3))) == ["φ₁", "φ₂", "φ₃"]
+    with pytest.raises(InputError, match=r"columns must lie in 0..7, got \[9\]"):
+        basis.plot([9])
+    with pytest.raises(InputError, match="a plot needs points"):
+        replace(basis, points=None).plot()
+
+
+def test_plot_to_turn(basis: ep.Basis) -> None:
+    figure = basis.plot(interactive=True)
+    assert len(figure.layout.sliders[0].steps) == 7, "all but the constant"
+    assert len(figure.data[0].x) == basis.n
+    shown = np.asarray(figure.data[0].marker.color)
+    assert abs(np.corrcoef(shown, basis.vectors[:, 1])[0, 1]) > 0.99 and np.abs(shown).max() <= 1
+    vertices, faces = blob(4)
+    mesh = replace(ep.decompose(vertices, k=5), faces=faces).plot([2], interactive=True)
+    assert mesh.data[0].type == "mesh3d" and len(mesh.data[0].i) == len(faces)
+
+
+def test_report_and_tables(basis: ep.Basis, tmp_path: Path) -> None:
+    basis.report(tmp_path / "page.html", title="a <sphere>")
+    assert "a &lt;sphere&gt;" in (tmp_path / "page.html").read_text()
+    text = replace(basis, info={**basis.info, "source": "<b>"})._repr_html_()
+    assert "300 in 3 dimensions" in text and "direct" in text and "&lt;b&gt;" in text and "<b>" in text.split("<tr>")[0]
+    assert "300" in basis.torch()._repr_html_() and isinstance(basis.torch().vectors, torch.Tensor)
+
+
+def test_model_table() -> None:
+    model = ep.SpectralModel.from_pretrained("surface")
+    count = sum(p.numel() for p in model.network.parameters())
+    assert str(count) in model._repr_html_() and "surface" in repr(model)
