@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .cloud import Array, Origin
 from .errors import InputError
-from .files import atomic_path
+from .files import atomic_path, reading
 
 FORMAT = "eigenprobe.basis/1"
 EXTENSIONS = {  # how a saved extension finds its class again
@@ -200,26 +200,26 @@ class Basis:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Basis:
         """Read what `save` wrote, as numpy arrays."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
-        try:
+        if not os.path.isfile(path):
+            raise InputError(f"no such basis file: {path}")
+        with reading(path, "a basis written by eigenprobe"):
             with safe_open(path, framework="pt") as file:
                 header = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
+                if header.get("format") != FORMAT:
+                    got = header.get("format")
+                    raise InputError(f"expected a basis written by eigenprobe ({FORMAT}), got {got!r} in {path}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        except FileNotFoundError as error:
-            raise InputError(f"no such basis file: {path}") from error
-        except (SafetensorError, OSError, ValueError) as error:
-            raise InputError(f"expected a basis written by eigenprobe, cannot read {path}: {error}") from error
-        if header.get("format") != FORMAT:
-            found = header.get("format")
-            raise InputError(f"expected a basis written by eigenprobe ({FORMAT}), got {found!r} in {path}")
-        extension = None
-        if "extension" in header:
-            module, name = EXTENSIONS[header["extension"]["kind"]].split(":")
-            own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
-            extension = getattr(import_module(module), name).from_tensors(own, header["extension"]["facts"])
-        own = {name: tensors.get(name) for name in ("normalized", "mass", "eigenvalues", "points", "faces", "rows")}
-        return cls(**own, info=header.get("info", {}), extension=extension).numpy()  # type: ignore[arg-type]
+            _check_stored(tensors, path)
+            extension, facts = None, header.get("extension")
+            if facts is not None:
+                module, name = EXTENSIONS[facts["kind"]].split(":")
+                own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
+                extension = getattr(import_module(module), name).from_tensors(own, facts["facts"])
+            names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows")
+            stored = {name: tensors.get(name) for name in names}
+            return cls(**stored, info=dict(header.get("info", {})), extension=extension).numpy()  # type: ignore[arg-type]
 
     def plot(
         self, indices: int | Sequence[int] | None = None, *, interactive: bool = False, faces: Array = None, **view: Any
@@ -267,6 +267,25 @@ def _viz(place: str) -> Callable[..., Any]:
     module, name = place.split(":")
     function: Callable[..., Any] = getattr(import_module(f"eigenprobe.viz.{module}"), name)
     return function
+
+
+def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
+    """Whether the tensors of a file are finite numbers that fit each other."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
+    q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
+    if q.ndim != 2 or not q.is_floating_point() or not bool((mass > 0).all()):
+        raise InputError(f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}")
+    if points is not None and (points.ndim != 2 or len(points) != len(q)):
+        raise InputError(
+            f"expected {len(q)} points (n, d) for a basis of {len(q)}, got {tuple(points.shape)} in {path}"
+        )
+    faces, rows = tensors.get("faces"), tensors.get("rows")
+    if faces is not None and not (faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())):
+        raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")
+    if rows is not None and tuple(rows.shape) != (len(q),):
+        raise InputError(f"expected {len(q)} rows, got {tuple(rows.shape)} in {path}")
 
 
 def _numpy(values: Array) -> Array:

@@ -1,49 +1,105 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and read only as far as they are what they claim to be.
+
+atomic_path    temporary file beside the target -> fsync -> rename -> fsync of the folder
+reading        whatever a parser raises on a damaged file -> `InputError`, one line with the file
+check_size     bytes claimed by a header <= EXPANSION x bytes on disk, before anything is allocated
+"""
 
 from __future__ import annotations
 
+import errno
+import math
 import os
-import tempfile
+import re
+import secrets
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .errors import InputError
+
+EXPANSION = 200  # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
+UNCHECKED = 1 << 28  # bytes that any file may grow to: a small table of zeros compresses a thousand times
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it to ``path`` on success, delete it on any failure.
 
-    The temporary name keeps the suffix, so writers that look at the extension behave as they would on ``path``.
+    The temporary name keeps the suffix, so writers that look at the extension behave as they would on ``path``. A
+    power cut after the block leaves the old file or the new one: both the file and its folder are synchronised.
     """
     target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
-    except OSError as error:
-        raise InputError(f"cannot write to {target}: {error.strerror or error}") from error
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _create(target)
     try:
         yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp is private; the result should be an ordinary file
+        _synchronise(temporary)
         os.replace(temporary, target)
-    except BaseException:
+        with suppress(OSError):  # some file systems cannot synchronise a folder
+            _synchronise(target.parent)
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, Exception) and _is_full(error):
+            raise InputError(f"cannot write to {target}: no space left (or the file may not grow further)") from error
         raise
+
+
+def _create(target: Path) -> Path:
+    """A new empty file with a name of its own in the folder of ``target``, with the permissions of any new file."""
+    temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(6)}{target.suffix}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        raise InputError(f"cannot write to {target}: {error.strerror or error}") from error
+    return temporary
+
+
+def _synchronise(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_full(error: Exception) -> bool:
+    """Writers in other languages give the operating system's error as text."""
+    text = re.search(r"No space left|File too large|quota exceeded", str(error), re.IGNORECASE)
+    return text is not None or (isinstance(error, OSError) and error.errno in FULL)
 
 
 def writable_folder(folder: str | os.PathLike[str]) -> Path:
     """The folder, made if need be; an error where it cannot be written, before any work and not after."""
-    probe = Path(folder) / ".probe"
-    with atomic_path(probe) as temporary:
-        temporary.touch()
+    probe = _create(Path(folder) / "probe")
     probe.unlink(missing_ok=True)
     return probe.parent
+
+
+@contextmanager
+def locked_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """One run at a time in ``folder``; the lock is the operating system's and ends with the process."""
+    handle = os.open(writable_folder(folder), os.O_RDONLY)
+    try:
+        with suppress(ImportError):  # no such lock on this system
+            import fcntl
+
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"another run is writing to {folder}: wait for it or choose another folder") from None
+            except OSError:  # a network file system without locks
+                pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def default_cache_dir() -> Path:
@@ -52,3 +108,74 @@ def default_cache_dir() -> Path:
         return Path(override)
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "eigenprobe"
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
+    """Parsers of foreign formats raise anything on a damaged file; the user gets the file and the reason."""
+    try:
+        yield
+    except ModuleNotFoundError:  # a missing extra is not the file's fault
+        raise
+    except InputError as error:  # a message of our own
+        if Path(path).name in str(error):
+            raise
+        raise InputError(f"{os.fspath(path)}: {error}") from error
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), "")
+        wanted = f"expected {expected}, " if expected else ""
+        raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason or type(error).__name__}") from error
+
+
+def check_size(path: Path, claimed: float) -> None:
+    """Whether the ``claimed`` bytes can honestly come out of a (compressed) file."""
+    size = path.stat().st_size
+    if claimed > max(UNCHECKED, EXPANSION * size):
+        raise InputError(f"{path} claims {claimed / 1e9:.3g} GB of data in a file of {size} bytes")
+
+
+def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
+    """The array of an npy file, never unpickled; its header must fit the length of the file."""
+    with reading(path):
+        with path.open("rb") as file:
+            _check_header(file, path.stat().st_size, path)
+        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+
+
+class Archive:
+    """The arrays of an npz file by name, each checked against its length in the archive before it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with reading(path):
+            self._zip = zipfile.ZipFile(path)
+        self._members = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
+
+    def keys(self) -> list[str]:
+        return list(self._members)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        member = self._members[name]
+        check_size(self.path, member.file_size)
+        with reading(self.path), self._zip.open(member) as file:
+            _check_header(file, member.file_size, self.path)
+        with reading(self.path), self._zip.open(member) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+
+def _check_header(file: Any, size: int, path: Path) -> None:
+    """Compare shape and type in the header of an npy stream with the bytes that follow it."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise InputError(f"cannot read {path}: it holds Python objects, expected numbers")
+    claimed, present = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if any(length < 0 for length in shape) or claimed > present:
+        raise InputError(f"{path} claims an array of shape {shape} ({claimed} bytes), only {present} bytes follow")

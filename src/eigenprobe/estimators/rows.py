@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..files import Archive, check_size, load_npy, reading
 
 Array = NDArray[Any]
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
@@ -55,9 +56,9 @@ def read_table(path: str | os.PathLike[str], labels: str | None = None) -> Table
     if suffix == ".npy":
         if labels is not None:
             raise InputError(f"an npy file has no labels, --labels {labels} needs npz, csv, parquet or HDF5")
-        return _table(_load_npy(path), None, path)
+        return _table(load_npy(path, mapped=True), None, path)
     if suffix in (".npz", ".h5", ".hdf5"):
-        with _archive(path) as archive:
+        with reading(path), _archive(path) as archive:
             features = np.asarray(archive[_feature_name(archive, path)])
             key = _label_name(archive, labels, path)
             return _table(features, None if key is None else np.asarray(archive[key]), path)
@@ -72,10 +73,11 @@ def open_rows(source: Any) -> Rows:
         path = _existing(source)
         suffix = path.suffix.lower()
         if suffix == ".npy":
-            return ArrayRows(_load_npy(path))
+            return ArrayRows(load_npy(path, mapped=True))
         if suffix in (".h5", ".hdf5"):
-            archive = _archive(path)
-            return ArrayRows(archive[_feature_name(archive, path)])
+            with reading(path):
+                archive = _archive(path)
+                return ArrayRows(archive[_feature_name(archive, path)], path)
         if suffix == ".parquet":
             return ParquetRows(path)
         return ArrayRows(read_table(path).features)
@@ -85,24 +87,28 @@ def open_rows(source: Any) -> Rows:
 
 
 class ArrayRows:
-    """An array, a memory map or an h5py data set."""
+    """An array, a memory map or an h5py data set; ``path`` is the file it is read from."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, path: Path | None = None) -> None:
         if len(array.shape) != 2:
             raise InputError(f"features must be a table (n, d), got shape {tuple(array.shape)}")
-        self.array = array
+        self.array, self.path = array, path
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
     def take(self, rows: Array) -> Array:
         order = np.argsort(rows, kind="stable")  # HDF5 wants ascending rows, and a disk reads them faster
-        found = np.asarray(self.array[rows[order]])
+        found = self._read(rows[order])
         result = np.empty_like(found)
         result[order] = found
         return result
 
     def blocks(self, size: int) -> Iterator[Array]:
         for start in range(0, self.shape[0], size):
-            yield np.asarray(self.array[start : start + size])
+            yield self._read(slice(start, start + size))
+
+    def _read(self, rows: Any) -> Array:
+        with nullcontext() if self.path is None else reading(self.path):
+            return np.asarray(self.array[rows])
 
 
 class DatasetRows:
@@ -133,18 +139,22 @@ class ParquetRows:
         from pyarrow import types
         from pyarrow.parquet import ParquetFile
 
-        self.file = ParquetFile(path)
-        schema = self.file.schema_arrow
+        self.path = path
+        with reading(path):
+            self.file = ParquetFile(path)
+            schema = self.file.schema_arrow
         self.columns = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
         if not self.columns:
-            raise InputError(f"{path.name} has no numeric column")
+            raise InputError(f"{path} has no numeric column")
+        check_size(path, 8.0 * self.file.metadata.num_rows * len(self.columns))
         counts = [self.file.metadata.row_group(i).num_rows for i in range(self.file.num_row_groups)]
         self.starts = np.concatenate([[0], np.cumsum(counts)])
         self.shape = (int(self.starts[-1]), len(self.columns))
 
     def _group(self, index: int) -> Array:
-        table = self.file.read_row_group(index, columns=self.columns)
-        return np.stack([table.column(name).to_numpy() for name in self.columns], axis=1)
+        with reading(self.path):
+            table = self.file.read_row_group(index, columns=self.columns)
+            return np.stack([table.column(name).to_numpy() for name in self.columns], axis=1)
 
     def take(self, rows: Array) -> Array:
         groups = np.searchsorted(self.starts, rows, side="right") - 1
@@ -157,8 +167,14 @@ class ParquetRows:
         return result if result is not None else np.empty((0, self.shape[1]))
 
     def blocks(self, size: int) -> Iterator[Array]:
-        for batch in self.file.iter_batches(batch_size=size, columns=self.columns):
-            yield np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in self.columns], axis=1)
+        batches = self.file.iter_batches(batch_size=size, columns=self.columns)
+        while True:
+            with reading(self.path):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                block = np.stack([c.to_numpy(zero_copy_only=False) for c in batch.columns], axis=1)
+            yield block
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
@@ -170,24 +186,32 @@ def _existing(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _load_npy(path: Path) -> Array:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path.name} is not a readable npy array: {_line(error)}") from error
-
-
 def _archive(path: Path) -> Any:
+    if path.suffix.lower() == ".npz":
+        return Archive(path)
     try:
-        if path.suffix.lower() == ".npz":
-            return np.load(path, allow_pickle=False)
         import h5py
-
-        return h5py.File(path, "r")
     except ImportError as error:
         raise InputError("HDF5 needs h5py: pip install 'eigenprobe[vision]'") from error
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
-        raise InputError(f"{path.name} is not a readable archive: {_line(error)}") from error
+    with reading(path):
+        archive = h5py.File(path, "r")
+        for name in archive:
+            _check_own(archive, name, path)
+        return archive
+
+
+def _check_own(archive: Any, name: str, path: Path) -> None:
+    """A data set must lie in the file itself: HDF5 can point to any other file of the machine, and claim any size."""
+    import h5py
+
+    link = archive.get(name, getlink=True)
+    found = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
+    if isinstance(link, h5py.ExternalLink) or (
+        isinstance(found, h5py.Dataset) and (found.external is not None or found.is_virtual)
+    ):
+        raise InputError(f"{path}: {name!r} points outside the file, expected data stored in it")
+    if isinstance(found, h5py.Dataset):
+        check_size(path, found.nbytes)
 
 
 def _feature_name(archive: Any, path: Path) -> str:
@@ -198,14 +222,14 @@ def _feature_name(archive: Any, path: Path) -> str:
     tables = [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
     if len(tables) == 1:
         return tables[0]
-    raise InputError(f"{path.name} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
+    raise InputError(f"{path} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
 
 
 def _label_name(archive: Any, labels: str | None, path: Path) -> str | None:
     names = list(archive.keys())
     if labels is not None:
         if labels not in names:
-            raise InputError(f"{path.name} has no array {labels!r}, it has {', '.join(names)}")
+            raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
         return labels
     return next((name for name in LABEL_NAMES if name in names), None)
 
@@ -215,33 +239,33 @@ def _read_columns(path: Path, labels: str | None) -> Table:
         import pandas
     except ImportError as error:
         raise InputError("csv and parquet need pandas: pip install 'eigenprobe[vision]'") from error
-    try:
+    with reading(path):
         if path.suffix.lower() == ".parquet":
+            from pyarrow.parquet import read_metadata
+
+            facts = read_metadata(path)
+            check_size(path, 8.0 * facts.num_rows * facts.num_columns)
             frame = pandas.read_parquet(path)
         else:
             frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
-    except Exception as error:  # each reader has its own family of errors
-        raise InputError(f"{path.name} cannot be read: {_line(error)}") from error
     found = None
     if labels is not None:
         if labels not in frame.columns:
-            raise InputError(f"{path.name} has no column {labels!r}, it has {', '.join(map(str, frame.columns[:12]))}")
+            raise InputError(f"{path} has no column {labels!r}, it has {', '.join(map(str, frame.columns[:12]))}")
         found = frame.pop(labels).to_numpy()
     words = [str(name) for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
     if words:
-        raise InputError(f"features must be numbers, column {words[0]!r} is not (is it the labels column?)")
-    return _table(frame.to_numpy(dtype=float), found, path, [str(name) for name in frame.columns])
+        raise InputError(f"{path}: features must be numbers, column {words[0]!r} is not (is it the labels column?)")
+    with reading(path):
+        features = frame.to_numpy(dtype=float)
+    return _table(features, found, path, [str(name) for name in frame.columns])
 
 
 def _table(features: Array, labels: Array | None, path: Path, names: list[str] | None = None) -> Table:
     if features.ndim != 2 or features.size == 0:
-        raise InputError(f"{path.name} must hold a table (n, d), got shape {features.shape}")
+        raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
     if features.dtype.kind not in "fiub":
-        raise InputError(f"{path.name} must hold numbers, got {features.dtype}")
+        raise InputError(f"{path} must hold numbers, got {features.dtype}")
     if labels is not None and labels.shape != features.shape[:1]:
-        raise InputError(f"{path.name} needs one label a row ({features.shape[0]}), got shape {labels.shape}")
+        raise InputError(f"{path} needs one label a row ({features.shape[0]}), got shape {labels.shape}")
     return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])
-
-
-def _line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from ..graph.neighbours import Graph, Metric, query
 
 NEIGHBOURS = 10
@@ -53,6 +54,9 @@ class KernelExtension:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> KernelExtension:
         t = tensors
+        n, k = t["values"].shape
+        if t["points"].shape[:-1] != (n,) or t["remainder"].shape != (n, k) or t["scale"].shape != (k,):
+            raise InputError(f"expected an extension of {n} points and {k} vectors, got {[*t['points'].shape]} points")
         return cls(t["points"], t["values"], t["remainder"], t["scale"], cast(Metric, facts["metric"]))
 
     def _rows(self, points: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EigenprobeWarning, InputError
-from ..files import atomic_path
+from ..files import Archive, atomic_path, load_npy, reading
+from .headers import check_header
 from .mesh import face_areas
 from .text import pick, read_text
 
@@ -71,12 +72,8 @@ def load(
         raise InputError(f"no such file: {path}")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
-    try:
+    with reading(path):
         shape = _load_mesh(path) if suffix in MESHES else Shape(_load_cloud(path, suffix, columns), None, path.stem)
-    except (InputError, MemoryError, KeyboardInterrupt):
-        raise
-    except Exception as error:  # parsers of foreign formats raise anything; the user needs the file and the reason
-        raise InputError(f"cannot read {path}: {type(error).__name__}: {error}") from error
     _check_points(shape.vertices, path)
     if shape.faces is not None:
         if shape.faces.min() < 0 or shape.faces.max() >= shape.n:
@@ -132,6 +129,7 @@ def find_shapes(
 def _load_mesh(path: Path) -> Shape:
     import trimesh
 
+    check_header(path, path.suffix.lower())
     loaded: Any = trimesh.load(path, process=False, maintain_order=True)
     parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
     vertices: list[Array] = []
@@ -150,13 +148,13 @@ def _load_mesh(path: Path) -> Shape:
 
 def _load_cloud(path: Path, suffix: str, columns: str | Sequence[int | str] | None) -> Array:
     if suffix == ".npy":
-        big = path.stat().st_size > MAPPED_BYTES
-        array = np.load(path, mmap_mode="r" if big else None, allow_pickle=False)
+        array = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES)
     elif suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            name = next((key for key in ("points", "vertices", "features", "x", "arr_0") if key in archive), None)
+        with Archive(path) as archive:
+            names = archive.keys()
+            name = next((key for key in ("points", "vertices", "features", "x", "arr_0") if key in names), None)
             if name is None:
-                raise InputError(f"{path} holds {', '.join(archive) or 'nothing'}, expected an array named 'points'")
+                raise InputError(f"{path} holds {', '.join(names) or 'nothing'}, expected an array named 'points'")
             array = archive[name]
     else:
         array = read_text(path, columns)

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor, nn
 
 from ..errors import InputError
 from .mlp import MLP, MLPConfig
@@ -20,6 +22,9 @@ from .transformer import Transformer, TransformerConfig
 
 Config = MLPConfig | TransformerConfig
 Network = MLP | Transformer
+M = TypeVar("M", bound=nn.Module)
+MOST = 1 << 16  # width, or number of parts, that a stored description may ask for
+RANDOMNESS = threading.RLock()  # held by whoever draws from torch's generators, which belong to the whole process
 
 PRESETS: dict[str, Config] = {
     # The paper's.
@@ -56,7 +61,7 @@ def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
     if seed is None:
         yield
         return
-    with torch.random.fork_rng(devices=[]):
+    with RANDOMNESS, torch.random.fork_rng(devices=[]):
         number = int(torch.randint(2**62, (), generator=seed)) if isinstance(seed, torch.Generator) else seed
         torch.default_generator.manual_seed(number)  # not torch.manual_seed, which seeds every GPU too
         yield
@@ -80,7 +85,33 @@ def described(facts: dict[str, Any]) -> Network:
     known: dict[str, type[Config]] = {MLP.kind: MLPConfig, Transformer.kind: TransformerConfig}
     if kind not in known:
         raise InputError(f"expected a network of kind 'mlp' or 'transformer', got {kind!r}")
+    check_sizes(facts)
     return from_config(known[kind](**facts), torch.Generator().manual_seed(0))
+
+
+def check_sizes(sizes: Mapping[str, Any]) -> None:
+    """Whether sizes read from a file are those of a network at all, before one is built."""
+    for name, value in sizes.items():
+        numbers = [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, (int, float))]
+        if not all(0 <= v <= MOST for v in numbers) or (name == "layers" and value > 256):
+            raise InputError(f"expected sizes of a network of at most {MOST} (256 layers), got {name}={value}")
+
+
+def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str) -> M:
+    """The network that ``make`` makes with the weights ``state``, compared before memory for it is taken."""
+    with torch.device("meta"):
+        own = make().state_dict()
+    wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
+    wrong += [name for name in state if name not in own]
+    if wrong:
+        raise InputError(
+            f"expected weights for the sizes in {where}, got {len(wrong)} that do not fit, first {wrong[0]}"
+        )
+    if not all(bool(torch.isfinite(t).all()) for t in state.values()):
+        raise InputError(f"expected finite weights, got NaN or infinity in {where}")
+    network = make()
+    network.load_state_dict({name: t.float() for name, t in state.items()})
+    return network
 
 
 __all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "described"]

@@ -84,8 +84,8 @@ class NetworkExtension:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
         """The inverse of `tensors` and `facts`."""
-        network = networks.described(facts["network"])
         prefix = "network."
-        network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        network = networks.with_weights(lambda: networks.described(facts["network"]), weights, "the saved network")
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
         return cls(network, frame, tensors["context"], facts["learned_mass"], tensors["matrix"])

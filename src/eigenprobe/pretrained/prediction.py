@@ -113,7 +113,7 @@ class ModelExtension:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ModelExtension:
-        network, _ = load_network(facts["model"])
+        network, _ = load_network(facts["model"], online=False)  # a file must not decide what is downloaded
         if fingerprint(network) != facts["fingerprint"]:
             raise InputError(f"expected the weights this basis was made with, got others under {facts['model']!r}")
         frame = Frame(tensors["frame"][:3], float(tensors["frame"][3]))

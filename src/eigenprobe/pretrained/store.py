@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import atomic_path
-from ..networks import drawing
+from ..files import atomic_path, reading
+from ..networks import check_sizes, drawing, with_weights
 from ..networks.spectral import SpectralConfig, SpectralNetwork
 from .card import render
 
@@ -63,46 +63,46 @@ def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None
 
 def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
     """Load what `write` wrote; damaged and foreign folders are errors that say what is wrong."""
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     path = folder / "config.json"
-    try:
+    if not path.is_file():
+        raise InputError(f"expected a model folder with config.json, got {folder}")
+    with reading(path, "a readable config.json"):
         config = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise InputError(f"expected a model folder with config.json, got {folder}") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"expected a readable config.json, cannot read {path}: {error}") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         got = config.get("format") if isinstance(config, dict) else type(config).__name__
         raise InputError(f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}")
     known = {f.name for f in fields(SpectralConfig)}
-    sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.get("network", {}).items()}
+    with reading(path):
+        sizes: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.get("network", {}).items()
+        }
+        check_sizes(sizes)
+        names = [str(name) for name in config.get("files", [])]
     if set(sizes) - known:
         raise InputError(f"expected network sizes {sorted(known)}, got also {sorted(set(sizes) - known)} in {path}")
     state: dict[str, Tensor] = {}
-    for name in config.get("files", []):
-        try:
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise InputError(f"expected names of safetensors files in the model's own folder, got {name!r} in {path}")
+        with reading(folder / name, "safetensors weights"):
             state |= load_file(folder / name)
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"expected safetensors weights, cannot read {folder / name}: {error}") from error
-    with drawing(0):
-        network = SpectralNetwork(SpectralConfig(**sizes))
-    own = network.state_dict()
-    wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
-    wrong += [name for name in state if name not in own]
-    if wrong:
-        raise InputError(
-            f"expected weights for the sizes in {path}, got {len(wrong)} that do not fit, first {wrong[0]}"
-        )
-    if not all(bool(torch.isfinite(t).all()) for t in state.values()):
-        raise InputError(f"expected finite weights, got NaN or infinity in {folder}")
-    network.load_state_dict({name: t.float() for name, t in state.items()})
+
+    def make() -> SpectralNetwork:
+        with drawing(0):
+            return SpectralNetwork(SpectralConfig(**sizes))
+
+    with reading(path):
+        network = with_weights(make, state, str(path))
     return network, config.get("facts", {})
 
 
-def load_network(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, dict[str, Any]]:
-    """The network and its facts, by its name in the package, from a folder, or from the hub (`owner/name`)."""
+def load_network(source: str | os.PathLike[str], *, online: bool = True) -> tuple[SpectralNetwork, dict[str, Any]]:
+    """The network and its facts, by its name in the package, from a folder, or from the hub (`owner/name`).
+
+    ``online=False`` downloads nothing: of the hub only what an earlier call brought into its cache.
+    """
     text = os.fspath(source)
     folder = Path(text)
     if text in packaged():
@@ -111,7 +111,7 @@ def load_network(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, dict[
         if text.count("/") != 1 or text.startswith((".", "/", "~")):
             known = ", ".join(packaged()) or "none"
             raise InputError(f"expected a model in the package ({known}), a folder or a hub id, got {text!r}")
-        folder = download(text)
+        folder = download(text, online)
     return read(folder)
 
 
@@ -124,7 +124,7 @@ def fingerprint(network: SpectralNetwork) -> str:
     return digest.hexdigest()[:16]
 
 
-def download(name: str) -> Path:
+def download(name: str, online: bool = True) -> Path:
     """The folder of a model on the hub, from the cache where it is there."""
     try:
         from huggingface_hub import snapshot_download
@@ -132,9 +132,10 @@ def download(name: str) -> Path:
     except ImportError as error:
         raise InputError(f"expected a folder, got {name!r}; hub ids need the package huggingface_hub") from error
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "README.md"]))
+        patterns = ["*.json", "*.safetensors", "README.md"]
+        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=not online))
     except (OSError, HfHubHTTPError, HFValidationError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0] if online else f"get it first by SpectralModel.from_pretrained({name!r})"
         raise InputError(
             f"expected a model in the package, a folder or a hub id; cannot get {name!r}: {reason}"
         ) from error

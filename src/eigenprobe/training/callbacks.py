@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
+
+from ..files import atomic_path
 
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"
@@ -36,12 +39,8 @@ class Checkpoints(pl.Callback):
     def save(self, trainer: pl.Trainer) -> Path:
         """Write now; every process must call it."""
         target = self.folder / LAST
-        temporary = target.with_suffix(".partial")
-        if trainer.is_global_zero:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        trainer.save_checkpoint(temporary)
-        if trainer.is_global_zero:
-            os.replace(temporary, target)
+        with atomic_path(target) if trainer.is_global_zero else nullcontext(target) as path:
+            trainer.save_checkpoint(path)  # only the first process writes, all of them wait for it
         self.saved = trainer.global_step
         return target
 

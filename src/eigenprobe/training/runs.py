@@ -8,20 +8,26 @@ else.
 from __future__ import annotations
 
 import logging
+import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import InputError
+from ..files import locked_folder
+from ..networks import RANDOMNESS
 from ..progress import enabled as progress_enabled
 from .callbacks import Averaged, Capture, Checkpoints, last_checkpoint
 from .module import SpectralModule
+
+INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,17 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     }
     flags["callbacks"] = callbacks + list(settings.flags.get("callbacks", []))
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
-    with _quiet(), torch.random.fork_rng():  # dropout draws from the global generators: seeded inside, restored after
-        trainer = pl.Trainer(**flags)
+    alone = settings.folder is None or getattr(rank_zero_only, "rank", 0) != 0  # one process of a run takes the lock
+    lock = nullcontext() if alone else locked_folder(settings.folder or "")
+    # Dropout draws from the generators of the process: seeded inside, restored after, by one thread at a time.
+    with lock, RANDOMNESS, _quiet(), torch.random.fork_rng():
+        trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
         try:
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-        except SystemExit as error:  # how Lightning ends a run on Ctrl-C
+        except SystemExit as error:
+            if error.code != INTERRUPTED:  # terminated: by Lightning's handler, which gives no code, or by the caller's
+                raise SystemExit(error.code or 128 + signal.SIGTERM) from error
+            signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
             raise KeyboardInterrupt("training was interrupted; its checkpoint is saved") from error
     return trainer
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import ipaddress
 import logging
 import math
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -40,7 +43,7 @@ class Viewer:
         self._lock = threading.RLock()
         self._nodes: list[Any] = [None] * len(panels)
         self._offsets = side_by_side(len(panels))
-        with contextlib.redirect_stdout(io.StringIO()):  # viser's own banner; the caller says where the viewer is
+        with contextlib.redirect_stdout(io.StringIO()), _own_pages_only(host):  # viser's banner: the caller says where
             self.server = viser.ViserServer(host=host, port=port, label="eigenprobe", verbose=False)
         self.host, self.port = host, self.server.get_port()
         self._stage()
@@ -180,6 +183,50 @@ class Viewer:
                 else:
                     self._mode.value = "From a point"
                 return
+
+
+_starting = threading.Lock()
+
+
+@contextlib.contextmanager
+def _own_pages_only(host: str) -> Iterator[None]:
+    """A server started inside answers its own page and no other.
+
+    Another web page may send requests to this machine through the browser: directly (its `Origin` then is not the
+    address asked) or by a name of its own that resolves to this machine (the `Host` then is neither an address nor
+    the name given). viser has no setting for it, so that the call by which it starts to listen is wrapped.
+    """
+    from websockets.asyncio import server
+
+    listen = server.serve
+
+    def guarded(*positional: Any, process_request: Any = None, **options: Any) -> Any:
+        def check(connection: Any, request: Any) -> Any:
+            asked, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+            if not _is_ours(asked, host) or (origin is not None and urlsplit(origin).netloc != asked):
+                return connection.respond(403, "the viewer answers its own page only\n")
+            return process_request(connection, request) if process_request is not None else None
+
+        return listen(*positional, process_request=check, **options)
+
+    with _starting:
+        server.serve = guarded  # type: ignore[assignment,misc]
+        try:
+            yield
+        finally:
+            server.serve = listen  # type: ignore[misc]
+
+
+def _is_ours(asked: str, host: str) -> bool:
+    """Whether a `Host` header is an address, localhost, or the name that the viewer was given."""
+    try:
+        name = urlsplit(f"//{asked}").hostname or ""
+        if name in ("localhost", host.lower()):
+            return True
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _open(source: Source, faces: Any, k: int, beside: Panel | None = None) -> Panel:

@@ -1,0 +1,185 @@
+"""Damaged files are one clear line with their name; what a header claims is compared before memory is taken."""
+
+from __future__ import annotations
+
+import json
+import resource
+import struct
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigenprobe.basis import Basis
+from eigenprobe.errors import InputError
+from eigenprobe.estimators.rows import open_rows, read_table
+from eigenprobe.geometry import load
+from tests.geometry.meshes import blob
+from tests.trust import files
+
+KINDS = [*(f"mesh.{s}" for s in files.MESHES), "ascii.ply"]
+KINDS += [*(f"table.{s}" for s in sorted({*files.CLOUDS, *files.TABLES})), "basis.safetensors"]
+TEXT = ("obj", "xyz", "csv", "tsv")  # without a count: a shorter file is a smaller shape
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found = files.write_all(tmp_path_factory.mktemp("stock"))
+    return {path.name: (path.read_bytes(), readers) for path, readers in found.items()}
+
+
+def outcome(read: Callable[[Path], Any], path: Path) -> str:
+    """``ok`` or ``InputError``; anything else is raised. The message is one line that names the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read(path)
+    except InputError as error:
+        assert path.name in str(error), error
+        assert "\n" not in str(error).strip(), error
+        return "InputError"
+    return "ok"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_truncated_and_scrambled(stock: dict[str, Any], tmp_path: Path, name: str) -> None:
+    data, readers = stock[name]
+    rng = np.random.default_rng(sum(map(ord, name)))
+    path = tmp_path / name
+    for read in readers:
+        path.write_bytes(data)
+        assert outcome(read, path) == "ok"
+        for share in (0.1, 0.5, 0.9):
+            path.write_bytes(data[: int(share * len(data))])
+            assert outcome(read, path) == "InputError" or path.suffix[1:] in TEXT, share
+        for _ in range(10):
+            scrambled = bytearray(data)
+            for place in rng.integers(len(data), size=8):
+                scrambled[place] = rng.integers(256)
+            path.write_bytes(scrambled)
+            outcome(read, path)
+        path.write_bytes(rng.bytes(300))
+        assert outcome(read, path) == "InputError"
+
+
+def test_a_shorter_text_mesh_is_not_a_smaller_mesh(tmp_path: Path) -> None:
+    vertices, faces = blob(3)
+    files.ascii_ply(tmp_path / "whole.ply", vertices, faces)
+    lines = (tmp_path / "whole.ply").read_text().splitlines()
+    for missing in (1, len(faces), len(faces) + 5):
+        (tmp_path / "cut.ply").write_text("\n".join(lines[:-missing]))
+        with pytest.raises(InputError, match=r"cut.ply ends early"):
+            load(tmp_path / "cut.ply")
+    text = [f"OFF\n{len(vertices)} {len(faces)} 0", *(" ".join(map(str, v)) for v in vertices)]
+    text += [f"3 {a} {b} {c}" for a, b, c in faces]
+    (tmp_path / "whole.off").write_text("\n".join(text))
+    assert load(tmp_path / "whole.off").n == len(vertices)
+    (tmp_path / "cut.off").write_text("\n".join(text[:-3]))
+    with pytest.raises(InputError, match=r"cut.off ends early"):
+        load(tmp_path / "cut.off")
+
+
+def claims(folder: Path) -> dict[Path, Callable[[Path], Any]]:
+    """Small files that claim to be huge."""
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 3)}
+    with (npy := folder / "claim.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(bytes(2400))
+    with zipfile.ZipFile(npz := folder / "claim.npz", "w") as archive:
+        archive.writestr("x.npy", npy.read_bytes())
+    ply = folder / "claim.ply"
+    head = "ply\nformat binary_little_endian 1.0\nelement vertex 1000000000\n"
+    ply.write_bytes((head + "property float x\nproperty float y\nproperty float z\nend_header\n").encode() + bytes(99))
+    (off := folder / "claim.off").write_text("OFF\n1000000000 0 0\n0 0 0\n")
+    document = {"asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}]}
+    document |= {"meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "mode": 0}]}]}
+    document |= {"accessors": [{"componentType": 5126, "count": 10**9, "type": "VEC3"}]}
+    text = json.dumps(document).encode()
+    text += b" " * (-len(text) % 4)
+    glb = folder / "claim.glb"
+    glb.write_bytes(struct.pack("<4sIIII", b"glTF", 2, 20 + len(text), len(text), 0x4E4F534A) + text)
+    entry = json.dumps({"normalized": {"dtype": "F64", "shape": [10**9, 50], "data_offsets": [0, 4 * 10**11]}}).encode()
+    tensors = folder / "claim.safetensors"
+    tensors.write_bytes(struct.pack("<Q", len(entry)) + entry + bytes(99))
+    return {npy: load, npz: load, ply: load, off: load, glb: load, tensors: Basis.load}
+
+
+def bombs(folder: Path) -> dict[Path, Callable[[Path], Any]]:
+    """Small files that would expand to gigabytes."""
+    header = {"descr": "<f8", "fortran_order": False, "shape": ((500 << 20) // 8, 1)}
+    archive = zipfile.ZipFile(npz := folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with archive, archive.open("x.npy", "w", force_zip64=True) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(500):
+            file.write(bytes(1 << 20))
+    import h5py
+    import pyarrow
+    import pyarrow.parquet
+
+    with h5py.File(h5 := folder / "bomb.h5", "w") as store:
+        store.create_dataset("features", (10**9, 4), "f8", chunks=(10**5, 4), compression="gzip")
+    column = pyarrow.array(np.zeros(10**6))
+    table = pyarrow.table({f"x{i}": column for i in range(40)})
+    pyarrow.parquet.write_table(table, parquet := folder / "bomb.parquet")
+    return {npz: read_table, h5: read_table, parquet: read_table}
+
+
+@pytest.mark.parametrize("make", [claims, bombs])
+def test_claims_are_compared_before_memory_is_taken(tmp_path: Path, make: Callable[..., Any]) -> None:
+    for path, read in make(tmp_path).items():
+        before = _peak()
+        assert outcome(read, path) == "InputError", path
+        assert _peak() - before < 64 << 20, path
+        if path.suffix in (".h5", ".parquet"):
+            assert outcome(open_rows, path) == "InputError", path
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_a_basis_must_be_finite_and_fit_together(tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    import eigenprobe as ep
+
+    path = tmp_path / "good.safetensors"
+    ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=4).save(path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    bad = tmp_path / "bad.safetensors"
+    for name, tensor in tensors.items():
+        spoiled = tensor.clone()
+        spoiled.view(-1)[0] = float("nan")
+        for value in (spoiled, tensor[:-1].clone(), tensor[..., None].clone()):
+            save_file({**tensors, name: value}, bad, metadata=metadata)
+            assert outcome(Basis.load, bad) == "InputError", (name, value.shape)
+        save_file({key: t for key, t in tensors.items() if key != name}, bad, metadata=metadata)
+        assert outcome(Basis.load, bad) == ("ok" if name == "points" else "InputError"), name
+    header = json.loads(metadata["eigenprobe"])
+    header["extension"]["kind"] = "unknown"
+    save_file(tensors, bad, metadata={"eigenprobe": json.dumps(header)})
+    assert outcome(Basis.load, bad) == "InputError"
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: writing stops in the middle in the same way."""
+    program = (
+        "import resource, sys, numpy as np\n"
+        "from eigenprobe.cli import main\n"
+        "np.savetxt('cloud.xyz', np.random.default_rng(0).normal(size=(300, 3)))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "sys.exit(main('decompose cloud.xyz -k 20 --out full'.split()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 2, done.stderr
+    assert "no space left" in done.stderr.splitlines()[-1] and "unexpected" not in done.stderr
+    assert not list((tmp_path / "full").iterdir())

@@ -1,0 +1,158 @@
+"""Nothing read from a file runs code, downloads, or reaches another file; the viewer answers its own page only."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from eigenprobe.errors import InputError
+from eigenprobe.estimators.rows import open_rows, read_table
+from eigenprobe.pretrained import store
+
+
+class Harmful:
+    """Runs when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("harm"),))
+
+
+def test_a_checkpoint_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    circle = torch.linspace(0, 6.28, 81)[:-1, None]
+    cloud = torch.cat([circle.cos(), circle.sin()], 1)
+    ep.training.fit_network(cloud, 3, steps=2, folder=tmp_path / "run")
+    path = tmp_path / "run" / "last.ckpt"
+    content = torch.load(path, weights_only=True)  # the whole state of a run is plain data
+    torch.save({**content, "extra": Harmful()}, path)
+    with pytest.raises(pickle.UnpicklingError):
+        ep.training.fit_network(cloud, 3, steps=4, folder=tmp_path / "run")
+    assert not Path("harm").exists()
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A basis whose extension names the packaged model."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 3))
+    path = tmp_path_factory.mktemp("encoded") / "basis.safetensors"
+    ep.SpectralModel.from_pretrained("surface").encode(x / np.linalg.norm(x, axis=1, keepdims=True), k=5).save(path)
+    return path
+
+
+def _renamed(source: Path, target: Path, model: str) -> Path:
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    with safe_open(source, framework="pt") as file:
+        header = json.loads(file.metadata()["eigenprobe"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header["extension"]["facts"]["model"] = model
+    save_file(tensors, target, metadata={"eigenprobe": json.dumps(header)})
+    return target
+
+
+def test_a_basis_downloads_nothing(encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    asked = []
+
+    def download(name: str, *, local_files_only: bool = False, **_: Any) -> str:
+        asked.append(local_files_only)
+        raise OSError("not in the cache")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    with pytest.raises(InputError, match=r"foreign/model.*from_pretrained"):
+        ep.Basis.load(_renamed(encoded, tmp_path / "b.safetensors", "foreign/model"))
+    assert asked == [True]
+    with pytest.raises(InputError, match="foreign/model"):
+        ep.SpectralModel.from_pretrained("foreign/model")  # asked for by the caller
+    assert asked == [True, False]
+    assert ep.Basis.load(encoded).extension is not None
+
+
+@pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "notes.txt"])
+def test_a_model_folder_is_read_alone(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(store.PACKAGED / "surface", folder)
+    config = json.loads((folder / "config.json").read_text())
+    shutil.copy(folder / config["files"][0], tmp_path / "outside.safetensors")
+    (folder / "config.json").write_text(json.dumps({**config, "files": [name, *config["files"][1:]]}))
+    with pytest.raises(InputError, match="own folder"):
+        store.read(folder)
+
+
+@pytest.mark.parametrize("size", [{"width": 10**9}, {"layers": 10**6}, {"feedforward": 60_000, "width": 60_000}])
+def test_sizes_of_a_model_are_compared_before_memory_is_taken(tmp_path: Path, size: dict[str, int]) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(store.PACKAGED / "surface", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "network": config["network"] | size}))
+    with pytest.raises(InputError, match=r"config.json|at most"):
+        store.read(folder)
+
+
+def test_hdf5_reads_no_other_file(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    secret, path = tmp_path / "secret.bin", tmp_path / "table.h5"
+    secret.write_bytes(np.arange(40.0).tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["features"] = np.ones((10, 4))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("features", (10, 4), "f8", external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
+    makers = {
+        "link": lambda file: file.__setitem__("features", h5py.ExternalLink(str(tmp_path / "other.h5"), "features")),
+        "virtual": lambda file: _virtual(h5py, file, tmp_path / "other.h5"),
+    }
+    for read in (read_table, open_rows):
+        with pytest.raises(InputError, match="outside the file"):
+            read(path)
+    for make in makers.values():
+        with h5py.File(path, "w") as file:
+            make(file)
+        for read in (read_table, open_rows):
+            with pytest.raises(InputError, match="outside the file"):
+                read(path)
+
+
+def _virtual(h5py: Any, file: Any, other: Path) -> None:
+    layout = h5py.VirtualLayout((10, 4), "f8")
+    layout[:] = h5py.VirtualSource(str(other), "features", (10, 4))
+    file.create_virtual_dataset("features", layout)
+
+
+def test_the_viewer_answers_its_own_page_only(tmp_path: Path) -> None:
+    pytest.importorskip("viser", reason="viser is not installed")
+    from eigenprobe.viz.viewer import serve
+
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    viewer = serve(ep.decompose(points, k=4), port=18432, block=False)
+    here = f"127.0.0.1:{viewer.port}"
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    upgrade |= {"Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw=="}
+
+    def status(**headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=20)
+        connection.request("GET", "/", headers=headers)
+        code = connection.getresponse().status
+        connection.close()
+        return code
+
+    try:
+        assert status(Host=here) == 200
+        assert status(Host=f"localhost:{viewer.port}") == 200
+        assert status(Host=here, Origin=f"http://{here}", **upgrade) == 101
+        assert status(Host=here, Origin="https://elsewhere.example", **upgrade) == 403
+        assert status(Host=here, Origin="null", **upgrade) == 403
+        assert status(Host=f"elsewhere.example:{viewer.port}") == 403
+    finally:
+        viewer.stop()
