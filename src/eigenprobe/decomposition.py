@@ -29,6 +29,7 @@ from .extensions import KernelExtension
 from .graph import Metric
 from .graph.arranged import Arranged, arrange
 from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
+from .smoothers.altered import alter
 from .threads import limited_threads
 
 Method = Literal["direct", "network", "pretrained"]
@@ -57,6 +58,8 @@ def decompose(
     seed: int = 0,
     device: str | torch.device | None = None,
     tol: float = 1e-6,
+    potential: Array | None = None,
+    boundary: str | Array | None = None,
     **options: Any,
 ) -> Basis | list[Basis]:
     """The spectral decomposition of a point cloud, or of each of several.
@@ -79,6 +82,12 @@ def decompose(
         Of random starts; where to compute (default: where the points are).
     tol
         Residual ``|A q - mu q|`` that ``direct`` guarantees.
+    potential
+        ``v (n,)`` in ``length^-2``: the spectrum of ``L + diag(v)`` (Schroedinger, Hamiltonian). The first vector is
+        the ground state instead of the constant, and eigenvalues are at least ``min v``. Direct only.
+    boundary
+        ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its outermost points; or where
+        a bool mask ``(n,)`` says. Without it the boundary is free (Neumann). Direct only.
     options
         Passed on to the network fit or to the pretrained model's ``encode``.
 
@@ -102,11 +111,14 @@ def decompose(
         "bandwidth": bandwidth,
         "dimension": dimension,
     }
+    altered = {"potential": potential, "boundary": boundary}
+    if method != "direct":
+        _direct_only(method, altered)
     if method == "direct":
         if options:
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         with limited_threads(x.device, len(x)):
-            basis = _direct(x, k, smoother, seed, tol, chosen)
+            basis = _direct(x, k, smoother, seed, tol, chosen, altered)
     elif method == "network":
         from .training.fit import fit_network
 
@@ -155,17 +167,32 @@ def _refuse(chosen: dict[str, Any]) -> None:
             raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
 
 
-def _direct(x: Tensor, k: int, smoother: Kind | Smoother, seed: int, tol: float, chosen: dict[str, Any]) -> Basis:
+def _direct_only(method: str, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} is known to method 'direct' only, got method {method!r}")
+
+
+def _direct(
+    x: Tensor,
+    k: int,
+    smoother: Kind | Smoother,
+    seed: int,
+    tol: float,
+    chosen: dict[str, Any],
+    altered: dict[str, Any],
+) -> Basis:
     """The closed-form optimum on float64 points ``(n, d)``."""
     cloud, ready = smoothed(x, k, smoother, **chosen)
-    parts = ready.warn_of_parts()
+    parts = ready.warn_of_parts() if all(v is None for v in altered.values()) else ready.components[0]
+    ready = alter(ready, cloud, **altered)
     pairs = solve(ready, k, tol=tol, generator=torch.Generator(ready.device).manual_seed(seed))
     return basis_from_span(
         Span(pairs.vectors, pairs.gaps),
         ready,
         k,
         cloud,
-        info={"components": parts},
+        info={"components": parts} | {name: True for name, value in altered.items() if value is not None},
         extension=lambda rotation: KernelExtension.fit(cloud.points, rotation.vectors, chosen["metric"]),
     )
 

@@ -15,21 +15,26 @@ from typing import Any
 import numpy as np
 import torch
 
+from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
 from .span import small_ritz
 
 CHAIN = 4  # mean entries per row up to which a graph is a union of chains and rings
+PLANAR = 16  # the same of a surface: with nothing known, as with a potential, multigrid has nothing to start from
 ACCURACY = 1e-12  # of Lanczos on the inverse, relative
 
 
 def suits(problem: Problem) -> bool:
-    sparse = problem.sparse
-    return sparse is not None and sparse.entries <= CHAIN * problem.n
+    operator = problem.operator
+    if not isinstance(operator, SparseOperator) or not problem.within:
+        return False
+    most = CHAIN if problem.known.shape[1] else PLANAR
+    return operator.entries <= most * problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
-    assert problem.sparse is not None
-    laplacian = problem.sparse.laplacian()
+    assert isinstance(problem.operator, SparseOperator)
+    laplacian = problem.operator.laplacian()
     known = problem.known.cpu().numpy()
     values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, shift=_shift(laplacian, known))
     return Eigenpairs(torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known))

@@ -76,7 +76,8 @@ def solve(
         raise InputError(f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}")
     guard = max(10, k // 3) if guard is None else guard
     start = start if start is None or order is None else start[order]
-    problem = Problem(work, known, k - known.shape[1], guard, tol, max_sweeps, generator, start)
+    within = isinstance(operator, Smoother) and operator.symmetric
+    problem = Problem(work, known, k - known.shape[1], guard, tol, max_sweeps, generator, start, within)
     vectors, gaps = known, (known * (known - work.apply(known))).sum(0).cpu()
     if problem.wanted:
         with limited_threads(work.device, work.n):
@@ -115,7 +116,7 @@ def _unpack(
 
 
 def _known(smoother: Smoother, work: SparseOperator, order: Tensor | None, k: int) -> Tensor:
-    if smoother.mass is None:
+    if smoother.mass is None or not smoother.fixes_mass:
         return _none(smoother.n, smoother.device)
     known = null_vectors(smoother.mass, smoother.components[1], smoother.components[0], k)
     known = known if order is None else known[order]

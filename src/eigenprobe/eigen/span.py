@@ -213,7 +213,7 @@ def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: 
 
     ``sweeps`` refinements follow, each a smoothing of the first columns and a new rotation; ``power`` as in `ritz`.
     """
-    columns, known = span.columns.double(), int(smoother.mass is not None)
+    columns, known = span.columns.double(), int(smoother.fixes_mass)
     if span.gaps is not None:
         q, gaps = columns, span.gaps
         matrix = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
@@ -255,7 +255,7 @@ def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
 
 
 def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> Rotation:
-    """Mass, eigenvalues, order (the constant first, then ascending) and signs."""
+    """Mass, eigenvalues, order (the constant first where it is one of them, then ascending) and signs."""
     first = torch.where(q[..., :1].sum(-2, keepdim=True) < 0, -1.0, 1.0).to(q.dtype)
     if smoother.mass is None:
         root = (q[..., 0] * first[..., 0]).abs().clamp_min(torch.finfo(q.dtype).eps)
@@ -265,10 +265,12 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
         mass = smoother.mass.double().reshape(q.shape[:-1])
     step = smoother.step_time
     step = step.double()[..., None] if isinstance(step, Tensor) and step.ndim and gaps.ndim > 1 else float(step)
-    values = (gaps / step).clamp_min(0)
+    values = (gaps / step).clamp_min(0) + (smoother.lowest or 0.0)
     zero = (q.square().sum(-2) < 0.5).to(values.dtype)  # columns that a widened span left out
-    order = 1 + (values + zero * torch.finfo(values.dtype).max / 2)[..., 1:].argsort(dim=-1, stable=True)
-    order = torch.cat([torch.zeros_like(order[..., :1]), order], -1)[..., :k]
+    rank = values + zero * torch.finfo(values.dtype).max / 2
+    if smoother.lowest is None:
+        rank[..., 0] = -1.0
+    order = rank.argsort(dim=-1, stable=True)[..., :k]
     q = q.gather(-1, order[..., None, :].expand(*q.shape[:-1], order.shape[-1]))
     values, gaps = values.gather(-1, order), gaps.gather(-1, order)
     if matrix.ndim < q.ndim:
@@ -276,7 +278,8 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     matrix = matrix.gather(-1, order[..., None, :].expand(*matrix.shape[:-1], order.shape[-1]))
     root = mass.sqrt()[..., None]
     signs = canonical_signs(q / root, mass)
-    signs[..., 0] = first[..., 0, 0]
+    signs[..., 0] = torch.where(q[..., 0].sum(-1) < 0, -1.0, 1.0)
     q, matrix = q * signs[..., None, :], matrix * signs[..., None, :]
-    q[..., 0], values[..., 0] = root[..., 0], 0
+    if smoother.lowest is None:
+        q[..., 0], values[..., 0] = root[..., 0], 0
     return Rotation(q, matrix, mass, gaps, values)

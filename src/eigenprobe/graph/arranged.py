@@ -60,6 +60,14 @@ class Arranged:
             return mass
         return mass / torch.bincount(self.rows, minlength=len(mass))
 
+    def collect(self, values: Tensor) -> Tensor:
+        """Values ``(N, ...)`` at the given points, at the kept ones ``(n, ...)``: the mean over copies."""
+        if self.rows is None or self.kept is None:
+            return values
+        counts = torch.bincount(self.rows, minlength=len(self.kept)).to(values)
+        sums = values.new_zeros((len(self.kept), *values.shape[1:])).index_add_(0, self.rows, values)
+        return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+
 
 def arrange(
     given: Tensor,

@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..graph import Graph
 from .smoother import Smoother
 from .stencil import SELECTION, tangent_frames
 
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
 SAMPLE = 8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
+BLOCK = 1024  # points at a time: (1024, k, D) numbers
 DIRECTIONS = {1: 2, 2: 64, 3: 200}
 
 
@@ -35,13 +37,23 @@ def covered(smoother: Smoother) -> float:
         # n balls of k neighbours cover the volume k times over, whatever the density.
         sizes = _ball(dimension) * graph.distances[rows, -1] ** dimension / graph.k
     else:
-        parts = rows.split(1024)  # (1024, k, D) numbers at a time
-        sizes = torch.cat([_cells(graph.points, graph.indices, graph.distances, part, dimension) for part in parts])
+        sizes = torch.cat([_cells(graph, part, dimension)[0] for part in rows.split(BLOCK)])
     return float(sizes.sum() / mass[rows].double().sum() * mass.double().sum())
 
 
-def _cells(points: Tensor, indices: Tensor, distances: Tensor, rows: Tensor, dimension: int) -> Tensor:
-    """Sizes ``(rows,)`` of the cells of some points."""
+def at_boundary(smoother: Smoother) -> Tensor:
+    """Which points ``(n,)`` lie at the boundary: the nearest neighbours leave their cells open."""
+    dimension = max(1, round(smoother.dimension))
+    if smoother.graph is None or smoother.graph.metric != "euclidean" or dimension > CELL_DIMENSIONS:
+        raise InputError("a boundary is found in Euclidean clouds of up to three dimensions: give a bool mask instead")
+    graph = smoother.graph.without_loops()
+    parts = torch.arange(graph.n, device=graph.device).split(BLOCK)
+    return torch.cat([_cells(graph, part, dimension)[1] for part in parts])
+
+
+def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
+    """Sizes ``(rows,)`` of the cells of some points, and whether the neighbours leave a cell open."""
+    points, indices, distances = graph.points, graph.indices, graph.distances
     tiny = torch.finfo(points.dtype).tiny
     offsets, length = points[indices[rows]] - points[rows, None], distances[rows].clamp_min(tiny)
     if dimension < points.shape[1]:
@@ -53,9 +65,10 @@ def _cells(points: Tensor, indices: Tensor, distances: Tensor, rows: Tensor, dim
     closing = (2 * (offsets @ directions.T) / length.square()[..., None]).amax(1)  # 1 / r, (rows, D)
     farthest = 1 / length.amax(1, keepdim=True)
     outward = -(offsets / length[..., None]).mean(1)
-    beyond = (closing.amin(1, keepdim=True) < farthest) & (outward @ directions.T > 0)
+    is_open = closing.amin(1) < farthest[:, 0]
+    beyond = is_open[:, None] & (outward @ directions.T > 0)
     radius = torch.where(beyond, 0.0, 1 / torch.maximum(closing, farthest))
-    return _ball(dimension) * (radius**dimension).mean(1)
+    return _ball(dimension) * (radius**dimension).mean(1), is_open
 
 
 def even_directions(dimension: int) -> Tensor:

@@ -31,7 +31,8 @@ class Smoother:
     """``matrix`` is A (or S for ``row``), sparse CSR ``(n, n)``; ``mass (n,)`` sums to 1 per cloud, None for row.
 
     ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a tensor with a number per
-    cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where it is known.
+    cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where it is known. ``lowest`` is a number where
+    a potential or a boundary was added (`altered`): eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed.
     """
 
     kind: str
@@ -42,10 +43,16 @@ class Smoother:
     dimension: float
     clouds: tuple[int, ...] = ()
     leaving: Tensor | None = None
+    lowest: float | None = None
 
     @property
     def symmetric(self) -> bool:
         return self.kind != "row"
+
+    @property
+    def fixes_mass(self) -> bool:
+        """Whether ``sqrt(mass)``, the constant function, is known to be the first eigenvector."""
+        return self.mass is not None and self.lowest is None
 
     @property
     def n(self) -> int:
