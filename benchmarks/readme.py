@@ -1,9 +1,9 @@
-"""Fill the tables of docs/results.md and the small one of the README from ``benchmarks/results/*.json``.
+"""Fill the tables of the README, docs/results.md and docs/constants.md from ``benchmarks/results/*.json``.
 
     <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by NAME's files as Markdown
 
 No number there is typed by hand. Where no file is there yet, the text says so and gives the command that makes it.
-``python -m benchmarks.readme`` (or ``make readme``) rewrites both pages; a test fails while one is out of date.
+``python -m benchmarks.readme`` (or ``make readme``) rewrites the pages; a test fails while one is out of date.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eigenprobe.paper.published import PAPER, single_shape
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = RESULTS.parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "constants.md")
 MARK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 LEVELS = (10, 20, 50)
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
@@ -126,6 +126,22 @@ def multigrid(document: Document) -> str:
     return f"{markdown(table, digits=2)}\n\n{closing}"
 
 
+def constants(document: Document) -> str:
+    """A table per class: less, as it is, more."""
+
+    def cell(row: Document, key: str) -> str:
+        three = [row[each][key] for each in ("less", "default", "more")]
+        shown = [f"{value:.3g}" if isinstance(value, float) else str(value).strip("[]") for value in three]
+        return f"{shown[0]} / **{shown[1]}** / {shown[2]}"
+
+    parts = []
+    for group, table in document["tables"].items():
+        measures = [key for key in table[0]["default"] if key != "value"]
+        lines = [{key: cell(row, key) for key in ("value", *measures)} for row in table]
+        parts.append(f"`{group}`\n\n" + markdown([{"constant": r["constant"], **x} for r, x in zip(table, lines)]))
+    return "\n\n".join(parts)
+
+
 def training(document: Document) -> str:
     """One step of training, by loss and by way of running."""
     table = [
@@ -222,6 +238,7 @@ TABLES = {
     "embedding": Result("embedding*.json", rows, "python -m benchmarks.embedding"),
     "direct": Result("direct*.json", direct, "python -m benchmarks.direct"),
     "multigrid": Result("multigrid*.json", multigrid, "python -m benchmarks.multigrid"),
+    "constants": Result("constants.json", constants, "python -m benchmarks.constants"),
     "training": Result("training_h200.json", training, "python -m benchmarks.training loss step"),
     "encode": Result("encode*.json", encode, "python -m benchmarks.encode"),
     "scale": Result("scale.json", scale, "python -m benchmarks.scale MESHES"),

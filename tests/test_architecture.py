@@ -11,7 +11,7 @@ import sys
 import tokenize
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -397,6 +397,10 @@ def test_no_ten_lines_of_one_shape_twice() -> None:
 # --- the ways of docs/architecture.md ---
 
 PAGE = ROOT / "docs" / "architecture.md"
+CONSTANTS = (
+    *("smoothers.stencil", "smoothers.balanced", "smoothers.variable", "smoothers.neighbourhood"),
+    *("eigen.filtered", "eigen.nested", "eigen.multigrid"),
+)
 FOUNDATIONS = {"errors.py", "files.py", "progress.py", "threads.py", "__init__.py"}
 
 
@@ -462,6 +466,25 @@ def test_the_page_names_the_rooms_in_order() -> None:
     house = PAGE.read_text().split("\n## The house\n")[1].split("\n## ")[0]
     rooms = {module.room for module in modules().values() if not module.exempt}
     assert re.findall(r"^- `(\w+)`: ", house, re.M) == [room for room in ORDER if room in rooms]
+
+
+def test_every_constant_has_a_derivation_or_an_ablation() -> None:
+    """Frozen dataclasses with an instance in capitals are groups of constants; the page has a line for each field."""
+    page = (ROOT / "docs" / "constants.md").read_text()
+    missing = []
+    for name in CONSTANTS:
+        module = importlib.import_module(f"eigenprobe.{name}")
+        groups = {type(value) for key, value in vars(module).items() if key.isupper() and is_dataclass(value)}
+        assert groups, f"{name} has no group of constants"
+        for group in groups:
+            assert f"`{group.__name__}`" in page
+            missing += [f"{group.__name__}.{f.name}" for f in fields(group) if not _explained(f.name, page)]
+    assert not missing, missing
+
+
+def _explained(name: str, page: str) -> bool:
+    heads = re.findall(r"^- ((?:`\w+`(?:, )?)+):", page, re.M)
+    return any(f"`{name}`" in head for head in heads)
 
 
 def test_traced_decompose() -> None:

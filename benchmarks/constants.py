@@ -1,0 +1,296 @@
+"""Every constant of the core beside smaller and larger values of it, on clouds whose spectrum is known.
+
+    python -m benchmarks.constants                 all groups: about two minutes
+    python -m benchmarks.constants Balance
+
+    error %   mean relative error of the eigenvalues          lost %   part of the exact eigenfunctions (n, K) that is
+    ARI       of k-means with the true clusters                        outside the span of the K computed vectors
+    seconds   of processor time of the solver, one thread     residual largest |A q - mu q|
+
+One constant changes at a time, the clouds stay the same; timed ones take turns, the least of three. The result goes to
+$OUT or benchmarks/results as JSON, from where `python -m benchmarks.readme` fills docs/constants.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from benchmarks.record import facts, write
+from eigenprobe.eigen import rotate, solve
+from eigenprobe.eigen.filtered import FILTERING
+from eigenprobe.eigen.multigrid import COARSENING
+from eigenprobe.eigen.nested import NESTING
+from eigenprobe.eigen.span import Span
+from eigenprobe.graph import Graph, build_graph
+from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
+from eigenprobe.smoothers.balanced import BALANCE
+from eigenprobe.smoothers.neighbourhood import SETTINGS
+from eigenprobe.smoothers.stencil import SELECTION
+from eigenprobe.smoothers.variable import KERNEL
+
+Numbers = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A graph with the exact eigenvalues ``(K,)`` and a basis ``(n, K)`` of the exact eigenfunctions."""
+
+    graph: Graph
+    dimension: int
+    eigenvalues: np.ndarray
+    functions: np.ndarray
+
+    def compare(self, smoother: Smoother) -> Numbers:
+        pairs = solve(smoother, len(self.eigenvalues))
+        basis = rotate(Span(pairs.vectors, pairs.gaps), smoother, len(self.eigenvalues))
+        positive = self.eigenvalues > 0
+        error = np.abs(basis.eigenvalues.numpy()[positive] / self.eigenvalues[positive] - 1).mean()
+        exact = np.linalg.qr(basis.mass.sqrt().numpy()[:, None] * self.functions)[0]
+        kept = np.square(basis.q.numpy().T @ exact).sum() / len(self.eigenvalues)
+        return {"error %": 100 * float(error), "lost %": 100 * float(1 - kept)}
+
+
+def graph_of(points: np.ndarray, k: int) -> Graph:
+    return build_graph(torch.from_numpy(np.ascontiguousarray(points)), k)
+
+
+def sphere(n: int, d: int, degree: int, rng: np.random.Generator, uneven: bool = False, k: int = 30) -> Known:
+    """Random points of S^d; ``uneven``: seven times as dense at one pole as at the other."""
+    x = rng.normal(size=(8 * n, d + 1))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x = x[rng.random(len(x)) < (x[:, 0] + 4 / 3) / (7 / 3)][:n] if uneven else x[:n]
+    powers = [c for total in range(degree + 1) for c in combinations_with_replacement(range(d + 1), total)]
+    monomials = np.stack([np.prod(x[:, list(c)], axis=1) for c in powers], 1)
+    vectors, sizes, _ = np.linalg.svd(monomials, full_matrices=False)
+    functions = vectors[:, sizes > 1e-9 * sizes[0]]  # squares add up to one: fewer functions than monomials
+    counts = np.diff([0, *(np.linalg.matrix_rank(monomials[:, : _through(powers, t)]) for t in range(degree + 1))])
+    values = np.repeat([t * (t + d - 1.0) for t in range(degree + 1)], counts)
+    return Known(graph_of(x, k), d, values, functions)
+
+
+def _through(powers: list[tuple[int, ...]], degree: int) -> int:
+    return sum(len(c) <= degree for c in powers)
+
+
+def torus(n: int, rng: np.random.Generator, k: int = 30) -> Known:
+    """Random points of the flat torus in R^4."""
+    u, v = rng.uniform(0, 2 * np.pi, (2, n))
+    waves = [(a, b) for a, b in product(range(-2, 3), repeat=2) if a * a + b * b <= 4]
+    waves.sort(key=lambda pair: pair[0] ** 2 + pair[1] ** 2)
+    parts = [np.cos(a * u + b * v) if (a, b) >= (0, 0) else np.sin(a * u + b * v) for a, b in waves]
+    points = np.stack([np.cos(u), np.sin(u), np.cos(v), np.sin(v)], 1)
+    return Known(graph_of(points, k), 2, np.array([a * a + b * b for a, b in waves], float), np.stack(parts, 1))
+
+
+def box(n: int, sides: tuple[float, ...], count: int, rng: np.random.Generator, folded: bool = False) -> Known:
+    """Random points of a flat plate in R^3, perhaps folded at a right angle, or of a solid: free boundaries."""
+    x = rng.random((n, len(sides))) * sides
+    modes = sorted(product(range(7), repeat=len(sides)), key=lambda m: np.square(np.divide(m, sides)).sum())[:count]
+    values = np.array([np.square(np.pi * np.divide(m, sides)).sum() for m in modes])
+    functions = np.stack([np.cos(np.pi * x / sides * m).prod(1) for m in modes], 1)
+    points = np.pad(x, ((0, 0), (0, 3 - len(sides))))
+    if folded:
+        points[:, 2], points[:, 0] = np.maximum(x[:, 0] - sides[0] / 2, 0), np.minimum(x[:, 0], sides[0] / 2)
+    return Known(graph_of(points, 30), len(sides), values, functions)
+
+
+def sheets(n: int, apart: float, rng: np.random.Generator) -> Known:
+    """Two parallel plates, ``apart`` spacings from each other: every eigenvalue twice."""
+    plate = box(n, (1.0, 0.8), 6, rng)
+    x, zero = plate.graph.points.numpy(), np.zeros_like(plate.functions)
+    other = x + [0, 0, apart * (0.8 / n) ** 0.5]
+    functions = np.block([[plate.functions, zero], [zero, plate.functions]])
+    return Known(graph_of(np.concatenate([x, other]), 30), 2, np.repeat(plate.eigenvalues, 2), functions)
+
+
+def with_strays(cloud: Known, count: int, rng: np.random.Generator) -> Known:
+    """A sphere of which some points are moved outwards, far beyond the spacing."""
+    x = cloud.graph.points.numpy().copy()
+    x[:count] *= rng.uniform(1.2, 1.6, (count, 1))
+    return Known(graph_of(x, 30), cloud.dimension, cloud.eigenvalues, cloud.functions)
+
+
+def circle(n: int, rng: np.random.Generator) -> Known:
+    angle = rng.uniform(0, 2 * np.pi, n)
+    waves = np.arange(1, 6)
+    parts = [np.ones((n, 1)), np.cos(angle[:, None] * waves), np.sin(angle[:, None] * waves)]
+    points = np.stack([np.cos(angle), np.sin(angle)], 1)
+    return Known(graph_of(points, 30), 1, np.array([0, *np.repeat(waves**2, 2)], float), np.concatenate(parts, 1))
+
+
+def mean(rows: list[Numbers]) -> Numbers:
+    return {name: float(np.mean([row[name] for row in rows if name in row])) for row in rows for name in row}
+
+
+def adaptive(clouds: list[Known], balance: bool) -> Callable[[], Numbers]:
+    def run() -> Numbers:
+        return mean([c.compare(build_smoother(c.graph, dimension=c.dimension, balance=balance)) for c in clouds])
+
+    return run
+
+
+def embeddings(rng: np.random.Generator) -> Callable[[], Numbers]:
+    """Twelve overlapping clusters of different sizes and widths in R^64; S^4, and S^2 turned into R^64."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score
+
+    labels = np.repeat(np.arange(12), np.linspace(40, 220, 12).astype(int))
+    centres, widths = 0.7 * rng.normal(size=(12, 64)), rng.uniform(0.6, 1.2, 12)
+    table = centres[labels] + widths[labels, None] * rng.normal(size=(len(labels), 64))
+    ball = sphere(1500, 2, 3, rng)
+    turned = np.linalg.qr(rng.normal(size=(64, 3)))[0]
+    known = [sphere(2500, 4, 1, rng, k=15)]
+    known.append(Known(graph_of(ball.graph.points.numpy() @ turned.T, 15), 2, ball.eigenvalues, ball.functions))
+    clusters = graph_of(table, 15)
+
+    def run() -> Numbers:
+        smoother = neighbourhood_smoother(clusters)
+        pairs = solve(smoother, 12)
+        found = KMeans(12, n_init=10, random_state=0).fit_predict(pairs.vectors / smoother.mass.sqrt()[:, None])
+        ari = adjusted_rand_score(labels, found)
+        return {"ARI": float(ari), **mean([each.compare(neighbourhood_smoother(each.graph)) for each in known])}
+
+    return run
+
+
+def solver(clouds: list[Known], k: int) -> Callable[[], Numbers]:
+    """Seconds of all clouds together, and the largest residual."""
+    smoothers = [build_smoother(cloud.graph, dimension=cloud.dimension) for cloud in clouds]
+
+    def run() -> Numbers:
+        start = time.process_time()
+        pairs = [solve(smoother, k) for smoother in smoothers]
+        seconds = time.process_time() - start
+        worst = max(
+            float((p.vectors - s.apply(p.vectors) - p.vectors * p.gaps).norm(dim=0).max())
+            for s, p in zip(smoothers, pairs, strict=True)
+        )
+        return {"seconds": seconds, "residual": worst}
+
+    return run
+
+
+# What else each constant might be; numbers that are not listed are halved and doubled.
+OTHERS: dict[str, tuple[Any, Any]] = {
+    "Selection.planar": ((5, 12, 8), (10, 24, 14)),
+    "Selection.solid": ((11, 20, 13), (22, 30, 26)),
+    "Selection.along": (0.5, 0.9),
+    "Selection.one_sided": (0.2, 0.6),
+    "Selection.stray": (1.8, 5.0),
+    "Balance.steepest": (0.5, 0.95),
+    "Balance.least_factor": (0.1, 0.6),
+    "Balance.ridge": (1e-3, 1e-1),
+    "VariableBandwidth.beta": (-0.5, 0.0),
+    "VariableBandwidth.tenth": (5, 20),
+    "VariableBandwidth.loops": (0.0, 2.0),
+    "VariableBandwidth.spread": (5.0, 1.5),
+    "VariableBandwidth.floor": (0.1, 0.5),
+    "Neighbourhood.smallest": (1e-4, 1e-2),
+    "Neighbourhood.disorder": (2.0, 6.0),
+    "Filtering.spread": ((1e2, 1e4), (1e6, 1e12)),
+    "Filtering.floor": ((6e-8, 1e-15), (6e-6, 1e-13)),
+    "Filtering.orthogonal": (1e-5, 1e-1),
+    "Nesting.points": (2000, 40_000),
+    "Nesting.coarse_accuracy": (0.01, 0.25),
+    "Nesting.swept_guards": (1, 10),
+    "Coarsening.omega": (0.0, 1.0),
+    "Coarsening.high": (1.5, 2.2),
+    "Coarsening.slowest": (0.3, 0.9),
+}
+
+
+def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callable[[], Numbers]]]]:
+    """Class -> the constants in use, and what measures them."""
+
+    def low() -> list[Known]:
+        return [
+            sphere(1500, 2, 3, rng),
+            sphere(1500, 2, 3, rng, uneven=True),
+            torus(1500, rng),
+            box(1500, (1.0, 0.8), 12, rng),
+            box(1500, (1.0, 0.8), 12, rng, folded=True),
+            box(2500, (1.0, 0.9, 0.8), 12, rng),
+            circle(400, rng),
+        ]
+
+    def hard() -> list[Known]:
+        return [sheets(800, 3.0, rng), with_strays(sphere(1500, 2, 3, rng), 15, rng)]
+
+    return {
+        "Selection": (SELECTION, lambda: adaptive(low() + hard(), balance=True)),
+        "Balance": (BALANCE, lambda: adaptive(low() + hard(), balance=True)),
+        "VariableBandwidth": (
+            KERNEL,
+            lambda: adaptive(
+                [sphere(2500, 4, 1, rng), sphere(2500, 4, 1, rng, uneven=True), sphere(2500, 5, 1, rng)], balance=False
+            ),
+        ),
+        "Neighbourhood": (SETTINGS, lambda: embeddings(rng)),
+        "Filtering": (FILTERING, lambda: solver([sphere(3000, 2, 1, rng), box(3000, (1.0, 0.9, 0.8), 1, rng)], 50)),
+        "Nesting": (NESTING, lambda: solver([sphere(4000, 2, 1, rng), sphere(16_000, 2, 1, rng)], 30)),
+        "Coarsening": (COARSENING, lambda: solver([sphere(16_000, 2, 1, rng)], 30)),
+    }
+
+
+@contextmanager
+def changed(constants: Any, name: str, value: Any) -> Iterator[None]:
+    """The shared frozen instance with another value inside the block: it is the default of functions everywhere."""
+    before = getattr(constants, name)
+    object.__setattr__(constants, name, value)
+    try:
+        yield
+    finally:
+        object.__setattr__(constants, name, before)
+
+
+def neighbours(group: str, name: str, value: Any) -> tuple[Any, Any]:
+    if f"{group}.{name}" in OTHERS:
+        return OTHERS[f"{group}.{name}"]
+    return (max(1, value // 2), 2 * value) if isinstance(value, int) else (value / 2, 2 * value)
+
+
+def vary(group: str, constants: Any, run: Callable[[], Numbers]) -> list[dict[str, Any]]:
+    """A row per constant: less, as it is, more."""
+    timed, rows = "seconds" in run(), []
+    for name, value in vars(constants).items():
+        less, more = neighbours(group, name, value)
+        cells: list[dict[str, Any]] = [{"value": each} for each in (less, value, more)]
+        for _ in range(3 if timed else 1):
+            for cell in cells:
+                with changed(constants, name, cell["value"]):
+                    found = run()
+                seconds = [each["seconds"] for each in (cell, found) if "seconds" in each]
+                cell.update(found, **({"seconds": min(seconds)} if seconds else {}))
+        rows.append({"constant": name, **dict(zip(("less", "default", "more"), cells, strict=True))})
+        told = [f"{key} " + " / ".join(f"{cell[key]:.3g}" for cell in cells) for key in cells[0] if key != "value"]
+        print(f"{group}.{name}: {less} / {value} / {more}   " + "   ".join(told), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", help="classes to vary (default: all)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    tables = {}
+    with threadpool_limits(1):
+        for name, (constants, prepare) in groups(np.random.default_rng(options.seed)).items():
+            if not options.groups or name in options.groups:
+                tables[name] = vary(name, constants, prepare())
+    if not options.groups:
+        write("constants.json", facts("constants", "cpu") | {"numpy": np.__version__, "tables": tables})
+
+
+if __name__ == "__main__":
+    main()
