@@ -31,7 +31,7 @@ _NAMES = {
     "SpectralModel": "pretrained",
     "OptimalApproximationEigenmaps": "estimators",
 }
-_MODULES = ("apps", "evaluation", "geometry", "networks", "operators", "paper", "training", "viz")
+_MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "paper", "training", "viz")
 
 __all__ = [
     "Basis",
@@ -49,6 +49,7 @@ __all__ = [
     "decompose",
     "evaluation",
     "geometry",
+    "interop",
     "laplacian",
     "networks",
     "operators",
@@ -58,7 +59,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from . import apps, evaluation, geometry, networks, operators, paper, training, viz
+    from . import apps, evaluation, geometry, interop, networks, operators, paper, training, viz
     from .basis import Basis
     from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 COMPLETION = "--completion"
 EXTRAS = {  # the extra that brings a package
-    **dict.fromkeys(("trimesh", "igl", "robust_laplacian"), "geometry"),
-    **dict.fromkeys(("transformers", "PIL", "h5py", "pandas", "pyarrow"), "vision"),
-    **dict.fromkeys(("umap", "openTSNE", "potpourri3d"), "peers"),
+    **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
+    **dict.fromkeys(("transformers", "PIL", "h5py", "pyarrow"), "vision"),
+    **dict.fromkeys(("umap", "openTSNE", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
+    "torch_geometric": "pyg",
+    "anndata": "anndata",
     "viser": "viewer",
 }
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser", "websockets")

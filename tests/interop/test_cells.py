@@ -1,0 +1,59 @@
+"""AnnData in place: the conventions on a stand-in, and with the real packages where they are installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+import eigenprobe as ep
+from eigenprobe.errors import InputError
+from tests.playground import clusters
+
+
+@pytest.fixture
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    return clusters(np.random.default_rng(0))
+
+
+def test_coordinates_and_facts_are_added(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    x, _ = rows
+    adata = SimpleNamespace(X=csr_matrix(x), obsm={"X_pca": x[:, :8]}, uns={})
+    assert ep.interop.eigenmaps(adata, n_components=3) is None
+    expected = ep.OptimalApproximationEigenmaps(3, random_state=0).fit(x[:, :8])
+    assert np.allclose(adata.obsm["X_eigenprobe"], expected.embedding_)
+    assert np.allclose(adata.uns["eigenprobe"]["eigenvalues"], expected.eigenvalues_)
+    assert adata.uns["eigenprobe"]["params"] == {"use_rep": "X_pca", "n_components": 3, "random_state": 0}
+    ep.interop.eigenmaps(adata, use_rep="X", key_added="X_all", n_components=2, n_neighbors=20)
+    whole = ep.OptimalApproximationEigenmaps(2, random_state=0, n_neighbors=20).fit(x)
+    assert np.allclose(adata.obsm["X_all"], whole.embedding_) and adata.uns["all"]["params"]["n_neighbors"] == 20
+
+
+def test_an_unknown_representation_is_one_line(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    adata = SimpleNamespace(X=rows[0], obsm={"X_pca": rows[0]}, uns={})
+    with pytest.raises(InputError, match="one of X, X_pca, got 'X_umap'"):
+        ep.interop.eigenmaps(adata, use_rep="X_umap")
+
+
+def test_anndata_copies_and_files(rows: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata", reason="pip install 'eigenprobe[anndata]'")
+    given = anndata.AnnData(rows[0])
+    result = ep.interop.eigenmaps(given, n_components=4, copy=True)
+    assert "X_eigenprobe" not in given.obsm and result.obsm["X_eigenprobe"].shape == (240, 4)
+    result.write_h5ad(tmp_path / "cells.h5ad")
+    again = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    assert np.array_equal(again.obsm["X_eigenprobe"], result.obsm["X_eigenprobe"])
+    assert np.allclose(again.uns["eigenprobe"]["eigenvalues"], result.uns["eigenprobe"]["eigenvalues"])
+
+
+def test_scanpy_goes_on_from_there(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    anndata = pytest.importorskip("anndata", reason="pip install 'eigenprobe[anndata]'")
+    scanpy = pytest.importorskip("scanpy", reason="pip install scanpy")
+    adata = anndata.AnnData(rows[0])
+    scanpy.pp.pca(adata, n_comps=8)
+    ep.interop.eigenmaps(adata, use_rep="X_pca", n_components=5)
+    scanpy.pp.neighbors(adata, use_rep="X_eigenprobe")
+    assert adata.uns["neighbors"]["params"]["use_rep"] == "X_eigenprobe" and adata.obsp["connectivities"].nnz > 0

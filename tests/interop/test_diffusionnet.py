@@ -1,0 +1,109 @@
+"""The operators as DiffusionNet takes them: shapes, units, orthonormality, exact gradients, and a network on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import eigenprobe as ep
+from eigenprobe.errors import InputError
+from eigenprobe.interop import DiffusionNetOperators, diffusionnet_operators
+from tests.clouds import fibonacci_sphere
+
+
+@pytest.fixture(scope="module")
+def sphere() -> Tensor:
+    return 2 * torch.as_tensor(fibonacci_sphere(800))
+
+
+@pytest.fixture(scope="module")
+def operators(sphere: Tensor) -> DiffusionNetOperators:
+    return diffusionnet_operators(sphere, k_eig=20)
+
+
+def test_shapes_types_and_units(sphere: Tensor, operators: DiffusionNetOperators) -> None:
+    frames, mass, L, evals, evecs, gradX, gradY = operators
+    assert frames.shape == (800, 3, 3) and mass.shape == (800,) and evals.shape == (20,) and evecs.shape == (800, 20)
+    assert all(matrix.layout == torch.sparse_coo and matrix.shape == (800, 800) for matrix in (L, gradX, gradY))
+    assert all(part.dtype == torch.float64 for part in operators)
+    assert float(mass.sum()) == pytest.approx(16 * np.pi, rel=0.03), "areas in the units of the points"
+    assert evals[1:4].tolist() == pytest.approx([0.5] * 3, rel=0.02), "l (l + 1) / r^2"
+    single = diffusionnet_operators(sphere.numpy(), k_eig=4)
+    assert all(part.dtype == torch.float32 for part in single)
+
+
+def test_the_pairs_are_those_of_the_matrices(operators: DiffusionNetOperators) -> None:
+    _, mass, L, evals, evecs, *_ = operators
+    assert torch.allclose(evecs.T @ (mass[:, None] * evecs), torch.eye(20).double(), atol=1e-8)
+    dense = L.to_dense()
+    assert torch.allclose(dense, dense.T) and float(dense.sum(1).abs().max()) < 1e-10
+    assert float(torch.linalg.eigvalsh(dense).min()) > -1e-10
+    assert torch.allclose(L @ evecs, mass[:, None] * evecs * evals, atol=1e-4)
+
+
+def test_frames_are_tangent_and_right_handed(sphere: Tensor, operators: DiffusionNetOperators) -> None:
+    frames = operators.frames
+    assert torch.allclose(frames @ frames.mT, torch.eye(3).double().expand(800, 3, 3), atol=1e-10)
+    assert torch.allclose(torch.linalg.det(frames), torch.ones(800).double())
+    assert float((frames[:, 2] * sphere / 2).sum(1).abs().min()) > 0.999
+
+
+def test_gradients_are_exact_on_a_plane_and_true_on_a_sphere(sphere: Tensor, operators: DiffusionNetOperators) -> None:
+    flat = torch.as_tensor(np.random.default_rng(0).random((400, 2)))
+    plane = diffusionnet_operators(torch.cat([flat, torch.zeros(400, 1)], 1), k_eig=4)
+    slope = torch.tensor([0.3, -2.0, 0.0]).double()
+    values = torch.cat([flat, torch.zeros(400, 1).double()], 1) @ slope
+    x, y, _ = plane.frames.unbind(1)
+    ambient = (plane.gradX @ values)[:, None] * x + (plane.gradY @ values)[:, None] * y
+    assert torch.allclose(ambient, slope.expand(400, 3), atol=1e-6)
+    height = sphere[:, 2]
+    squared = (operators.gradX @ height) ** 2 + (operators.gradY @ height) ** 2
+    assert torch.allclose(squared, 1 - (height / 2) ** 2, atol=0.03), "|grad z|^2 = 1 - z^2 / r^2"
+    for energy in (operators.mass @ squared, height @ (operators.L @ height)):
+        assert float(energy) == pytest.approx(16 * np.pi * 2 / 3, rel=0.03), "Dirichlet energies of both operators"
+
+
+class Block(nn.Module):
+    """Learned diffusion in the basis, gradient features, a pointwise network: one block of a DiffusionNet."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.time = nn.Parameter(torch.full((width,), 0.1))
+        self.turn = nn.Linear(width, width, bias=False)
+        self.mix = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, width))
+
+    def forward(self, x: Tensor, o: DiffusionNetOperators) -> Tensor:
+        coefficients = o.evecs.T @ (o.mass[:, None] * x)
+        diffused = o.evecs @ (torch.exp(-o.evals[:, None] * self.time.abs()) * coefficients)
+        along, across = o.gradX @ diffused, o.gradY @ diffused
+        features = torch.tanh(along * self.turn(along) + across * self.turn(across))
+        return x + self.mix(torch.cat([x, diffused, features], 1))
+
+
+def test_two_blocks_learn_on_them(sphere: Tensor) -> None:
+    operators = diffusionnet_operators(sphere.float(), k_eig=20)
+    target = (sphere[:, 2:] ** 2).float()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        first, blocks, last = nn.Linear(3, 8), nn.ModuleList([Block(8), Block(8)]), nn.Linear(8, 1)
+    network = nn.ModuleList([first, blocks, last])
+    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
+    losses = []
+    for _ in range(30):
+        x = first(sphere.float())
+        for block in blocks:
+            x = block(x, operators)
+        loss = nn.functional.mse_loss(last(x), target)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.3 * losses[0]
+    assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in network.parameters())
+
+
+def test_other_dimensions_are_refused() -> None:
+    with pytest.raises(InputError, match=r"points of shape \(n, 3\), got \(200, 2\)"):
+        ep.interop.diffusionnet_operators(np.random.default_rng(0).random((200, 2)), k_eig=4)
