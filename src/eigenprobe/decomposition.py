@@ -23,16 +23,19 @@ from torch import Tensor
 
 from .basis import Basis
 from .cloud import Array, check_points
-from .eigen import Span, basis_from_span, solve
+from .eigen import Span, rotate, solve
+from .eigen.basis import basis_of
 from .errors import InputError
 from .extensions import KernelExtension
 from .graph import Metric
 from .graph.arranged import Arranged, arrange
+from .probes.given import Eigenvalues, best_basis, check_estimator, with_eigenvalues
 from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
-from .smoothers.altered import alter
+from .smoothers.altered import alter, numbers
 from .threads import limited_threads
 
 Method = Literal["direct", "network", "pretrained"]
+PER_POINT = ("potential", "boundary", "probes")
 
 
 @overload
@@ -60,6 +63,8 @@ def decompose(
     tol: float = 1e-6,
     potential: Array | None = None,
     boundary: str | Array | None = None,
+    probes: Array | None = None,
+    eigenvalues: Eigenvalues = "rayleigh",
     **options: Any,
 ) -> Basis | list[Basis]:
     """The spectral decomposition of a point cloud, or of each of several.
@@ -69,6 +74,7 @@ def decompose(
     points
         ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device. A list of
         clouds, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same order; the settings are shared.
+        A list given as ``potential``, ``boundary`` or ``probes`` then has one entry per cloud.
     k
         How many basis vectors, the constant one included.
     method
@@ -88,6 +94,14 @@ def decompose(
     boundary
         ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its outermost points; or where
         a bool mask ``(n,)`` says. Without it the boundary is free (Neumann). Direct only.
+    probes
+        Functions ``f (n, m)``: the basis that best reconstructs them in the norm of the mass, by descending energy
+        (``info["explained"]``), instead of the smoothest one. Its eigenvalues are Rayleigh quotients and need not
+        ascend. Needs at least ``k`` independent ones. Direct only.
+    eigenvalues
+        How they are estimated: ``"rayleigh"`` quotients of the smoother; or the paper's ``"mean"`` and ``"worst"``, one
+        over the mean or the largest error with which the vectors before reconstruct probes, the first one 0 and the
+        sum that of the Rayleigh quotients. Direct only.
     options
         Passed on to the network fit or to the pretrained model's ``encode``.
 
@@ -111,14 +125,15 @@ def decompose(
         "bandwidth": bandwidth,
         "dimension": dimension,
     }
-    altered = {"potential": potential, "boundary": boundary}
+    check_estimator(eigenvalues)
+    asked = {"potential": potential, "boundary": boundary, "probes": probes}
     if method != "direct":
-        _direct_only(method, altered)
+        _direct_only(method, asked | {"eigenvalues": None if eigenvalues == "rayleigh" else eigenvalues})
     if method == "direct":
         if options:
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         with limited_threads(x.device, len(x)):
-            basis = _direct(x, k, smoother, seed, tol, chosen, altered)
+            basis = _direct(x, k, smoother, seed, tol, chosen, asked | {"eigenvalues": eigenvalues})
     elif method == "network":
         from .training.fit import fit_network
 
@@ -150,10 +165,15 @@ def _is_cloud(each: Any) -> bool:
 
 def _each(clouds: list[Array], settings: dict[str, Any]) -> list[Basis]:
     """Cloud by cloud; an error says which one it was."""
+    several = {name: settings[name] for name in PER_POINT if isinstance(settings.get(name), (list, tuple))}
+    for name, value in several.items():
+        if len(value) != len(clouds):
+            raise InputError(f"expected a {name} for each of {len(clouds)} clouds, got {len(value)}")
     bases = []
     for number, cloud in enumerate(clouds):
+        own = {name: value[number] for name, value in several.items()}
         try:
-            bases.append(decompose(cloud, **settings))
+            bases.append(decompose(cloud, **(settings | own)))
         except InputError as error:
             raise InputError(f"cloud {number}: {error}") from error
     return bases
@@ -180,19 +200,35 @@ def _direct(
     seed: int,
     tol: float,
     chosen: dict[str, Any],
-    altered: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Basis:
     """The closed-form optimum on float64 points ``(n, d)``."""
     cloud, ready = smoothed(x, k, smoother, **chosen)
-    parts = ready.warn_of_parts() if all(v is None for v in altered.values()) else ready.components[0]
-    ready = alter(ready, cloud, **altered)
-    pairs = solve(ready, k, tol=tol, generator=torch.Generator(ready.device).manual_seed(seed))
-    return basis_from_span(
-        Span(pairs.vectors, pairs.gaps),
+    potential, boundary, kind = asked["potential"], asked["boundary"], asked["eigenvalues"]
+    plain = potential is None and boundary is None
+    parts = ready.warn_of_parts() if plain else ready.components[0]
+    ready = alter(ready, cloud, potential, boundary)
+    generator = torch.Generator(ready.device).manual_seed(seed)
+    facts: dict[str, Any] = {"components": parts}
+    facts |= {name: True for name in ("potential", "boundary") if asked[name] is not None}
+    functions = None
+    if asked["probes"] is None:
+        pairs = solve(ready, k, tol=tol, generator=generator)
+        rotation = rotate(Span(pairs.vectors, pairs.gaps), ready, k)
+    elif plain:
+        functions = cloud.collect(numbers(asked["probes"], "probes", len(x)).to(ready.device))
+        rotation, found = best_basis(functions, ready, k)
+        facts |= found
+    else:
+        raise InputError("probes replace the operator: not together with a potential or a boundary")
+    if kind != "rayleigh":
+        rotation = with_eigenvalues(rotation, ready, kind, functions=functions, generator=generator)
+        facts["eigenvalues"] = kind
+    return basis_of(
+        rotation,
         ready,
-        k,
         cloud,
-        info={"components": parts} | {name: True for name, value in altered.items() if value is not None},
+        info=facts,
         extension=lambda rotation: KernelExtension.fit(cloud.points, rotation.vectors, chosen["metric"]),
     )
 

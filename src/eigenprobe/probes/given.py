@@ -1,0 +1,94 @@
+"""The basis that best reconstructs given functions, and eigenvalues from reconstruction errors.
+
+    given      M^1/2 F = U S W^T,   Q = U_k       the PCA of F (n, m) in the norm of the mass: no k vectors leave less
+               of sum_i |f_i - P f_i|_M^2 = sum_{j > k} s_j^2
+    estimated  lambda_{k+1} = c / e_k             e_k: mean or worst error of the probes on the first k vectors
+
+Without given functions the errors are those of the smoother's own probes f = A^t g, with t such that A^2t keeps about K
+modes: the mean from their exact covariance A^2t, the worst from a draw.  The errors know eigenvalues up to one positive
+factor c, which makes the sum that of the Rayleigh quotients: units are those of the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..eigen import Rotation, canonical_signs
+from ..errors import InputError
+from ..smoothers import Smoother
+from .covariance import Covariance, visible_scales
+from .objective import expected_errors, prefix_errors
+from .probes import smooth_noise
+from .spectrum import mean, worst
+
+Eigenvalues = Literal["rayleigh", "worst", "mean"]
+DRAWN = 500  # probes of a draw: the paper's number
+
+
+def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation, dict[str, Any]]:
+    """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain.
+
+    Eigenvalues are the Rayleigh quotients of the vectors, which need not ascend.
+    """
+    if smoother.mass is None:
+        raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
+    mass = smoother.mass.double()
+    weighted = mass.sqrt()[:, None] * functions
+    left, sizes, _ = torch.linalg.svd(weighted, full_matrices=False)
+    floor = max(weighted.shape) * torch.finfo(weighted.dtype).eps * float(sizes[0])
+    rank = int((sizes > floor).sum())
+    if rank < k:
+        raise InputError(f"k={k} vectors need at least {k} independent probes, got {rank} (of {functions.shape[1]})")
+    q = left[:, :k]
+    q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
+    gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
+    explained = sizes[:k].square() / sizes.square().sum()
+    turn = torch.eye(k, dtype=q.dtype, device=q.device)
+    values = gaps / float(smoother.step_time)
+    return Rotation(q, turn, mass, gaps, values), {"probes": functions.shape[1], "explained": explained.tolist()}
+
+
+def check_estimator(kind: str) -> None:
+    """An error that lists the known estimators."""
+    if kind not in ("rayleigh", "worst", "mean"):
+        raise InputError(f"eigenvalues must be 'rayleigh', 'worst' or 'mean', got {kind!r}")
+
+
+def with_eigenvalues(
+    rotation: Rotation,
+    smoother: Smoother,
+    kind: Eigenvalues,
+    *,
+    functions: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Rotation:
+    """The same vectors with eigenvalues by another estimator, from the errors of ``functions (n, m)`` or own probes."""
+    if kind == "rayleigh":
+        return rotation
+    if smoother.lowest is not None:
+        raise InputError(f"eigenvalues={kind!r} sets the first one to 0: not with a potential or a boundary")
+    found = _estimate(rotation, smoother, kind, functions, generator)
+    return replace(rotation, eigenvalues=found * (rotation.eigenvalues.sum() / found.sum()))
+
+
+def _estimate(
+    rotation: Rotation,
+    smoother: Smoother,
+    kind: Eigenvalues,
+    functions: Tensor | None,
+    generator: torch.Generator | None,
+) -> Tensor:
+    q = rotation.q
+    if functions is not None:
+        errors = prefix_errors(q, rotation.mass.sqrt()[:, None] * functions)
+        return worst(errors) if kind == "worst" else mean(errors)
+    steps = visible_scales(smoother, q.shape[1], spread=(1,), generator=generator)[0] // 2
+    if kind == "worst":
+        return worst(prefix_errors(q, smooth_noise(smoother, DRAWN, steps, generator=generator).double()))
+    covariance = Covariance(smoother, steps=steps)
+    trace = covariance.trace(generator, deflate=q)
+    return mean(expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True)
