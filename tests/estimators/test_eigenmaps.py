@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators.coordinates import COORDINATES
+from eigenprobe.estimators.eigenmaps import COORDINATES
 from eigenprobe.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
 
@@ -134,6 +134,13 @@ def test_disconnected_data_have_an_orthonormal_basis(
     if solver == "direct":  # as many zeros as parts, that of the constant included
         zeros = min(parts - 1, k)
         assert model.eigenvalues_[:zeros].max() < 1e-4 * max(model.eigenvalues_[-1], 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_parts_in_a_row_have_an_orthonormal_basis(rng: np.random.Generator) -> None:
+    part = rng.normal(size=(30, 8))  # six equal parts along one axis: their centres have one principal direction
+    X = np.concatenate([part + 100 * i * np.eye(8)[0] for i in range(6)])
+    assert _orthonormality(_model(4).fit(X)) < 1e-5
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

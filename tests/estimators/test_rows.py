@@ -79,7 +79,7 @@ def test_errors_say_what_came(tmp_path: Path, rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="features"):
         read_table(tmp_path / "two.npz")
     np.savez(tmp_path / "odd.npz", features=rng.normal(size=(3, 2)), labels=np.arange(4))
-    with pytest.raises(InputError, match="one label a row"):
+    with pytest.raises(InputError, match="one label per row"):
         read_table(tmp_path / "odd.npz")
     with pytest.raises(InputError, match="no array 'kind'"):
         read_table(tmp_path / "odd.npz", labels="kind")

@@ -9,7 +9,8 @@ attention to a frozen context with known weights. At a new point they are averag
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,27 +23,12 @@ CONTEXT = (4, 16, 64)  # steps of averaging
 PRINCIPAL = 32  # principal coordinates that are averaged
 
 
-class ContextFeatures(NamedTuple):
-    """Principal coordinates averaged over a cloud at several scales, each scale rotated and scaled."""
-
-    mean: Tensor  # (d,)
-    principal: Tensor  # (d, p)
-    centre: Tensor  # (3 p,) of the averages
-    scaling: Tensor  # (3 p, width), a block per scale
-
-    @classmethod
-    def of(cls, smoother: Smoother) -> ContextFeatures:
-        """The features that suit the cloud of a smoother."""
-        mean, principal = _principal(_points(smoother), PRINCIPAL)
-        parts = _averages((_points(smoother) - mean) @ principal, smoother)
-        maps = [_principal(part, part.shape[1]) for part in parts]
-        centre, scaling = torch.cat([m[0] for m in maps]), torch.block_diag(*[m[1] for m in maps])
-        return cls(mean, principal, centre, scaling)
-
-    def __call__(self, smoother: Smoother) -> Tensor:
-        """Features ``(n, width)`` float64 of the points of a smoother."""
-        averages = torch.cat(_averages((_points(smoother) - self.mean) @ self.principal, smoother), 1)
-        return (averages - self.centre) @ self.scaling
+def context_features(smoothers: Sequence[Smoother]) -> list[Tensor]:
+    """Features ``(n, width)`` float64 of the points of every smoother; directions and scales are those of the first."""
+    mean, principal = _principal(_points(smoothers[0]), PRINCIPAL)
+    clouds = [_averages((_points(each) - mean) @ principal, each) for each in smoothers]
+    maps = [_principal(part, part.shape[1]) for part in clouds[0]]
+    return [torch.cat([(x - m) @ turn for x, (m, turn) in zip(parts, maps, strict=True)], 1) for parts in clouds]
 
 
 def root_mass(smoother: Smoother) -> Tensor:
@@ -99,12 +85,9 @@ class ContextExtension:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything needed to rebuild it."""
-        weights = {f"network.{name}": value.float() for name, value in self.network.state_dict().items()}
-        return {
-            **weights,
-            **{f"context.{name}": t for name, t in self.context.tensors().items()},
-            "matrix": self.matrix,
-        }
+        found = {f"network.{name}": value.float() for name, value in self.network.state_dict().items()}
+        found |= {f"context.{name}": value for name, value in self.context.tensors().items()}
+        return found | {"matrix": self.matrix}
 
     def facts(self) -> dict[str, Any]:
         """JSON-able settings beside the tensors."""

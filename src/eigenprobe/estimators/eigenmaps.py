@@ -22,13 +22,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..basis import Basis
 from ..cloud import Frame
 from ..errors import InputError
+from ..graph import Metric
 from ..graph.arranged import Arranged, arrange
 from ..threads import limited_threads
-from .coordinates import COORDINATES, Coordinates, choose_metric, coordinates
 from .rows import Rows, open_rows
 from .solvers import Training, fit_by_network, fit_direct
 
 Array = NDArray[Any]
+Coordinates = Literal["sphere", "diffusion", "vectors", "normalized"]
+COORDINATES: tuple[Coordinates, ...] = ("sphere", "diffusion", "vectors", "normalized")
+COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle
 BLOCK = 1 << 16  # rows of a stream in memory at once
 SMALL = 2500  # rows up to which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
@@ -158,9 +161,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     def transform(self, X: Any) -> Array:
         """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
         check_is_fitted(self)
-        rows = self._open(X, reset=False)
-        vectors, mass = self._stream(rows)
-        return self._coordinates(vectors, mass / self._total, self.n_components, self._kind(X))
+        vectors, mass = self._stream(self._open(X, reset=False))
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
+        return self._coordinates(vectors, mass / self._total, self.n_components, dtype)
 
     def coordinates_of(self, k: int) -> Array:
         """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
@@ -172,7 +175,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
         return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
 
-    def _solve(self, sample: torch.Tensor, rows: Rows, metric: Any, rng: np.random.RandomState, seed: int) -> Basis:
+    def _solve(self, sample: torch.Tensor, rows: Rows, metric: Metric, rng: np.random.RandomState, seed: int) -> Basis:
         count, n = self.n_components + 1, rows.shape[0]
         frame = Frame.of(sample, metric, centred=False)
 
@@ -181,11 +184,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
         if self.solver == "direct":
             return fit_direct(cloud(sample), count, seed)
-        clouds = (
-            [cloud(sample)]
-            if n <= SUBSET
-            else [cloud(self._sample(rows, SUBSET, rng)) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
-        )
+        subsets = min(SUBSETS, 1 + n // SUBSET) if n > SUBSET else 0
+        clouds = [cloud(self._sample(rows, SUBSET, rng)) for _ in range(subsets)] or [cloud(sample)]
         training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
         return fit_by_network(clouds, count, seed, training)
 
@@ -197,10 +197,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         else:
             chosen = np.sort(rng.permutation(n)[:size])
             sample = self._checked(rows.take(chosen), chosen)
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        return sample.to(device)
+        best = "cuda" if torch.cuda.is_available() else "cpu"
+        return sample.to(best if self.device == "auto" else self.device)
 
     def _stream(self, rows: Rows) -> tuple[Array, Array]:
         """Vectors without the constant ``(n, n_components)`` and mass ``(n,)`` of all rows, block by block."""
@@ -224,15 +222,12 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _open(self, X: Any, reset: bool) -> Rows:
         """Arrays by scikit-learn's rules; paths, large memory maps and data sets by rows."""
-        streamed = isinstance(X, (str, os.PathLike, torch.utils.data.Dataset, Rows)) or type(X).__module__.startswith(
-            "h5py"
-        )
-        if not streamed and not (isinstance(X, np.memmap) and len(X) > self.max_samples):
-            if isinstance(X, torch.Tensor):
-                X = X.detach().cpu().numpy()
-            X = validate_data(
-                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2 if reset else 1
-            )
+        streamed = isinstance(X, (str, os.PathLike, torch.utils.data.Dataset, Rows))
+        streamed |= type(X).__module__.startswith("h5py") or (isinstance(X, np.memmap) and len(X) > self.max_samples)
+        if not streamed:
+            X = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
+            least = 2 if reset else 1
+            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=least)
             if reset:
                 self._dtype = X.dtype
             return open_rows(X)
@@ -245,9 +240,6 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         elif rows.shape[1] != self.n_features_in_:
             raise InputError(f"expected {self.n_features_in_} columns, as in fit, got {rows.shape[1]}")
         return rows
-
-    def _kind(self, X: Any) -> Any:
-        return np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
 
     def _check_parameters(self) -> None:
         if self.solver not in ("direct", "network"):
@@ -265,3 +257,20 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def choose_metric(metric: str, columns: int) -> Metric:
+    """``auto`` is cosine for wide tables and Euclidean for narrow ones."""
+    if metric not in ("auto", "euclidean", "cosine"):
+        raise InputError(f"metric must be 'auto', 'euclidean' or 'cosine', got {metric!r}")
+    return "cosine" if metric == "cosine" or (metric == "auto" and columns >= COSINE_COLUMNS) else "euclidean"
+
+
+def coordinates(vectors: Array, mass: Array, factors: Array, kind: Coordinates, steps: float) -> Array:
+    """The embedding ``(m, K)`` of vectors ``(m, K)``, mass ``(m,)`` and eigenvalues mu ``(K,)`` of the smoother."""
+    if kind == "vectors":
+        return vectors
+    if kind == "normalized":
+        return vectors * np.sqrt(mass)[:, None]
+    spread = vectors * np.maximum(factors, 0) ** steps
+    return spread if kind == "diffusion" else spread / np.sqrt(1 + (spread**2).sum(1, keepdims=True))

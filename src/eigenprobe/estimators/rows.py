@@ -13,7 +13,8 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +36,6 @@ class Table(NamedTuple):
     names: list[str]
 
 
-@runtime_checkable
-class Rows(Protocol):
-    """Random access to the rows of a table that need not fit in memory."""
-
-    shape: tuple[int, int]
-
-    def take(self, rows: Array) -> Array: ...
-
-    def blocks(self, size: int) -> Iterator[Array]: ...
-
-
 def read_table(path: str | os.PathLike[str], labels: str | None = None) -> Table:
     """The whole table. ``labels`` names the column (csv, parquet) or array (npz, HDF5) that is not a feature.
 
@@ -59,35 +49,36 @@ def read_table(path: str | os.PathLike[str], labels: str | None = None) -> Table
         return _table(load_npy(path, mapped=True), None, path)
     if suffix in (".npz", ".h5", ".hdf5"):
         with reading(path), _archive(path) as archive:
-            features = np.asarray(archive[_feature_name(archive, path)])
-            key = _label_name(archive, labels, path)
+            names = list(archive.keys())
+            if labels is not None and labels not in names:
+                raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
+            key = labels or next((name for name in LABEL_NAMES if name in names), None)
+            features = np.asarray(_features(archive, path))
             return _table(features, None if key is None else np.asarray(archive[key]), path)
     return _read_columns(path, labels)
 
 
 def open_rows(source: Any) -> Rows:
-    """A view of ``source`` by rows, without loading it (csv excepted, which has no random access)."""
+    """A view of ``source`` by rows, without loading it (npz and csv excepted, which have no random access)."""
     if isinstance(source, Rows):
         return source
     if isinstance(source, (str, os.PathLike)):
         path = _existing(source)
         suffix = path.suffix.lower()
         if suffix == ".npy":
-            return ArrayRows(load_npy(path, mapped=True))
+            return Rows(load_npy(path, mapped=True))
         if suffix in (".h5", ".hdf5"):
             with reading(path):
-                archive = _archive(path)
-                return ArrayRows(archive[_feature_name(archive, path)], path)
-        if suffix == ".parquet":
-            return ParquetRows(path)
-        return ArrayRows(read_table(path).features)
+                return Rows(_features(_archive(path), path), path)
+        return Rows(ParquetColumns(path), path) if suffix == ".parquet" else Rows(read_table(path).features)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not hasattr(source, "shape"):
-        return DatasetRows(source)
-    return ArrayRows(source)
+        source = Items(source)
+    return Rows(source)
 
 
-class ArrayRows:
-    """An array, a memory map or an h5py data set; ``path`` is the file it is read from."""
+class Rows:
+    """Random access to the rows of anything with a ``shape`` and ``[rows]``: an array, a memory map, an h5py data set,
+    `Items` or `ParquetColumns`; ``path`` is the file it is read from."""
 
     def __init__(self, array: Any, path: Path | None = None) -> None:
         if len(array.shape) != 2:
@@ -111,8 +102,8 @@ class ArrayRows:
             return np.asarray(self.array[rows])
 
 
-class DatasetRows:
-    """A map-style torch data set; items are rows, or tuples that start with one."""
+class Items:
+    """A map-style torch data set as an array; items are rows, or tuples that start with one."""
 
     def __init__(self, dataset: Any) -> None:
         if len(dataset) == 0:
@@ -120,61 +111,43 @@ class DatasetRows:
         self.dataset = dataset
         self.shape = (len(dataset), len(self._row(0)))
 
+    def __getitem__(self, rows: Any) -> Array:
+        return np.stack([self._row(int(row)) for row in np.arange(self.shape[0])[rows]])
+
     def _row(self, index: int) -> Array:
         item = self.dataset[index]
         return np.asarray(item[0] if isinstance(item, (tuple, list)) else item).ravel()
 
-    def take(self, rows: Array) -> Array:
-        return np.stack([self._row(int(row)) for row in rows])
 
-    def blocks(self, size: int) -> Iterator[Array]:
-        for start in range(0, self.shape[0], size):
-            yield self.take(np.arange(start, min(start + size, self.shape[0])))
-
-
-class ParquetRows:
-    """The numeric columns of a Parquet file, one row group in memory at a time."""
+class ParquetColumns:
+    """The numeric columns of a Parquet file as an array; one row group is in memory at a time."""
 
     def __init__(self, path: Path) -> None:
         from pyarrow import types
         from pyarrow.parquet import ParquetFile
 
-        self.path = path
         with reading(path):
-            self.file = ParquetFile(path)
-            schema = self.file.schema_arrow
-        self.columns = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
-        if not self.columns:
+            file = ParquetFile(path)
+            facts, schema = file.metadata, file.schema_arrow
+        columns = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
+        if not columns:
             raise InputError(f"{path} has no numeric column")
-        check_size(path, 8.0 * self.file.metadata.num_rows * len(self.columns))
-        counts = [self.file.metadata.row_group(i).num_rows for i in range(self.file.num_row_groups)]
-        self.starts = np.concatenate([[0], np.cumsum(counts)])
-        self.shape = (int(self.starts[-1]), len(self.columns))
+        check_size(path, 8.0 * facts.num_rows * len(columns))
+        self.starts = np.cumsum([0, *(facts.row_group(i).num_rows for i in range(file.num_row_groups))])
+        self.shape = (int(self.starts[-1]), len(columns))
 
-    def _group(self, index: int) -> Array:
-        with reading(self.path):
-            table = self.file.read_row_group(index, columns=self.columns)
-            return np.stack([table.column(name).to_numpy() for name in self.columns], axis=1)
+        @lru_cache(maxsize=1)
+        def group(index: int) -> Array:
+            table = file.read_row_group(index, columns=columns)
+            return np.stack([table.column(name).to_numpy() for name in columns], axis=1)
 
-    def take(self, rows: Array) -> Array:
+        self.group = group
+
+    def __getitem__(self, rows: Any) -> Array:
+        """``rows`` ascend: a slice or indices."""
+        rows = np.arange(self.shape[0])[rows]
         groups = np.searchsorted(self.starts, rows, side="right") - 1
-        result: Array | None = None
-        for group in np.unique(groups):
-            chosen = np.flatnonzero(groups == group)
-            values = self._group(int(group))[rows[chosen] - self.starts[group]]
-            result = np.empty((len(rows), self.shape[1]), values.dtype) if result is None else result
-            result[chosen] = values
-        return result if result is not None else np.empty((0, self.shape[1]))
-
-    def blocks(self, size: int) -> Iterator[Array]:
-        batches = self.file.iter_batches(batch_size=size, columns=self.columns)
-        while True:
-            with reading(self.path):
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                block = np.stack([c.to_numpy(zero_copy_only=False) for c in batch.columns], axis=1)
-            yield block
+        return np.concatenate([self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)])
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
@@ -206,32 +179,21 @@ def _check_own(archive: Any, name: str, path: Path) -> None:
 
     link = archive.get(name, getlink=True)
     found = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
-    if isinstance(link, h5py.ExternalLink) or (
-        isinstance(found, h5py.Dataset) and (found.external is not None or found.is_virtual)
-    ):
+    stored = isinstance(found, h5py.Dataset)
+    if isinstance(link, h5py.ExternalLink) or (stored and (found.external is not None or found.is_virtual)):
         raise InputError(f"{path}: {name!r} points outside the file, expected data stored in it")
-    if isinstance(found, h5py.Dataset):
+    if stored:
         check_size(path, found.nbytes)
 
 
-def _feature_name(archive: Any, path: Path) -> str:
+def _features(archive: Any, path: Path) -> Any:
+    """The array of features of an archive: the one with a known name, or the only table."""
     names = list(archive.keys())
-    for name in FEATURE_NAMES:
-        if name in names:
-            return name
-    tables = [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
-    if len(tables) == 1:
-        return tables[0]
-    raise InputError(f"{path} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
-
-
-def _label_name(archive: Any, labels: str | None, path: Path) -> str | None:
-    names = list(archive.keys())
-    if labels is not None:
-        if labels not in names:
-            raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
-        return labels
-    return next((name for name in LABEL_NAMES if name in names), None)
+    tables = [name for name in FEATURE_NAMES if name in names][:1]
+    tables = tables or [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
+    if len(tables) != 1:
+        raise InputError(f"{path} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
+    return archive[tables[0]]
 
 
 def _read_columns(path: Path, labels: str | None) -> Table:
@@ -267,5 +229,5 @@ def _table(features: Array, labels: Array | None, path: Path, names: list[str] |
     if features.dtype.kind not in "fiub":
         raise InputError(f"{path} must hold numbers, got {features.dtype}")
     if labels is not None and labels.shape != features.shape[:1]:
-        raise InputError(f"{path} needs one label a row ({features.shape[0]}), got shape {labels.shape}")
+        raise InputError(f"{path} needs one label per row ({features.shape[0]}), got shape {labels.shape}")
     return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])

@@ -10,8 +10,7 @@ it, and ends with a Ritz rotation in its K outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,27 +22,25 @@ from ..extensions.neighbourhood import NeighbourhoodExtension
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother
-from .context import ContextExtension, ContextFeatures, outputs, root_mass
+from .context import ContextExtension, context_features, outputs, root_mass
 
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
 TOLERANCE = 1e-5  # residual: the precision of a coordinate is that of its float32 points
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(NamedTuple):
     """The network of an embedding and its training; ``flags`` are those of Lightning's Trainer."""
 
-    hidden: tuple[int, ...] = (128,)
-    steps: int = 100
-    rate: float = 3e-3
-    flags: dict[str, Any] = field(default_factory=dict)
+    hidden: Sequence[int]
+    steps: int
+    rate: float
+    flags: dict[str, Any]
 
 
 def fit_direct(cloud: Arranged, count: int, seed: int) -> Basis:
     """``count`` leading vectors in closed form."""
-    smoother = _smoother(cloud)
-    info = _facts(cloud, smoother)
+    smoother, info = _smoother(cloud)
     pairs = solve(smoother, count, tol=TOLERANCE, generator=torch.Generator().manual_seed(seed))
     columns = pairs.vectors
     if count < info["components"] <= cloud.given.shape[1]:
@@ -60,11 +57,9 @@ def fit_direct(cloud: Arranged, count: int, seed: int) -> Basis:
 
 def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: Training) -> Basis:
     """Train on the subsets ``clouds`` (the first is the one the result is defined on)."""
-    smoothers = [_smoother(cloud) for cloud in clouds]
-    cloud, smoother = clouds[0], smoothers[0]
-    info = _facts(cloud, smoother) | {"steps": training.steps, "subsets": len(clouds)}
-    context = ContextFeatures.of(smoother)
-    features = [context(each) for each in smoothers]
+    cloud, (smoother, info) = clouds[0], _smoother(clouds[0])
+    smoothers = [smoother, *(neighbourhood_smoother(each.graph) for each in clouds[1:] if each.graph)]
+    features = context_features(smoothers)
     network = _train(features, smoothers, count, seed, training).to(smoother.device).double()
     # Features are values like any others: their extension is an average over fitted neighbours, undivided.
     extended = NeighbourhoodExtension.of(cloud, smoother, features[0], torch.ones_like(features[0][0]))
@@ -75,21 +70,19 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
             count,
             cloud,
             extension=lambda r: ContextExtension(network, extended, r.matrix),
-            info=info,
+            info=info | {"steps": training.steps, "subsets": len(clouds)},
         )
     except RankError as error:
         message = f"the network's {count} outputs are not independent: raise max_iter or lower n_components"
         raise InputError(message) from error
 
 
-def _smoother(cloud: Arranged) -> Smoother:
+def _smoother(cloud: Arranged) -> tuple[Smoother, dict[str, Any]]:
+    """The smoother and its facts; ``step_time`` is in the caller's units: mu = 1 - eigenvalue * step_time."""
     assert cloud.graph is not None
-    return neighbourhood_smoother(cloud.graph)
-
-
-def _facts(cloud: Arranged, smoother: Smoother) -> dict[str, Any]:
-    """``step_time`` is in the caller's units: mu = 1 - eigenvalue * step_time."""
-    return {"components": smoother.warn_of_parts(), "step_time": float(smoother.step_time) * cloud.frame.scale**2}
+    smoother = neighbourhood_smoother(cloud.graph)
+    time = float(smoother.step_time) * cloud.frame.scale**2
+    return smoother, {"components": smoother.warn_of_parts(), "step_time": time}
 
 
 def _part_columns(smoother: Smoother, count: int) -> Tensor:
@@ -105,8 +98,9 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     weight = mass.new_zeros((parts, 1)).index_add_(0, labels, mass)
     centres = mass.new_zeros((parts, points.shape[1])).index_add_(0, labels, points * mass) / weight
     spread = (centres - (centres * weight).sum(0)) * weight.sqrt()
-    left = torch.linalg.svd(spread, full_matrices=False)[0][:, : count - 1]  # orthogonal to sqrt(weight)
-    return root[:, None] * torch.cat([torch.ones_like(weight), left / weight.sqrt()], 1)[labels]
+    left = torch.linalg.svd(spread, full_matrices=False)[0][:, : count - 1]
+    columns = torch.linalg.qr(torch.cat([weight.sqrt(), left], 1))[0]  # where all centres lie on one line, say
+    return root[:, None] * (columns / weight.sqrt())[labels]
 
 
 def _train(
@@ -120,8 +114,8 @@ def _train(
 
     generator = torch.Generator().manual_seed(seed)
     pool = [_sampling(x, each, generator) for x, each in zip(features, smoothers, strict=True)]
-    width = features[0].shape[1]
-    sizes = MLPConfig(inputs=width, hidden=tuple(training.hidden), outputs=count, activation="gelu")
+    hidden = tuple(training.hidden)
+    sizes = MLPConfig(inputs=features[0].shape[1], hidden=hidden, outputs=count, activation="gelu")
     network = from_config(sizes, generator)
     schedule = Optimisation(training.steps, rate=training.rate, warmup=max(1, min(10, training.steps // 10)))
     module = SpectralModule(network, Objective("expected", "euclidean", relative=True), schedule, seed=seed)
