@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,7 +178,7 @@ def _check_own(archive: Any, name: str, path: Path) -> None:
     import h5py
 
     link = archive.get(name, getlink=True)
-    found = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
+    found: Any = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
     stored = isinstance(found, h5py.Dataset)
     if isinstance(link, h5py.ExternalLink) or (stored and (found.external is not None or found.is_virtual)):
         raise InputError(f"{path}: {name!r} points outside the file, expected data stored in it")
