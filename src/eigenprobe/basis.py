@@ -89,6 +89,7 @@ class Basis:
     extension: Extension | None = None
     faces: Array | None = None  # (f, 3) of the mesh whose vertices the points are: for pictures only
     rows: Array | None = None  # (n,) the points of the source that these are, where some were chosen
+    short_cuts: Array | None = None  # (c, 2) pairs of points whose edge was cut from the graph
 
     def __post_init__(self) -> None:
         n, k = self.normalized.shape
@@ -176,7 +177,7 @@ class Basis:
 
     def as_given(self, origin: Origin) -> Basis:
         """The same basis in the kind of array, precision and device that the points came in."""
-        result = self.torch(origin.device)._map(lambda a: a.to(origin.dtype))
+        result = self.torch(origin.device)._map(lambda a: a.to(origin.dtype) if a.is_floating_point() else a)
         return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -187,7 +188,7 @@ class Basis:
         if suffix not in ("", ".safetensors"):
             raise InputError(f"a basis is written as .safetensors, got {os.fspath(path)!r}")
         tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
-        more = {"points": self.points, "faces": self.faces, "rows": self.rows}
+        more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
         tensors |= {name: values for name, values in more.items() if values is not None}
         header: dict[str, Any] = {"format": FORMAT, "info": self.info}
         if self.extension is not None:
@@ -217,7 +218,7 @@ class Basis:
                 module, name = EXTENSIONS[facts["kind"]].split(":")
                 own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
                 extension = getattr(import_module(module), name).from_tensors(own, facts["facts"])
-            names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows")
+            names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts")
             stored = {name: tensors.get(name) for name in names}
             return cls(**stored, info=dict(header.get("info", {})), extension=extension).numpy()  # type: ignore[arg-type]
 
@@ -243,10 +244,8 @@ class Basis:
         return str(_viz("notebook:basis_html")(self))
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
-        ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points"), convert) | {
-            "faces": _numpy,
-            "rows": _numpy,
-        }
+        ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points"), convert)
+        ways |= dict.fromkeys(("faces", "rows", "short_cuts"), _numpy)
         arrays: dict[str, Any] = {name: getattr(self, name) for name in ways}
         return replace(self, **{name: ways[name](array) for name, array in arrays.items() if array is not None})
 

@@ -29,6 +29,7 @@ from .errors import InputError
 from .extensions import KernelExtension
 from .graph import Metric
 from .graph.arranged import Arranged, arrange
+from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.given import Eigenvalues, best_basis, check_estimator, with_eigenvalues
 from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
 from .smoothers.altered import alter, numbers
@@ -55,7 +56,7 @@ def decompose(
     *,
     smoother: Kind | Smoother = "adaptive",
     metric: Metric = "euclidean",
-    neighbours: int | None = None,
+    neighbours: Neighbours | None = None,
     bandwidth: float | None = None,
     dimension: float | None = None,
     seed: int = 0,
@@ -82,7 +83,11 @@ def decompose(
     smoother
         ``"adaptive"`` (default, measures area whatever the sampling), ``"symmetric"``, ``"row"`` (the paper's), or a
         `Smoother` of these very points.
-    metric, neighbours, bandwidth, dimension
+    neighbours
+        Which neighbours are real. ``"learned"`` (default on surfaces in three dimensions): the shipped network cuts
+        edges that are short-cuts through thin parts and between touching ones; ``"plain"``: all of the nearest;
+        a number: that many, uncut.
+    metric, bandwidth, dimension
         Of the graph and the smoother; all are chosen from the data by default.
     seed, device
         Of random starts; where to compute (default: where the points are).
@@ -238,17 +243,20 @@ def smoothed(
     k: int,
     smoother: Kind | Smoother,
     metric: Metric,
-    neighbours: int | None,
+    neighbours: Neighbours | None,
     bandwidth: float | None,
     dimension: float | None,
 ) -> tuple[Arranged, Smoother]:
-    """The cloud made ready and its smoother: the one that was given, or one built from the graph."""
+    """The cloud made ready, without short-cuts, and its smoother: the one given, or one built from the graph."""
     if isinstance(smoother, Smoother):
         if smoother.n != len(x):
             raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
         return Arranged.plain(x, smoother.graph), smoother
     check_kind(smoother)
-    cloud = arrange(x, neighbours or NEIGHBOURS[smoother], k, metric)
+    count = neighbours if isinstance(neighbours, int) else NEIGHBOURS[smoother]
+    cloud = arrange(x, count, k, metric)
     width = None if bandwidth is None else bandwidth / cloud.frame.scale
+    if smoother == "adaptive" and bandwidth is None:
+        cloud, dimension = without_short_cuts(cloud, neighbours, dimension)
     assert cloud.graph is not None
     return cloud, build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension)

@@ -28,6 +28,7 @@ def train(
     Examples:
       eigenprobe train recipes/overfit.yaml shape=bunny.obj
       eigenprobe train recipes/pretrain.yaml --out runs/pretrain
+      eigenprobe train recipes/neighbours.yaml --out runs/neighbours
       eigenprobe train recipes/pretrain.yaml steps=500 network.width=128 --device cpu
 
     Args:
@@ -36,7 +37,7 @@ def train(
         resume: auto continues from the last checkpoint in the output folder, never starts again
     """
     from ..paper import images_recipe, toy1d  # noqa: F401 (each enters its kind of recipe in the table)
-    from ..pretrained import pretrain  # noqa: F401
+    from ..pretrained import neighbour_training, pretrain  # noqa: F401
     from ..training import overfit  # noqa: F401
     from ..training.recipes import load_recipe, run_recipe
 

@@ -22,13 +22,13 @@ def basis_from_span(
     *,
     extension: Callable[[Rotation], Extension] | None = None,
     info: dict[str, Any] | None = None,
-    **rotation: Any,
+    **how: Any,
 ) -> Basis:
-    """The basis of ``k`` vectors that a span holds; ``rotation`` are options of `rotate`.
+    """The basis of ``k`` vectors that a span holds; ``how`` are options of `rotate`.
 
     ``extension`` makes values at new points from the rotation; ``info`` is added to what the smoother says.
     """
-    return basis_of(rotate(span, smoother, k, **rotation), smoother, cloud, extension=extension, info=info)
+    return basis_of(rotate(span, smoother, k, **how), smoother, cloud, extension=extension, info=info)
 
 
 def basis_of(
@@ -43,8 +43,12 @@ def basis_of(
     facts: dict[str, Any] = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}
     if cloud.duplicates:
         facts["duplicates"] = cloud.duplicates
+    cut = cloud.short_cuts
+    if cut is not None:
+        facts["short_cuts"] = len(cut)
+        cut = cut if cloud.kept is None else cloud.kept[cut]
     mass, vectors = cloud.spread(rotation.mass, rotation.vectors)
     normalized = rotation.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
     values = rotation.eigenvalues / cloud.frame.scale**2
     function = None if extension is None else extension(rotation)
-    return Basis(normalized, mass, values, cloud.given, facts, function)
+    return Basis(normalized, mass, values, cloud.given, facts, function, short_cuts=cut)

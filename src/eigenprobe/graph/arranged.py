@@ -32,6 +32,7 @@ class Arranged:
     graph: Graph | None
     rows: Tensor | None = None  # (N,)
     kept: Tensor | None = None  # (n,)
+    short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
 
     @classmethod
     def plain(cls, points: Tensor, graph: Graph | None = None) -> Arranged:

@@ -39,6 +39,7 @@ from ..networks.diffusion import batch_graph, diffusion, masses
 from ..networks.spectral import SpectralNetwork, guards, inputs
 from ..smoothers import NEIGHBOURS, build_smoother
 from ..threads import limited_threads
+from .neighbours import without_short_cuts
 from .prediction import CloudMemory, ModelExtension, predict
 from .store import fingerprint, load_network, write
 
@@ -194,8 +195,11 @@ class SpectralModel:
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
         began = time.perf_counter()
         cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
+        dimension = None
+        if kind == "adaptive":
+            cloud, dimension = without_short_cuts(cloud)
         assert cloud.graph is not None
-        smoother = build_smoother(cloud.graph, kind)
+        smoother = build_smoother(cloud.graph, kind, dimension=dimension)
         count = smoother.warn_of_parts()
         seen = cloud.graph.points.float()
         columns, context = self._columns(seen)

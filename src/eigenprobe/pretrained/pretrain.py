@@ -10,7 +10,6 @@ optimiser, so a run may be cut into pieces of a few minutes on machines of diffe
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,35 +25,13 @@ from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, canonic
 from ..probes.objective import Objective
 from ..smoothers import Smoother
 from ..training.data import ManifoldData
-from ..training.module import Optimisation, SpectralModule
+from ..training.module import Optimisation
 from ..training.muon import MuonAdamW
 from ..training.recipes import Resume, recipe_kind
+from ..training.timed import Schedule, TimedModule
 from .reconstruction import dense_is_faster, energies, misalignment, relative_errors
 from .shapes import ShapeSettings, ShapeStream
 from .validation import Held, measure
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast. `minutes` is the whole budget over all pieces, `piece` that of this command (0: no limit);
-    `steps` ends a run earlier. The rate warms up, stays, and falls linearly to zero over the last `cooldown` share."""
-
-    minutes: float = 14.0
-    piece: float = 0.0
-    steps: int = 1_000_000
-    optimiser: Literal["muon", "adamw"] = "muon"
-    rate: float = 0.01
-    adam_rate: float = 1e-3
-    weight_decay: float = 0.01
-    warmup: float = 0.01
-    cooldown: float = 0.6
-    clip: float = 1.0
-
-    def factor(self, progress: float) -> float:
-        """Rate at a share of the run, relative to the highest."""
-        if progress < self.warmup:
-            return max(0.02, progress / self.warmup)
-        return min(1.0, max(0.0, (1 - progress) / self.cooldown))
 
 
 @dataclass(frozen=True)
@@ -89,7 +66,7 @@ class PretrainSettings:
     seed: int = 0
 
 
-class PretrainModule(SpectralModule):
+class PretrainModule(TimedModule):
     """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device at every step."""
 
     def __init__(self, settings: PretrainSettings) -> None:
@@ -98,22 +75,13 @@ class PretrainModule(SpectralModule):
         objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
         optimisation = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
         super().__init__(network, objective, optimisation, precision=settings.precision, seed=settings.seed)
-        self.settings = settings
-        self.seconds = 0.0
-        self.history: list[dict[str, Any]] = []
-        self._tick: float | None = None
-        self._began = time.monotonic()
+        self.settings, self.schedule = settings, settings.schedule
         self._held: Held | None = None
         self._dense: bool | None = None
         self._block: tuple[int, dict[int, tuple[Smoother, Inputs]]] = (-1, {})
         if settings.compile:
             for layer in network.transformer.layers:
                 layer.compile(dynamic=True)
-
-    @property
-    def progress(self) -> float:
-        schedule = self.settings.schedule
-        return max(self.seconds / (60 * schedule.minutes), self.global_step / schedule.steps)
 
     @torch.no_grad()
     def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
@@ -162,33 +130,6 @@ class PretrainModule(SpectralModule):
             self.log("train/progress", self.progress, prog_bar=True, batch_size=1)
         return loss
 
-    def on_train_start(self) -> None:
-        self._tick = time.monotonic()
-
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        for optimiser in self.trainer.optimizers:
-            for group in optimiser.param_groups:
-                group["lr"] = group["highest"] * self.settings.schedule.factor(self.progress)
-
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        super().on_train_batch_end(outputs, batch, batch_idx)
-        now = time.monotonic()
-        clock = torch.tensor([now - (self._tick or now), now - self._began])
-        if self.trainer.world_size > 1:  # every process follows the first one's clock
-            clock = self.trainer.strategy.broadcast(clock)
-        self._tick = now
-        self.seconds += float(clock[0])
-        piece = self.settings.schedule.piece
-        if self.progress >= 1 or (piece and float(clock[1]) > 60 * piece):
-            self.trainer.should_stop = True
-
-    def on_validation_start(self) -> None:
-        self._validation = time.monotonic()
-
-    def on_validation_end(self) -> None:
-        if self._tick is not None:
-            self._tick += time.monotonic() - self._validation  # validation costs no training time
-
     def validation_step(self, item: Any, batch_idx: int) -> None:
         facts = self.evaluate()
         self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
@@ -225,14 +166,6 @@ class PretrainModule(SpectralModule):
         for group in optimiser.param_groups:
             group["highest"] = group["lr"]
         return optimiser
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_save_checkpoint(checkpoint)
-        checkpoint["pretrain"] = {"seconds": self.seconds, "history": self.history}
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_load_checkpoint(checkpoint)
-        self.seconds, self.history = checkpoint["pretrain"]["seconds"], checkpoint["pretrain"]["history"]
 
 
 def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:

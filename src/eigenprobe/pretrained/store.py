@@ -22,17 +22,19 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import atomic_path, reading
 from ..networks import check_sizes, drawing, with_weights
+from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
 from ..networks.spectral import SpectralConfig, SpectralNetwork
 from .card import render
 
 FORMAT = "eigenprobe.model/1"
 SHARD = 12 * 2**20  # bytes
 PACKAGED = Path(__file__).parent
+SHORTCUTS = "shortcuts"  # folder of the short-cut network, which is no spectral model
 
 
 def packaged() -> list[str]:
     """Names of the models in the package."""
-    return sorted(path.parent.name for path in PACKAGED.glob("*/config.json"))
+    return sorted(path.parent.name for path in PACKAGED.glob("*/config.json") if path.parent.name != SHORTCUTS)
 
 
 def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None:
@@ -139,3 +141,34 @@ def download(name: str, online: bool = True) -> Path:
         raise InputError(
             f"expected a model in the package, a folder or a hub id; cannot get {name!r}: {reason}"
         ) from error
+
+
+def write_shortcut(folder: Path, network: ShortcutNetwork, facts: dict[str, Any]) -> None:
+    """Save a short-cut network as float16 with its sizes and the facts of its training."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: t.detach().to("cpu", torch.float16).contiguous() for name, t in network.state_dict().items()}
+    with atomic_path(folder / "model.safetensors") as temporary:
+        save_file(state, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
+    config = {"format": FORMAT, "network": network.describe(), "files": ["model.safetensors"], "facts": facts}
+    with atomic_path(folder / "config.json") as temporary:
+        Path(temporary).write_text(json.dumps(config, indent=1))
+
+
+def read_shortcut(folder: Path) -> ShortcutNetwork:
+    """Load what `write_shortcut` wrote."""
+    from safetensors.torch import load_file
+
+    with reading(folder / "config.json", "a short-cut network"):
+        config = json.loads((folder / "config.json").read_text())
+        sizes = {key: value for key, value in config["network"].items() if key != "kind"}
+        check_sizes(sizes)
+    with reading(folder / "model.safetensors", "a short-cut network"):
+        state = load_file(folder / "model.safetensors")
+
+        def make() -> ShortcutNetwork:
+            with drawing(0):
+                return ShortcutNetwork(ShortcutConfig(**sizes))
+
+        return with_weights(make, state, str(folder))

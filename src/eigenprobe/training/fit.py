@@ -262,7 +262,7 @@ def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother
     if smoother.mass is not None:
         features = features * smoother.mass.sqrt()[:, None]
     turn = ritz and smoother.symmetric
-    options = {"turn": turn, "power": ritz_power(smoother, k) if turn else 1}
+    options: dict[str, Any] = {"turn": turn, "power": ritz_power(smoother, k) if turn else 1}
     given = Arranged.plain(points.double())
     try:
         return basis_from_span(

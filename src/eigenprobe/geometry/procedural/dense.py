@@ -1,0 +1,130 @@
+r"""Dense clouds with outward sides: shapes whose geodesics can be told from the sampling of another, sparser cloud.
+
+    points (c, N, 3) in farthest-point order, outward normals (c, N, 3), part (c, N)
+
+Some clouds are two shapes, one turned and moved until it nearly touches the other: limbs and objects in contact.  No
+path leads from part to part.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ...graph.batched import connected
+from ...graph.farthest import farthest_points
+from .fields import Rng
+from .sampling import project, seeds
+from .source import FAMILIES, ProceduralShapes, Variation, unit_sphere
+
+SIDE = 2e-3  # step along the normal that a warp carries along with the point
+AT_ONCE = 8  # shapes whose fields are evaluated together
+PLAIN = Variation(noise=0, random=0, uneven=0, partial=0.05)
+WIDE = Variation(scale=0.4, bend=0.5, twist=0.3, taper=0.3, noise=0, random=0, uneven=0, partial=0.05)
+
+
+class Dense(NamedTuple):
+    """Clouds, the outward direction at every point, and which of the shapes in contact it belongs to."""
+
+    points: Tensor  # (c, N, 3)
+    normals: Tensor  # (c, N, 3)
+    part: Tensor  # (c, N)
+
+
+class DenseShapes(ProceduralShapes):
+    """Seeded draws of dense clouds; `touching` is the share of pairs in contact."""
+
+    def __init__(
+        self, seed: int = 0, device: str | torch.device = "cpu", *, wide: bool = True, touching: float = 0.25
+    ) -> None:
+        super().__init__(seed, device, variation=WIDE if wide else PLAIN, oversample=2.5)
+        self.touching = touching
+
+    @torch.no_grad()
+    def dense(self, count: int, n: int, draw: int) -> Dense:
+        """`count` clouds of `n` points; a numbered draw is always the same on the same kind of device."""
+        generator = torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
+        points, normals = self._single(int(count * (1 + self.touching)) + 1, n, generator)
+        single = Dense(points, normals, torch.zeros(points.shape[:2], dtype=torch.int64, device=self.device))
+        pairs = min(count, len(points) - count)
+        if pairs < 1:
+            return Dense(*(part[:count] for part in single))
+        first = Dense(*(part[:pairs] for part in single))
+        second = Dense(*(part[-pairs:] for part in single))
+        joined = _in_contact(first, second, Rng(pairs, generator))
+        alone = Dense(*(part[pairs:count] for part in single))
+        return Dense(*(torch.cat(parts) for parts in zip(joined, alone, strict=True)))
+
+    def _single(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        found: list[tuple[Tensor, Tensor]] = []
+        while sum(len(points) for points, _ in found) < count:
+            found.append(self._sided(count - sum(len(points) for points, _ in found) + 4, n, generator))
+        return torch.cat([points for points, _ in found])[:count], torch.cat([sides for _, sides in found])[:count]
+
+    def _sided(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        candidates = int(self.oversample * n)
+        weights = torch.tensor(list(self.weights.values()), device=self.device)
+        drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        for name, tally in zip(self.weights, torch.bincount(drawn, minlength=len(weights)).tolist(), strict=True):
+            for start in range(0, tally, AT_ONCE):
+                rng = Rng(min(AT_ONCE, tally - start), generator)
+                field = FAMILIES[name][0](rng)
+                points, normal, ok = project(field, seeds(field, rng, candidates))
+                found.append((points, points + SIDE * normal, ok))
+        points, side, ok = (torch.cat(parts) for parts in zip(*found, strict=True))
+        both, valid = torch.cat([points, side], 1), torch.cat([ok, torch.zeros_like(ok)], 1)
+        both, valid = self._warp(unit_sphere(both, valid), valid, Rng(count, generator))
+        both = unit_sphere(both, valid)
+        points, side, ok = both[:, :candidates], both[:, candidates:], valid[:, :candidates]
+        keep = (ok.sum(1) > 1.3 * n) & torch.isfinite(both).flatten(1).all(1)
+        points, side, ok = points[keep], side[keep], ok[keep]
+        if not len(points):
+            return points[:, :n], side[:, :n]
+        order = farthest_points(points, n, start=0, valid=ok)[..., None].expand(-1, -1, 3)
+        points, side = points.gather(1, order), side.gather(1, order)
+        whole = connected(points[:, : min(n, 2000)]) > 0.995
+        return points[whole], normalize(side - points, dim=-1)[whole]
+
+
+def _in_contact(first: Dense, second: Dense, rng: Rng) -> Dense:
+    """The second shape turned so that a point of it faces a point of the first, at a small distance."""
+    pairs, n = first.points.shape[:2]
+    rows = torch.arange(pairs, device=rng.device)
+    here, there = rng.integers(0, n - 1), rng.integers(0, n - 1)
+    size = rng.log_uniform(0.3, 1.0, 1, 1)
+    turn = rng.rotation()
+    points, normals = size * second.points @ turn, second.normals @ turn
+    align = _rotation_between(normals[rows, there], -first.normals[rows, here])
+    points, normals = points @ align, normals @ align
+    gap = rng.log_uniform(0.01, 0.12, 1)
+    target = first.points[rows, here] + gap * first.normals[rows, here]
+    points = points + (target - points[rows, there])[:, None]
+    few = slice(0, min(n, 1200))  # shapes that cut through each other stay apart instead
+    nearest = torch.cdist(first.points[:, few], points[:, few]).amin((1, 2))
+    through = nearest < 0.4 * gap[:, 0]
+    points = torch.where(through[:, None, None], points + 4 * first.normals[rows, here][:, None], points)
+    both = unit_sphere(torch.cat([first.points, points], 1))
+    normals = torch.cat([first.normals, normals], 1)
+    part = torch.cat([first.part, second.part + 1], 1)
+    order = farthest_points(both, n, start=0)
+    wide = order[..., None].expand(-1, -1, 3)
+    return Dense(both.gather(1, wide), normals.gather(1, wide), part.gather(1, order))
+
+
+def _rotation_between(start: Tensor, end: Tensor) -> Tensor:
+    """`(b, 3, 3)` matrices R with `start @ R = end` for unit vectors: two reflections."""
+    eye = torch.eye(3, device=start.device).expand(len(start), 3, 3)
+
+    def reflection(axis: Tensor) -> Tensor:
+        axis = normalize(axis, dim=-1)
+        return eye - 2 * axis[:, :, None] * axis[:, None]
+
+    other = normalize(torch.linalg.cross(start, end) + 1e-6, dim=-1)
+    middle = start + end
+    half = torch.where(middle.norm(dim=-1, keepdim=True) > 1e-4, middle, other)
+    # start -> -start -> end: reflect start away, then across the plane between -start and end.
+    return reflection(start) @ reflection(half)

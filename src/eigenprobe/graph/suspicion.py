@@ -1,0 +1,230 @@
+"""What tells a short-cut from a real neighbour: where to look, and what is seen there.
+
+    suspicious   the nearest 18 of a point do not lie on one quadric over their plane
+                 rms residual of  z ~ (1, u, v, u^2, uv, v^2)  above a share of the spacing
+    edges        all undirected edges of the graph with a suspicious end;  (e,)
+    inputs       numbers that no rotation, scale or order of the points changes;  points (a, NODE), edges (e, EDGE)
+
+Points that are plainly fine cost one 3 x 3 eigenproblem.  Stacked clouds (`Graph.clouds`) are handled at once; every
+statistic is taken on its own cloud.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .edges import Edges, undirected
+from .farthest import farthest_points
+from .graph import Graph
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Where to look; `docs/constants.md` has the ablation."""
+
+    judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
+    flat: float = 0.02  # smallest over largest variance of the neighbours below which they are one sheet
+    residual: float = 0.2  # of the spacing: rms distance from the quadric above which a point is suspicious
+    message: int = 10  # neighbours between which messages are passed
+    landmarks: int = 192  # far-apart points that see the shape as a whole
+
+
+SUSPICION = Suspicion()
+NODE, EDGE = 36, 22  # numbers per point and per edge
+SCALES = (7, 12, 18)  # neighbours of the three local covariances
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """The edges to be judged, and what is known about them and about the points that take part.
+
+    Points are rows of ``nodes``; edge ends count in that numbering. ``owner`` is the cloud of every point,
+    ``landmarks (b, L)`` are the places of far-apart points.
+    """
+
+    nodes: Tensor  # (a,) rows of the graph, ascending
+    edges: Edges  # (e,) between places 0 .. a - 1
+    message: Tensor  # (e,) bool: among the nearest few of either end
+    points: Tensor  # (a, NODE)
+    pairs: Tensor  # (e, EDGE)
+    owner: Tensor  # (a,)
+    landmarks: Tensor  # (b, L)
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+
+@torch.no_grad()
+def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | None:
+    """The suspicious part of a Euclidean graph in three dimensions, or None where there is none."""
+    graph = graph.truncate(settings.judged)
+    x, index = graph.points.float(), graph.indices
+    sizes = graph.clouds or (graph.n,)
+    distance = graph.distances.float().clamp_min(1e-12)
+    offsets = x[index] - x[:, None]  # (n, k, 3)
+    variance, axes = _spectrum(offsets, centred=True)
+    spacing = _spacing(index, distance)
+    thick = variance[:, 0] > settings.flat * variance[:, 2]
+    residual = torch.zeros_like(spacing)
+    rows = thick.nonzero()[:, 0]
+    if not len(rows):
+        return None
+    residual[rows] = _quadric_residual(offsets[rows], axes[rows]) / spacing[rows]
+    suspicious = residual > settings.residual
+    if not bool(suspicious.any()):
+        return None
+    landmarks = _landmarks(x, sizes, settings.landmarks)  # (b, L)
+    involved = suspicious.clone()
+    involved[index[suspicious].reshape(-1)] = True
+    involved[landmarks.reshape(-1)] = True
+    nodes = involved.nonzero()[:, 0]
+    place = torch.full((graph.n,), -1, dtype=torch.int64, device=x.device)
+    place[nodes] = torch.arange(len(nodes), device=x.device)
+    owner = torch.arange(len(sizes), device=x.device).repeat_interleave(torch.tensor(sizes, device=x.device))[nodes]
+
+    ends = suspicious[:, None] | suspicious[index]  # (n, k): the edge has a suspicious end
+    ends &= involved[:, None] & involved[index]
+    edges, entry = undirected(index, ends)
+    rank = torch.arange(index.shape[1], device=x.device).expand_as(index)[ends]
+    ranks = torch.full((2, len(edges)), float(index.shape[1]), device=x.device)
+    ranks[0].scatter_reduce_(0, entry, rank.float(), "amin")
+    ranks[1].scatter_reduce_(0, entry, rank.float(), "amax", include_self=False)
+    once = torch.bincount(entry, minlength=len(edges)) == 1  # absent from the other end's list
+    ranks[1][once] = 1.2 * index.shape[1]
+
+    near = _Neighbourhoods(x, index, offsets, distance, spacing)
+    points, normals = near.points(nodes, residual, suspicious, owner, sizes)
+    pairs = near.pairs(edges, ranks, normals, place)
+    local = Edges(place[edges.head], place[edges.tail], len(nodes))
+    return Suspects(nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks])
+
+
+class _Neighbourhoods:
+    """The neighbours of every point, and the numbers computed from them."""
+
+    def __init__(self, x: Tensor, index: Tensor, offsets: Tensor, distance: Tensor, spacing: Tensor) -> None:
+        self.x, self.index, self.offsets, self.distance, self.spacing = x, index, offsets, distance, spacing
+
+    def points(
+        self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, sizes: tuple[int, ...]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """``(a, NODE)`` and the normals ``(a, 3)`` at each scale."""
+        h, d, parts, normals = self.spacing[nodes, None], self.distance[nodes], [], []
+        for count in SCALES:
+            variance, axes = _spectrum(self.offsets[nodes, :count], centred=False)
+            parts.append(variance[:, :2] / variance[:, 2:].clamp_min(1e-20))
+            normals.append(axes[..., 0])
+        parts.append(d[:, [0, 2, 5, 10, -1]] / h)
+        place, axes, size = _poses(self.x, sizes)
+        local = place[nodes]  # (a, 3) canonical coordinates
+        own = torch.einsum("ad,ade->ae", normals[1], axes[owner])
+        i, j = torch.triu_indices(3, 3, device=self.x.device)
+        relative = h / size[owner, None]
+        usual = torch.stack([part.log().mean() for part in self.spacing.split(list(sizes))])[owner, None]
+        parts += [residual[nodes, None].clamp_max(3), suspicious[nodes, None].float()]
+        parts += [relative.log(), h.log() - usual, own[:, i] * own[:, j]]
+        parts += [local, (3 * local).sin(), (3 * local).cos(), (6 * local).sin(), (6 * local).cos()]
+        return torch.cat(parts, 1), normals
+
+    def pairs(self, edges: Edges, ranks: Tensor, normals: list[Tensor], place: Tensor) -> Tensor:
+        """``(e, EDGE)``; what differs between the two ends enters as the smaller and the larger of both."""
+        head, tail = edges.head, edges.tail
+        chord = self.x[tail] - self.x[head]
+        d = chord.norm(dim=1).clamp_min(1e-12)
+        u = chord / d[:, None]
+        h = self.spacing
+        parts = [*_sorted(d / h[head], d / h[tail]), (h[head] / h[tail]).log().abs(), *(ranks / self.index.shape[1])]
+        gap, detour, common = self._between(head, tail, d)
+        parts += [gap, detour, *common]
+        for normal in normals:
+            first, second = normal[place[head]], normal[place[tail]]
+            parts.append((first * second).sum(1).abs())
+            parts += _sorted((first * u).sum(1).abs(), (second * u).sum(1).abs())
+        tilt = [
+            torch.maximum(*((normal[place[end]] * chord).sum(1).abs() for end in (head, tail))) for normal in normals
+        ]
+        parts += [(t / (h[head] * h[tail]).sqrt()).clamp_max(6) for t in tilt]
+        return torch.stack(parts, 1)
+
+    def _between(self, head: Tensor, tail: Tensor, d: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """How empty the middle is, the best detour by one neighbour, and the shares of common neighbours."""
+        gap, detour, common = torch.empty_like(d), torch.empty_like(d), torch.empty((3, len(d)), device=d.device)
+        for part in torch.arange(len(d), device=d.device).split(1 << 16):
+            best, way = torch.full_like(d[part], 3.0), torch.full_like(d[part], 3.0)
+            for start, end in ((head[part], tail[part]), (tail[part], head[part])):
+                offsets, own = self.offsets[start], self.index[start] == end[:, None]
+                chord = (self.x[end] - self.x[start])[:, None]
+                far = torch.where(own, torch.inf, 0.0)
+                best = torch.minimum(best, ((offsets - chord / 2).norm(dim=2) + far).amin(1) / d[part])
+                step = torch.maximum(self.distance[start], (offsets - chord).norm(dim=2))
+                way = torch.minimum(way, (step + far).amin(1) / d[part])
+            gap[part], detour[part] = best, way
+            right = self.index[tail[part]]
+            ordered, rank = self.index[head[part]].sort(1)
+            at = torch.searchsorted(ordered, right).clamp_max_(ordered.shape[1] - 1)
+            far = torch.where(ordered.gather(1, at) == right, rank.gather(1, at), len(SCALES) * SCALES[-1])
+            for row, count in enumerate(SCALES):
+                common[row, part] = (far[:, :count] < count).float().mean(1)
+        return gap, detour, list(common)
+
+
+def _sorted(first: Tensor, second: Tensor) -> list[Tensor]:
+    return [torch.minimum(first, second), torch.maximum(first, second)]
+
+
+def _spectrum(offsets: Tensor, *, centred: bool) -> tuple[Tensor, Tensor]:
+    """Ascending variances ``(n, 3)`` and axes ``(n, 3, 3)`` of neighbours ``(n, k, 3)``."""
+    if centred:
+        offsets = offsets - offsets.mean(1, keepdim=True)
+    matrices = offsets.mT @ offsets
+    matrices = matrices / matrices.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)[:, None, None]
+    parts = [torch.linalg.eigh(part) for part in matrices.split(16384)]  # cuSOLVER fails on much longer batches
+    return torch.cat([p.eigenvalues for p in parts]).clamp_min(0), torch.cat([p.eigenvectors for p in parts])
+
+
+def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
+    """Root mean square distance ``(n,)`` of neighbours ``(n, k, 3)`` from the best quadric over their plane."""
+    local = offsets @ axes
+    scale = local.norm(dim=2).amax(1).clamp_min(1e-30)
+    z, v, u = (local / scale[:, None, None]).unbind(2)
+    terms = torch.stack([torch.ones_like(u), u, v, u * u, u * v, v * v], 2)  # (n, k, 6)
+    gram = terms.mT @ terms
+    gram.diagonal(dim1=1, dim2=2).add_(1e-4)
+    weights = torch.linalg.solve(gram, terms.mT @ z[..., None])
+    return (z - (terms @ weights)[..., 0]).square().mean(1).sqrt() * scale
+
+
+def _spacing(index: Tensor, distance: Tensor) -> Tensor:
+    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six."""
+    few = min(6, index.shape[1])
+    own = distance[:, :few].square().mean(1).sqrt().log()
+    return ((own + own[index[:, :few]].sum(1)) / (few + 1)).exp()
+
+
+def _poses(x: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Canonical coordinates ``(n, 3)``: centred, principal axes (largest first, skew positive), root mean square 1;
+    the axes ``(b, 3, 3)`` and the size ``(b,)`` of every cloud."""
+    places, frames, scales = [], [], []
+    for part in x.split(list(sizes)):
+        centred = part - part.mean(0)
+        axes = torch.linalg.eigh((centred.mT @ centred).double()).eigenvectors.flip(1).to(x.dtype)
+        turned = centred @ axes
+        sign = torch.where((turned**3).sum(0) < 0, -1.0, 1.0)
+        size = centred.square().sum(1).mean().sqrt().clamp_min(1e-20)
+        places.append(turned * sign / size)
+        frames.append(axes * sign)
+        scales.append(size)
+    return torch.cat(places), torch.stack(frames), torch.stack(scales)
+
+
+def _landmarks(x: Tensor, sizes: tuple[int, ...], count: int) -> Tensor:
+    """Rows ``(b, L)`` of far-apart points of every cloud."""
+    count = min(count, *sizes)
+    first = torch.tensor([0, *sizes[:-1]], device=x.device).cumsum(0)
+    if len(sizes) > 1 and len(set(sizes)) == 1:
+        return farthest_points(x.view(len(sizes), -1, 3), count) + first[:, None]
+    found = [torch.as_tensor(farthest_points(part, count), device=x.device) for part in x.split(list(sizes))]
+    return torch.stack(found) + first[:, None]

@@ -1,0 +1,152 @@
+"""The probability that an edge of a neighbour graph is a short-cut: near in space, far on the surface.
+
+    x_i, y_e          points and edges, encoded from numbers that no rotation, scale or order changes
+    landmarks         a transformer over a few hundred far-apart points: the shape as a whole
+    rounds            y_e <- y_e + f(x_i, x_j, y_e),   x_i <- x_i + g(x_i, sum_j gate_e (V x_j + y_e)),
+                      x_i <- x_i + attention of x_i to the landmarks
+    answer            logit_e = h(x_i, x_j, y_e), the same whichever end comes first
+
+Shapes: `a` points that take part, `e` undirected edges, `b` clouds of `L` landmarks, width `H`.  The cost is linear in
+the number of edges that are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention, silu
+
+from ..graph.suspicion import EDGE, NODE, Suspects
+
+
+@dataclass(frozen=True)
+class ShortcutConfig:
+    """Sizes of a `ShortcutNetwork`."""
+
+    width: int = 64
+    rounds: int = 4
+    heads: int = 4
+    depth: int = 3  # layers of the landmarks' transformer
+    views: int = 2  # every so many rounds the points look at the landmarks
+
+
+class ShortcutNetwork(nn.Module):
+    """Logits of short-cuts; `config` rebuilds it."""
+
+    kind = "shortcut"
+
+    def __init__(self, config: ShortcutConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or ShortcutConfig()
+        width, heads = self.config.width, self.config.heads
+        self.point_scale: Tensor
+        self.pair_scale: Tensor
+        self.register_buffer("point_scale", torch.stack([torch.zeros(NODE), torch.ones(NODE)]))
+        self.register_buffer("pair_scale", torch.stack([torch.zeros(EDGE), torch.ones(EDGE)]))
+        self.encode_point = _perceptron(NODE, width, width)
+        self.encode_pair = _perceptron(EDGE, width, width)
+        self.encode_landmark = nn.Linear(NODE, width)
+        self.shape = nn.ModuleList(_Attention(width, heads) for _ in range(self.config.depth))
+        self.rounds = nn.ModuleList(_Round(width) for _ in range(self.config.rounds))
+        self.views = nn.ModuleList(_Attention(width, heads) for _ in range(self.config.rounds // self.config.views))
+        self.ends = nn.Linear(width, 2 * width)
+        self.pair = nn.Linear(width, width)
+        self.out = nn.Linear(width, 1)
+
+    def normalise_by(self, suspects: Suspects) -> None:
+        """Take mean and deviation of the inputs from a first batch."""
+        for buffer, values in ((self.point_scale, suspects.points), (self.pair_scale, suspects.pairs)):
+            buffer[0], buffer[1] = values.mean(0), values.std(0).clamp_min(1e-3)
+
+    def forward(self, s: Suspects) -> Tensor:
+        """Logits ``(e,)`` of the edges of a suspicious part."""
+        points = ((s.points - self.point_scale[0]) / self.point_scale[1]).clamp(-6, 6)
+        pairs = ((s.pairs - self.pair_scale[0]) / self.pair_scale[1]).clamp(-6, 6)
+        x, y = self.encode_point(points), self.encode_pair(pairs)
+        shape = self.encode_landmark(points)[s.landmarks]  # (b, L, H)
+        for layer in self.shape:
+            shape = layer(shape, shape)
+        rows, places = _padded(s.owner, len(s.landmarks))
+        near = s.message.nonzero()[:, 0]
+        head, tail, close = s.edges.head[near], s.edges.tail[near], y[near]
+        for i, turn in enumerate(self.rounds):
+            x, close = turn(x, close, head, tail)
+            if i % self.config.views == self.config.views - 1:
+                x = self.views[i // self.config.views](x[rows], shape)[places]
+        y = y.index_copy(0, near, close.to(y.dtype))
+        first, second = self.ends(x).chunk(2, -1)
+        base = self.pair(y)
+        head, tail = s.edges.head, s.edges.tail
+        both = silu(base + first[head] + second[tail]) + silu(base + first[tail] + second[head])
+        return self.out(both)[:, 0].float()
+
+    def describe(self) -> dict[str, Any]:
+        """The configuration as JSON-able facts."""
+        return {"kind": self.kind, **asdict(self.config)}
+
+
+class _Round(nn.Module):
+    """One exchange between edges and points."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.ends, self.value = nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.pair, self.mix, self.gate = (nn.Linear(width, width) for _ in range(3))
+        self.norm_pair, self.norm_point = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.update = _perceptron(3 * width, width, width)
+
+    def forward(self, x: Tensor, y: Tensor, head: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = self.ends(x).chunk(2, -1)
+        base = self.pair(y)
+        mixed = self.mix(silu(base + first[head] + second[tail]) + silu(base + first[tail] + second[head]))
+        y = self.norm_pair(y + mixed)
+        gate = torch.sigmoid(self.gate(y))
+        value = self.value(x)
+        none = torch.zeros_like(x, dtype=gate.dtype)
+        total = none.index_add(0, head, gate * (value[tail] + mixed)).index_add(0, tail, gate * (value[head] + mixed))
+        weight = none.index_add(0, head, gate).index_add(0, tail, gate)
+        average = total / (weight + 1e-2)
+        return self.norm_point(x + self.update(torch.cat([x, average, weight.log1p()], -1))), y
+
+
+class _Attention(nn.Module):
+    """Pre-norm attention of ``x (b, n, H)`` to ``memory (b, L, H)`` and a perceptron, each added."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.norm_memory, self.norm_after = (nn.LayerNorm(width) for _ in range(3))
+        self.query, self.key_value, self.out = (
+            nn.Linear(width, width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(width, width),
+        )
+        self.feedforward = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        key, value = self.key_value(self.norm_memory(memory)).chunk(2, -1)
+        query, key, value = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (self.query(self.norm(x)), key, value)
+        )
+        seen = scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        x = x + self.out(seen)
+        return x + self.feedforward(self.norm_after(x))
+
+
+def _perceptron(inputs: int, width: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs))
+
+
+def _padded(owner: Tensor, clouds: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Rows ``(b, most)`` of the points of every cloud, padded by row 0, and the place of every point in them."""
+    counts = torch.bincount(owner, minlength=clouds)
+    first = counts.cumsum(0) - counts
+    within = torch.arange(len(owner), device=owner.device) - first[owner]
+    rows = torch.zeros((clouds, int(counts.max())), dtype=torch.int64, device=owner.device)
+    rows[owner, within] = torch.arange(len(owner), device=owner.device)
+    return rows, (owner, within)

@@ -1,0 +1,71 @@
+"""Which edges of a sparse cloud are short-cuts, by geodesics on a dense cloud of the same shape.
+
+    ratio_ij = (length of the shortest path from i to j over the dense graph) / |x_i - x_j|
+
+The dense graph joins the 12 nearest, never across: not between parts, not between opposed sides of a thin wall, not
+along the normal.  Lengths by Bellman-Ford sweeps, all clouds and all sources at once.  `b` clouds of `N` dense points,
+`m` of them sparse, `S` sources per cloud, `k` neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ..geometry.procedural.dense import Dense
+
+LINKS = 12  # neighbours in the dense graph
+OPPOSED, STEEP = -0.3, 0.92  # cosines between normals, and of an edge with a normal, that no path crosses
+LONGEST = 3.0  # ratios beyond this are all alike
+
+
+@torch.no_grad()
+def links(shapes: Dense) -> tuple[Tensor, Tensor]:
+    """Neighbours and lengths ``(c, N, 12)`` of dense clouds; a forbidden link is infinitely long."""
+    found, lengths = [], []
+    for points, normals, part in zip(*shapes, strict=True):
+        index = torch.cat([_nearest(block, points) for block in points.split(3000)])
+        offset = points[index] - points[:, None]
+        length = offset.norm(dim=2).clamp_min(1e-9)
+        facing = (normals[index] * normals[:, None]).sum(2)
+        steep = (offset * normals[:, None]).sum(2).abs() / length
+        allowed = (facing > OPPOSED) & (steep < STEEP) & (part[index] == part[:, None])
+        found.append(index)
+        lengths.append(torch.where(allowed, length, torch.inf))
+    return torch.stack(found), torch.stack(lengths)
+
+
+def _nearest(block: Tensor, points: Tensor) -> Tensor:
+    distance = torch.zeros((len(block), len(points)), device=points.device)
+    for axis in range(3):
+        distance.add_((block[:, axis, None] - points[None, :, axis]).square_())
+    return distance.topk(LINKS + 1, largest=False).indices[:, 1:]
+
+
+@torch.no_grad()
+def ratios(points: Tensor, graph: tuple[Tensor, Tensor], chosen: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
+    """Geodesic over chord ``(b, S, k)``, at most `LONGEST`.
+
+    ``points (b, N, 3)`` and the `links` of the clouds; ``chosen (b, m)`` are the sparse points, ``sources (b, S)`` and
+    ``targets (b, S, k)`` count among them.
+    """
+    b, n = points.shape[:2]
+    first = n * torch.arange(b, device=points.device)
+    index = (graph[0] + first[:, None, None]).flatten(0, 1)
+    length = graph[1].flatten(0, 1)
+    flat = points.flatten(0, 1)
+    dense = chosen + first[:, None]
+    start = dense.gather(1, sources)  # (b, S)
+    end = dense.gather(1, targets.flatten(1)).view_as(targets)
+    column = torch.arange(start.shape[1], device=points.device).expand_as(start)
+    reached = torch.full((b * n, start.shape[1]), torch.inf, device=points.device)
+    reached[start, column] = 0
+    chord = (flat[end] - flat[start][:, :, None]).norm(dim=-1).clamp_min(1e-9)
+    usual = length[torch.isfinite(length)].median()
+    hops = LONGEST * float(chord.quantile(0.9) if chord.numel() < 1e7 else chord.max()) / float(usual)
+    for _ in range(math.ceil(0.6 * hops) + 4):  # updates in place run ahead of the sweep
+        for link in range(index.shape[1]):
+            torch.minimum(reached, reached[index[:, link]].add_(length[:, link, None]), out=reached)
+    return (reached[end, column[..., None]] / chord).clamp_max(LONGEST)

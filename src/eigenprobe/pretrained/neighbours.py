@@ -1,0 +1,156 @@
+"""Which neighbours are real: the shipped network judges the suspicious edges of a graph, and short-cuts are cut.
+
+    graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without them
+
+A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest one to the end.
+Cuts that would split off a part are undone at the half of its edges that the network was less sure of, unless it was
+sure of nearly all of them: a wrong split adds a vanishing eigenvalue and moves every vector after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph, components, estimate_dimension
+from ..graph.arranged import Arranged
+from ..graph.suspicion import SUSPICION, Suspects, find_suspects
+from ..networks.shortcut import ShortcutNetwork
+from .store import PACKAGED, SHORTCUTS, read_shortcut
+
+
+@dataclass(frozen=True)
+class Decision:
+    """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
+
+    threshold: float = 1.0  # logit above which an edge is a short-cut
+    sure: float = 4.4  # tenth percentile of the logits round a part above which it may be split off ...
+    part: int = 20  # ... if it has at least so many points
+    near: int = 6  # real neighbours of each point that must hold the cloud together
+    rounds: int = 40  # of restoring
+
+
+DECISION = Decision()
+
+
+@cache
+def shipped() -> ShortcutNetwork:
+    """The network that comes with the package, on the host."""
+    return read_shortcut(PACKAGED / SHORTCUTS).eval().requires_grad_(False)
+
+
+Neighbours = Literal["learned", "plain"] | int
+
+
+def without_short_cuts(
+    cloud: Arranged, neighbours: Neighbours | None = None, dimension: float | None = None
+) -> tuple[Arranged, float]:
+    """The cloud with the short-cuts cut from its graph, and its dimension; `"learned"` is the default.
+
+    Only surfaces in three dimensions are judged: a number of neighbours, `"plain"`, another metric and any other
+    dimension leave the graph as it is.
+    """
+    if isinstance(neighbours, str) and neighbours not in ("learned", "plain"):
+        raise InputError(f"neighbours must be 'learned', 'plain' or a whole number, got {neighbours!r}")
+    graph = cloud.graph
+    assert graph is not None
+    dimension = estimate_dimension(graph) if dimension is None else dimension
+    judged = neighbours in (None, "learned") and graph.metric == "euclidean" and graph.points.shape[1] == 3
+    if not judged or round(dimension) != 2 or graph.k < SUSPICION.judged:
+        return cloud, dimension
+    graph, pairs = real_neighbours(graph)
+    return replace(cloud, graph=graph, short_cuts=pairs), dimension
+
+
+@torch.no_grad()
+def real_neighbours(
+    graph: Graph, network: ShortcutNetwork | None = None, decision: Decision = DECISION
+) -> tuple[Graph, Tensor]:
+    """The graph without its short-cuts, and the edges ``(c, 2)`` that were cut, as rows of the graph."""
+    suspects = find_suspects(graph)
+    nothing = torch.empty((0, 2), dtype=torch.int64, device=graph.device)
+    if suspects is None:
+        return graph, nothing
+    network = shipped() if network is None else network
+    if next(network.parameters()).device != graph.device:
+        network = network.to(graph.device)
+    entry = _entries(graph, suspects)
+    cut = decide(graph, suspects, entry, network(suspects), decision)
+    pairs = torch.stack([suspects.nodes[suspects.edges.head[cut]], suspects.nodes[suspects.edges.tail[cut]]], 1)
+    return (_without(graph, _kept(entry, cut)), pairs) if len(pairs) else (graph, nothing)
+
+
+def _entries(graph: Graph, suspects: Suspects) -> Tensor:
+    """The judged edge of every entry ``(n, judged)`` of the graph, -1 where there is none."""
+    n = graph.n
+    index = graph.indices[:, : SUSPICION.judged]
+    rows = torch.arange(n, device=graph.device)[:, None]
+    key = torch.minimum(rows, index) * n + torch.maximum(rows, index)
+    known = suspects.nodes[suspects.edges.head] * n + suspects.nodes[suspects.edges.tail]  # ascending
+    place = torch.searchsorted(known, key).clamp_max_(len(known) - 1)
+    return torch.where(known[place] == key, place, -1)
+
+
+def _kept(entry: Tensor, cut: Tensor) -> Tensor:
+    """Which entries ``(n, judged)`` are real."""
+    return (entry < 0) | ~cut[entry.clamp_min(0)]
+
+
+def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, decision: Decision = DECISION) -> Tensor:
+    """Which of the judged edges ``(e,)`` are cut."""
+    cut = logits > decision.threshold
+    head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
+    rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
+    settled = torch.zeros_like(cut)  # round parts that may be split off
+    for _ in range(decision.rounds if bool(cut.any()) else 0):
+        kept = _kept(entry, cut)
+        few = kept & (kept.cumsum(1) <= decision.near)
+        count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)
+        crossing = (cut & ~settled & (labels[head] != labels[tail])).nonzero()[:, 0]
+        if count == 1 or not len(crossing):
+            break
+        size = torch.bincount(labels, minlength=count)
+        ends = torch.stack([labels[head[crossing]], labels[tail[crossing]]])
+        part = torch.where(size[ends[0]] < size[ends[1]], ends[0], ends[1])
+        low, middle = _quantiles(logits[crossing], part, count)
+        split = (size >= decision.part) & (low > decision.sure)
+        settled[crossing[split[part]]] = True
+        restored = crossing[~split[part] & (logits[crossing] <= middle[part])]
+        if len(restored):
+            cut[restored] = False
+    return cut
+
+
+def _quantiles(values: Tensor, group: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The tenth percentile and the median of the values of every group, ``(count,)``; infinite for empty ones."""
+    order = values.argsort()
+    order = order[group[order].argsort(stable=True)]
+    size = torch.bincount(group, minlength=count)
+    first = size.cumsum(0) - size
+    found = torch.full((2, count), torch.inf, device=values.device)
+    full = size > 0
+    for row, share in enumerate((0.1, 0.5)):
+        place = first[full] + ((size[full] - 1) * share).long()
+        found[row, full] = values[order[place]]
+    return found[0], found[1]
+
+
+def _without(graph: Graph, kept: Tensor) -> Graph:
+    """The graph with the kept entries ``(n, judged)`` only, in the rows that lost some."""
+    rows = (~kept).any(1).nonzero()[:, 0]
+    real = kept[rows]
+    real[:, 0] |= ~real.any(1)  # never without a neighbour
+    order = (~real).int().argsort(dim=1, stable=True)
+    judged, width = real.shape[1], graph.k
+    near = graph.indices[rows, :judged].gather(1, order)
+    far = graph.distances[rows, :judged].gather(1, order)
+    padding = torch.arange(width, device=graph.device) >= real.sum(1, keepdim=True)
+    place = torch.where(padding, 0, torch.arange(width, device=graph.device).clamp_max(judged - 1))
+    index, distance = graph.indices.clone(), graph.distances.clone()
+    index[rows], distance[rows] = near.gather(1, place), far.gather(1, place)
+    return replace(graph, indices=index, distances=distance)

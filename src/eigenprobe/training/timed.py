@@ -1,0 +1,91 @@
+"""Training by the clock: the schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint.
+
+    rate(t) = highest * factor(progress),    progress = max(seconds / budget, step / steps)
+
+So a run may be cut into pieces of a few minutes on machines of different speed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from .module import SpectralModule
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast. `minutes` is the whole budget over all pieces, `piece` that of this command (0: no limit);
+    `steps` ends a run earlier. The rate warms up, stays, and falls linearly to zero over the last `cooldown` share."""
+
+    minutes: float = 14.0
+    piece: float = 0.0
+    steps: int = 1_000_000
+    optimiser: Literal["muon", "adamw"] = "muon"
+    rate: float = 0.01
+    adam_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup: float = 0.01
+    cooldown: float = 0.6
+    clip: float = 1.0
+
+    def factor(self, progress: float) -> float:
+        """Rate at a share of the run, relative to the highest."""
+        if progress < self.warmup:
+            return max(0.02, progress / self.warmup)
+        return min(1.0, max(0.0, (1 - progress) / self.cooldown))
+
+
+class TimedModule(SpectralModule):
+    """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate."""
+
+    schedule: Schedule
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.seconds = 0.0
+        self.history: list[dict[str, Any]] = []
+        self._tick: float | None = None
+        self._began = time.monotonic()
+
+    @property
+    def progress(self) -> float:
+        return max(self.seconds / (60 * self.schedule.minutes), self.global_step / self.schedule.steps)
+
+    def on_train_start(self) -> None:
+        self._tick = time.monotonic()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        for optimiser in self.trainer.optimizers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["highest"] * self.schedule.factor(self.progress)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        super().on_train_batch_end(outputs, batch, batch_idx)
+        now = time.monotonic()
+        clock = torch.tensor([now - (self._tick or now), now - self._began])
+        if self.trainer.world_size > 1:  # every process follows the first one's clock
+            clock = self.trainer.strategy.broadcast(clock)
+        self._tick = now
+        self.seconds += float(clock[0])
+        piece = self.schedule.piece
+        if self.progress >= 1 or (piece and float(clock[1]) > 60 * piece):
+            self.trainer.should_stop = True
+
+    def on_validation_start(self) -> None:
+        self._validation = time.monotonic()
+
+    def on_validation_end(self) -> None:
+        if self._tick is not None:
+            self._tick += time.monotonic() - self._validation  # validation costs no training time
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["clock"] = {"seconds": self.seconds, "history": self.history}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        self.seconds, self.history = checkpoint["clock"]["seconds"], checkpoint["clock"]["history"]

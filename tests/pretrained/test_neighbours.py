@@ -1,0 +1,218 @@
+"""Short-cuts: labels against Dijkstra, laws of the judgement, what is cut and what is kept, and a run that resumes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+from torch import Tensor
+
+import eigenprobe as ep
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
+from eigenprobe.graph import build_graph
+from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
+from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
+from eigenprobe.pretrained.geodesics import LONGEST, links, ratios
+from eigenprobe.pretrained.neighbour_training import (
+    Clouds,
+    ContactStream,
+    NeighbourModule,
+    NeighbourSettings,
+    train_neighbours,
+)
+from eigenprobe.pretrained.neighbours import Decision, decide, real_neighbours, shipped
+from eigenprobe.pretrained.store import read_shortcut, write_shortcut
+from eigenprobe.training.timed import Schedule
+
+TINY = NeighbourSettings(
+    network=ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2),
+    clouds=Clouds(chunk=3, chunks=1, dense=900, points=600, sources=90, sizes=(200, 300)),
+    schedule=Schedule(steps=4, minutes=10, optimiser="adamw", adam_rate=1e-3),
+    block=2,
+    passes=1,
+    checkpoint_every=1,
+)
+
+
+def sheets(gap: float, m: int = 28, jitter: float = 0.2, seed: int = 0) -> Tensor:
+    """Two parallel unit squares of m x m points, ``gap`` spacings apart."""
+    generator = torch.Generator().manual_seed(seed)
+    grid = torch.stack(torch.meshgrid(torch.arange(m), torch.arange(m), indexing="ij"), -1).reshape(-1, 2).double() / m
+    both = [grid + jitter / m * torch.randn(grid.shape, generator=generator, dtype=torch.float64) for _ in range(2)]
+    heights = [torch.full((m * m, 1), height, dtype=torch.float64) for height in (0.0, gap / m)]
+    return torch.cat([torch.cat(pair, 1) for pair in zip(both, heights, strict=True)])
+
+
+def sphere(n: int) -> Tensor:
+    x = torch.randn((n, 3), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return x / x.norm(dim=1, keepdim=True)
+
+
+def test_ratios_are_dijkstras() -> None:
+    shapes = DenseShapes(3, touching=0.0).dense(2, 700, 0)
+    graph = links(shapes)
+    chosen = torch.arange(120).expand(2, 120)
+    sources = torch.tensor([[0, 7, 50], [3, 9, 80]])
+    targets = torch.randint(120, (2, 3, 10), generator=torch.Generator().manual_seed(0))
+    found = ratios(shapes.points, graph, chosen, sources, targets)
+    for i in range(2):
+        index, length = (part[i].numpy() for part in graph)
+        rows, columns = np.nonzero(np.isfinite(length))
+        matrix = csr_array((length[rows, columns], (index[rows, columns], rows)), shape=(700, 700))
+        exact = dijkstra(matrix.T.tocsr(), indices=sources[i].numpy())  # paths over links read from the target's row
+        reverse = dijkstra(matrix, indices=sources[i].numpy())
+        for s in range(3):
+            chord = (shapes.points[i, targets[i, s]] - shapes.points[i, sources[i, s]]).norm(dim=1).clamp_min(1e-9)
+            either = [torch.as_tensor(d[s][targets[i, s].numpy()]) / chord for d in (exact, reverse)]
+            close = [torch.isclose(found[i, s].double(), e.clamp_max(LONGEST).double(), atol=1e-4) for e in either]
+            assert bool((close[0] | close[1]).all())
+
+
+def test_no_path_leads_across() -> None:
+    """Two sheets nearer than the dense spacing, facing away from each other: all edges between them are short-cuts."""
+    x = sheets(0.5, m=20)[None].float()
+    normals = torch.zeros_like(x)
+    normals[:, :400, 2], normals[:, 400:, 2] = -1.0, 1.0
+    graph = links(Dense(x, normals, torch.zeros(x.shape[:2], dtype=torch.int64)))
+    sources, targets = torch.tensor([[210]]), torch.tensor([[[211, 230, 610, 611]]])
+    found = ratios(x, graph, torch.arange(800)[None], sources, targets)[0, 0]
+    assert bool((found[:2] < 1.4).all()) and bool((found[2:] == LONGEST).all())
+
+
+def test_pairs_in_contact_have_two_parts() -> None:
+    shapes = DenseShapes(1, touching=1.0).dense(2, 600, 0)
+    assert shapes.points.shape == (2, 600, 3) and bool((shapes.points.norm(dim=2) < 1.001).all())
+    torch.testing.assert_close(shapes.normals.norm(dim=2), torch.ones(2, 600))
+    assert all(set(part.unique().tolist()) == {0, 1} for part in shapes.part)
+
+
+def test_a_sphere_has_nothing_suspicious() -> None:
+    graph = build_graph(sphere(1000), 30)
+    assert find_suspects(graph) is None
+    same, cut = real_neighbours(graph)
+    assert same is graph and len(cut) == 0
+
+
+def test_inputs_do_not_depend_on_pose_scale_or_order() -> None:
+    x = sheets(1.5, m=16)
+    x = x + 0.1 * x[:, :1] ** 2  # no symmetry: its canonical pose is unique
+    turn = torch.linalg.qr(torch.randn((3, 3), generator=torch.Generator().manual_seed(1), dtype=torch.float64))[0]
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(2))
+    first, second = find_suspects(build_graph(x, 30)), find_suspects(build_graph((7 * x @ turn)[order] + 3, 30))
+    assert first is not None and second is not None
+    assert first.points.shape[1] == NODE and first.pairs.shape[1] == EDGE
+    key = lambda s, rows: {tuple(sorted(pair)): i for i, pair in enumerate(rows.tolist())}  # noqa: E731
+    ours = key(first, torch.stack([first.nodes[first.edges.head], first.nodes[first.edges.tail]], 1))
+    theirs = key(second, order[torch.stack([second.nodes[second.edges.head], second.nodes[second.edges.tail]], 1)])
+    shared = sorted(set(ours) & set(theirs))
+    assert len(shared) > 0.98 * len(ours)
+    logits = [shipped()(s) for s in (first, second)]
+    left = logits[0][[ours[pair] for pair in shared]]
+    right = logits[1][[theirs[pair] for pair in shared]]
+    assert float(((left > 1) == (right > 1)).float().mean()) > 0.97
+
+
+@pytest.mark.parametrize("gap", [2.0, 2.5, 3.0])
+def test_two_sheets_are_two_parts(gap: float) -> None:
+    x = sheets(gap)
+    with pytest.warns(EigenprobeWarning, match="2 separate parts"):
+        basis = ep.decompose(x.numpy(), k=6, dimension=2)
+    half = len(x) // 2
+    v = basis.vectors[:, 1]
+    assert basis.eigenvalues[1] < 1e-8 and np.ptp(v[:half]) < 1e-6 and abs(v[0] - v[-1]) > 1
+    assert basis.info["short_cuts"] == len(basis.short_cuts) > 0
+    between = (basis.short_cuts < half).sum(1) == 1
+    assert between.mean() > 0.9, "hardly any edge within a sheet is cut"
+
+
+def test_a_part_is_split_off_only_where_nearly_all_edges_are_sure() -> None:
+    graph = build_graph(sheets(2.0, m=16), 30)
+    suspects = find_suspects(graph)
+    assert suspects is not None
+    from eigenprobe.pretrained.neighbours import _entries
+
+    between = (suspects.nodes[suspects.edges.head] < 256) != (suspects.nodes[suspects.edges.tail] < 256)
+    entry = _entries(graph, suspects)
+    sure = torch.where(between, 6.0, -3.0)
+    assert torch.equal(decide(graph, suspects, entry, sure), between)
+    unsure = torch.where(between, 2.0 + 0.001 * torch.arange(len(suspects)), -3.0)
+    cut = decide(graph, suspects, entry, unsure)
+    assert 0 < int(cut.sum()) < int(between.sum()) and not bool((cut & ~between).any())
+    assert not bool(decide(graph, suspects, entry, sure, Decision(threshold=9.0)).any())
+
+
+def test_the_shipped_network_beats_random_weights_and_its_best_input() -> None:
+    """Area under the curve of short-cuts against others, on procedural shapes of another seed."""
+    settings = NeighbourSettings(
+        seed=77, clouds=Clouds(chunk=3, chunks=1, dense=1500, points=1500, sources=300, sizes=(500,)), block=2
+    )
+    stream = ContactStream(settings)
+    batches = [stream.at(i) for i in range(2)]
+    torch.manual_seed(0)
+    random = ShortcutNetwork(shipped().config)
+    random.normalise_by(batches[0].suspects)
+
+    def area(scores: list[Tensor]) -> float:
+        from sklearn.metrics import roc_auc_score
+
+        known = [b.ratio >= 0 for b in batches]
+        truth = torch.cat([b.ratio[k] > 1.7 for b, k in zip(batches, known, strict=True)])
+        return roc_auc_score(truth, torch.cat([s[k] for s, k in zip(scores, known, strict=True)]).numpy())
+
+    with torch.no_grad():
+        learned, chance = (area([net(b.suspects) for b in batches]) for net in (shipped(), random.eval()))
+    inputs = [area([b.suspects.pairs[:, i] for b in batches]) for i in range(EDGE)]
+    best = max(max(a, 1 - a) for a in inputs)
+    assert learned > 0.85 and learned > best + 0.03 and learned > chance + 0.2, (learned, best, chance)
+
+
+def test_neighbours_of_decompose() -> None:
+    x = sphere(600).numpy()
+    plain, learned, thirty = (ep.decompose(x, k=8, neighbours=how) for how in ("plain", "learned", 30))
+    np.testing.assert_array_equal(plain.normalized, learned.normalized)  # nothing to cut on a sphere
+    np.testing.assert_array_equal(plain.normalized, thirty.normalized)
+    assert learned.info["short_cuts"] == 0 and "short_cuts" not in plain.info
+    with pytest.raises(InputError, match="'learned', 'plain' or a whole number, got 'best'"):
+        ep.decompose(x, k=8, neighbours="best")
+
+
+def test_cut_edges_are_saved(tmp_path) -> None:
+    with pytest.warns(EigenprobeWarning):
+        basis = ep.decompose(sheets(2.0).float(), k=4, dimension=2)
+    assert basis.short_cuts.dtype == np.int64
+    basis.save(tmp_path / "b.safetensors")
+    np.testing.assert_array_equal(ep.Basis.load(tmp_path / "b.safetensors").short_cuts, basis.short_cuts)
+
+
+def test_weights_survive_their_file(tmp_path) -> None:
+    write_shortcut(tmp_path / "w", shipped(), {})
+    again = read_shortcut(tmp_path / "w")
+    for a, b in zip(shipped().state_dict().values(), again.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b)
+    (tmp_path / "w" / "model.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="short-cut network"):
+        read_shortcut(tmp_path / "w")
+
+
+def test_a_run_resumes_and_exports(tmp_path) -> None:
+    from dataclasses import replace
+
+    half = replace(TINY, schedule=replace(TINY.schedule, steps=2))
+    train_neighbours(half, tmp_path, device="cpu")
+    folder = train_neighbours(TINY, tmp_path, device="cpu")
+    whole = train_neighbours(TINY, tmp_path / "whole", device="cpu")
+    state = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    assert state["global_step"] == 4
+    assert {p.name for p in folder.iterdir()} == {"config.json", "model.safetensors"}
+    assert read_shortcut(whole).config == TINY.network
+
+
+def test_ranks_see_different_shapes() -> None:
+    stream = ContactStream(TINY)
+    first = stream.to("cpu", 0).at(0).suspects.points
+    second = stream.to("cpu", 1).at(0).suspects.points
+    assert first.shape != second.shape or not torch.equal(first, second)
+    assert NeighbourModule(TINY).judged_loss(stream.to("cpu", 0).at(0)).isfinite()
