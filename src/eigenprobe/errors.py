@@ -1,10 +1,21 @@
-"""The two things eigenprobe says when something is wrong with its input."""
+"""What eigenprobe says when something is wrong with its input, or a package of an extra is not installed."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from importlib import import_module
 from types import FrameType
+from typing import Any
+
+EXTRAS = {  # the extra that brings a package
+    **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
+    **dict.fromkeys(("transformers", "PIL", "h5py", "pyarrow"), "vision"),
+    **dict.fromkeys(("umap", "openTSNE", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
+    "torch_geometric": "pyg",
+    "anndata": "anndata",
+    "viser": "viewer",
+}
 
 
 class InputError(ValueError):
@@ -26,3 +37,19 @@ def warn(message: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (package, "torch"):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, EigenprobeWarning, stacklevel=depth)
+
+
+def extra(package: str) -> Any:
+    """A package that only an extra brings; where it is missing the error says what to type."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if line := missing_extra(error):
+            raise InputError(line) from error
+        raise
+
+
+def missing_extra(error: ModuleNotFoundError) -> str:
+    """The line for a missing package of an extra; empty for other packages."""
+    package = (error.name or "").partition(".")[0]
+    return f"this needs {package}: pip install 'eigenprobe[{EXTRAS[package]}]'" if package in EXTRAS else ""

@@ -85,3 +85,18 @@ def test_bad_input_is_one_clear_line(basis: Basis, call, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         call(basis)
     assert "\n" not in str(caught.value)
+
+
+def test_counts_of_any_integer_type_and_honest_times(basis: Basis) -> None:
+    for count in (4, np.int64(4), np.int32(4)):
+        assert hks(basis, count).shape == (basis.n, 4)
+        assert wks(basis, count).shape == (basis.n, 4)
+    assert np.allclose(hks(basis, np.int64(4)), hks(basis, 4))
+    assert hks(basis, np.float64(4)).shape == (basis.n, 1)
+    for wrong, message in (
+        ([1.0, -0.5], "at least 0, got -0.5"),
+        ([np.nan], "got nan"),
+        (0, "at least one time, got 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            hks(basis, wrong)

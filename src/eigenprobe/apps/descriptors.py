@@ -34,11 +34,13 @@ def _signature(basis: Basis, vectors: Tensor, gains: Tensor, sources: Any, scale
 
 
 def heat_times(basis: Basis, count: int) -> Array:
-    """`count` times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2 (global)."""
+    """`count` >= 1 times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2 (global)."""
     values = tensors(basis)[2]
     values = values[positive(values)]
     if len(values) < 1:
         raise InputError("heat times need at least one eigenvalue above zero")
+    if count < 1:
+        raise InputError(f"expected at least one time, got {count}")
     low, high = (4 * math.log(10) / float(v) for v in (values.max(), values.min()))
     return like(basis, torch.as_tensor(np.geomspace(low, high, count)).to(values))
 
@@ -46,7 +48,10 @@ def heat_times(basis: Basis, count: int) -> Array:
 def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: bool = False) -> Array:
     """Heat kernel signature (n, T) at `times` (a count or the times); `scaled` divides by the heat trace."""
     vectors, _, values = tensors(basis)
-    chosen = torch.as_tensor(heat_times(basis, times) if isinstance(times, int) else times).to(values).reshape(-1)
+    counted = isinstance(times, (int, np.integer))
+    chosen = torch.as_tensor(heat_times(basis, int(times)) if counted else times).to(values).reshape(-1)  # type: ignore[arg-type]
+    if not bool((chosen >= 0).all()):
+        raise InputError(f"expected times of at least 0, got {float(chosen.min()):.4g}")
     return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)
 
 
@@ -59,7 +64,7 @@ def wks(
     vectors, logs = vectors[:, keep], values[keep].log()
     if len(logs) < 2:
         raise InputError(f"the wave kernel signature needs two eigenvalues above zero, got {len(logs)}")
-    if isinstance(energies, int):
+    if isinstance(energies, (int, np.integer)):
         if energies < 1:
             raise InputError(f"expected at least one energy, got {energies}")
         low, high = float(logs.min()), float(logs.max())

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
-EXTRAS = {  # the extra that brings a package
-    **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
-    **dict.fromkeys(("transformers", "PIL", "h5py", "pyarrow"), "vision"),
-    **dict.fromkeys(("umap", "openTSNE", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
-    "torch_geometric": "pyg",
-    "anndata": "anndata",
-    "viser": "viewer",
-}
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser", "websockets")
 
 
@@ -168,17 +160,15 @@ def _completion(parser: Any, words: list[str]) -> int:
 
 def _explain(error: Exception, debug: bool) -> int:
     """One line for what went wrong: the user's input (2), a missing extra (2), or a bug (1)."""
-    from ..errors import InputError
+    from ..errors import InputError, missing_extra
 
     if isinstance(error, InputError):
         return _fail(str(error), 2)
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _fail(f"{where}{error.strerror}", 2)
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        extra = EXTRAS.get(error.name.split(".")[0])
-        if extra is not None:
-            return _fail(f"this needs {error.name}: pip install 'eigenprobe[{extra}]'", 2)
+    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
+        return _fail(line, 2)
     hint = "" if debug else " (--debug shows where)"
     text = " ".join(str(error).split())
     return _fail(f"unexpected {type(error).__name__}: {text}{hint}", 1)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, extra, warn
 from ..files import Archive, check_size, load_npy, reading
 
 Array = NDArray[Any]
@@ -162,10 +162,7 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 def _archive(path: Path) -> Any:
     if path.suffix.lower() == ".npz":
         return Archive(path)
-    try:
-        import h5py
-    except ImportError as error:
-        raise InputError("HDF5 needs h5py: pip install 'eigenprobe[vision]'") from error
+    h5py = extra("h5py")
     with reading(path):
         archive = h5py.File(path, "r")
         for name in archive:
@@ -197,19 +194,18 @@ def _features(archive: Any, path: Path) -> Any:
 
 
 def _read_columns(path: Path, labels: str | None) -> Table:
-    try:
-        import pandas
-    except ImportError as error:
-        raise InputError("csv and parquet need pandas: pip install 'eigenprobe[vision]'") from error
+    import pandas
+
     with reading(path):
         if path.suffix.lower() == ".parquet":
-            from pyarrow.parquet import read_metadata
-
-            facts = read_metadata(path)
+            facts = extra("pyarrow.parquet").read_metadata(path)
             check_size(path, 8.0 * facts.num_rows * facts.num_columns)
             frame = pandas.read_parquet(path)
         else:
             frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+            if str(frame.columns[0]).lower().startswith("unnamed: 0"):  # what pandas writes as its index
+                warn(f"{path.name}: the first column has no name and counts as an index, not as a feature")
+                frame = frame.iloc[:, 1:]
     found = None
     if labels is not None:
         if labels not in frame.columns:

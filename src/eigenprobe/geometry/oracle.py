@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ..basis import Basis
 from ..eigen import canonical_signs
 from ..eigen.inverse import smallest_pairs
-from ..errors import EigenprobeWarning, InputError
+from ..errors import EigenprobeWarning, InputError, extra
 from ..files import atomic_path, default_cache_dir
 from .mesh import check_mesh
 
@@ -140,8 +140,7 @@ def _solve(vertices: Array, faces: Array, k: int, kind: Kind) -> Basis:
 
 def cotangent(vertices: Array, faces: Array) -> tuple[Any, Array]:
     """Positive semi-definite cotangent stiffness matrix (v, v) and Voronoi areas (v,)."""
-    import igl
-
+    igl = extra("igl")
     stiffness = -igl.cotmatrix(vertices, faces)
     mass = np.asarray(igl.massmatrix(vertices, faces, igl.MASSMATRIX_TYPE_VORONOI).diagonal())
     if not np.isfinite(stiffness.data).all():
@@ -153,16 +152,14 @@ def cotangent(vertices: Array, faces: Array) -> tuple[Any, Array]:
 
 def robust(vertices: Array, faces: Array) -> tuple[Any, Array]:
     """Stiffness and areas of the intrinsic tufted cover: any triangle soup with used vertices is served."""
-    import robust_laplacian
-
+    robust_laplacian = extra("robust_laplacian")
     stiffness, mass = robust_laplacian.mesh_laplacian(vertices, faces)
     return stiffness.tocsc(), _positive(np.asarray(mass.diagonal()))
 
 
 def point_cloud(points: Array, k: int) -> Basis:
     """The peer that has no mesh either: `robust_laplacian`'s point-cloud Laplacian and ``eigsh``."""
-    import robust_laplacian
-
+    robust_laplacian = extra("robust_laplacian")
     points = np.ascontiguousarray(points, dtype=np.float64)
     stiffness, mass = robust_laplacian.point_cloud_laplacian(points)
     return _basis(points, stiffness.tocsc(), _positive(np.asarray(mass.diagonal())), k, "robust point cloud")

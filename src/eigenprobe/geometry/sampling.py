@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, extra
 from ..graph.farthest import farthest_points
 from .mesh import Mesh, as_mesh, face_areas, is_closed, signed_volume
 
@@ -94,7 +94,6 @@ def sample_volume(
 
 def winding_number(vertices: Array, faces: Array, queries: Array) -> Array:
     """How often the surface goes round each query point: 1 inside, 0 outside, whichever way the faces are turned."""
-    import igl
-
+    igl = extra("igl")
     turns = np.asarray(igl.fast_winding_number(vertices, np.ascontiguousarray(faces, dtype=np.int64), queries))
     return turns if signed_volume(vertices, faces) >= 0 else -turns

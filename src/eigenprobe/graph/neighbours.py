@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, extra
 from .graph import Graph, Metric
 from .order import REORDER, morton_order
 
@@ -187,8 +187,7 @@ def _settle_ties(data: Tensor, part: Tensor, scores: Tensor, near: Tensor, lengt
 
 def _faiss(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Approximate: an inverted file of about 4 sqrt(n) cells, of which one in sixteen is searched."""
-    import faiss
-
+    faiss = extra("faiss")
     points = np.ascontiguousarray(data.detach().cpu().numpy(), np.float32)
     sought = points if data is queries else np.ascontiguousarray(queries.detach().cpu().numpy(), np.float32)
     n, d = points.shape
@@ -208,10 +207,8 @@ def _faiss(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def _pynndescent(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Approximate: neighbour descent."""
-    from pynndescent import NNDescent
-
     points = data.detach().cpu().numpy().astype(np.float32)
-    index = NNDescent(points, n_neighbors=max(k, 15), random_state=0)
+    index = extra("pynndescent").NNDescent(points, n_neighbors=max(k, 15), random_state=0)
     if data is queries:
         found, lengths = (part[:, :k] for part in index.neighbor_graph)
     else:

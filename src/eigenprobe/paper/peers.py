@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, extra
 from ..estimators import OptimalApproximationEigenmaps
 
 Array = NDArray[Any]
@@ -52,11 +52,7 @@ def embed(name: str, features: Array, ks: Sequence[int], seed: int) -> tuple[dic
 
 def _peer(name: str, k: int, seed: int) -> Any:
     if name == "umap":
-        try:
-            import umap
-        except ImportError as error:
-            raise InputError("UMAP needs umap-learn: pip install 'eigenprobe[peers]'") from error
-        return umap.UMAP(n_components=k, random_state=seed, n_jobs=1)
+        return extra("umap").UMAP(n_components=k, random_state=seed, n_jobs=1)
     from sklearn import decomposition, manifold
 
     if name == "pca":

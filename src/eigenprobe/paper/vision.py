@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, extra
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -104,17 +104,14 @@ class Encoder:
 
 def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
     """``dinov2-small``, ``clip-vit-b32``, a hub id or a folder of weights, ready to encode."""
-    try:
-        from transformers import AutoConfig, AutoModel, CLIPVisionModelWithProjection
-    except ImportError as error:
-        raise InputError("image features need transformers: pip install 'eigenprobe[vision]'") from error
+    transformers = extra("transformers")
     source = MODELS.get(name, name)
     if Path(source).exists() and not (Path(source) / "config.json").is_file():
         raise InputError(f"{source} should be a folder with config.json and model.safetensors")
     try:
-        config = AutoConfig.from_pretrained(source)
+        config = transformers.AutoConfig.from_pretrained(source)
         clip = config.model_type in ("clip", "clip_vision_model")
-        kind = CLIPVisionModelWithProjection if clip else AutoModel
+        kind = transformers.CLIPVisionModelWithProjection if clip else transformers.AutoModel
         model = kind.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, extra
 from .panels import FIELDS, FILTERS, MODES, Choice, Panel, glb, side_by_side, viewing_distance
 
 Source = Basis | str | os.PathLike[str]
@@ -35,10 +35,7 @@ class Viewer:
     """A running viewer; `url` says where, `stop` ends it. `choice` is what is shown, `refresh` draws it."""
 
     def __init__(self, panels: list[Panel], host: str = "127.0.0.1", port: int = 8080) -> None:
-        try:
-            import viser
-        except ImportError as error:
-            raise InputError("the viewer needs viser: pip install 'eigenprobe[viewer]'") from error
+        viser = extra("viser")
         self.panels, self.choice = panels, Choice(high=min(20, panels[0].basis.k), index=min(2, panels[0].basis.k))
         self._lock = threading.RLock()
         self._nodes: list[Any] = [None] * len(panels)
@@ -232,12 +229,13 @@ def _is_ours(asked: str, host: str) -> bool:
 def _open(source: Source, faces: Any, k: int, beside: Panel | None = None) -> Panel:
     """A panel from a basis, a saved basis, a shape file, or (beside another) the name of a method."""
     if isinstance(source, Basis):
-        return Panel(source, faces=faces)
+        return Panel(source, faces=source.faces if faces is None else faces)
     if beside is not None and str(source) in (*METHODS, "oracle"):
         return _another(str(source), beside, faces)
     path = Path(source)
     if path.suffix == ".safetensors":
-        return Panel(Basis.load(path), faces=faces, name=path.parent.name if path.stem == "basis" else path.stem)
+        basis, name = Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
+        return Panel(basis, faces=basis.faces if basis.faces is not None else faces, name=name)
     from ..decomposition import decompose
     from ..geometry import load
 

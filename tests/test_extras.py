@@ -1,0 +1,62 @@
+"""The base install does what the README's first example does; any other missing package is one line to type."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eigenprobe as ep
+from eigenprobe.errors import EXTRAS, InputError, extra
+from tests.clouds import fibonacci_sphere
+from tests.geometry.meshes import blob
+
+ROOT = Path(__file__).resolve().parent.parent
+BASE = f"""
+import sys
+for package in {sorted(EXTRAS)!r}:
+    sys.modules[package] = None  # as if it were not installed
+from eigenprobe.cli import main
+assert main(["decompose", "bunny.obj", "-k", "5", "--out", "bunny"]) == 0
+assert main(["decompose", "cloud.xyz", "-k", "5", "--out", "cloud", "--no-report"]) == 0
+import eigenprobe as ep
+shape = ep.geometry.load("bunny.obj")
+basis = ep.decompose(shape.vertices, k=5)
+basis.filter(shape.vertices, lambda lam: lam < basis.eigenvalues[3])
+assert main(["decompose", "bunny.obj", "-k", "5", "--volume", "--out", "inside"]) == 2
+"""
+
+
+def test_the_first_example_needs_no_extra(tmp_path: Path) -> None:
+    ep.geometry.save(ep.geometry.Shape(*blob(8)), tmp_path / "bunny.obj")
+    np.savetxt(tmp_path / "cloud.xyz", fibonacci_sphere(200))
+    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", BASE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "eigenprobe: this needs igl: pip install 'eigenprobe[geometry]'\n"
+
+
+def test_every_extra_exists_and_none_is_needed_by_the_base() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(EXTRAS.values()) <= set(project["optional-dependencies"])
+    base = " ".join(project["dependencies"])
+    assert "trimesh" in base and "pandas" in base and not [name for name in EXTRAS if f" {name}>" in f" {base}"]
+
+
+def test_a_missing_extra_is_one_line_in_python_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("igl", "torch_geometric", "faiss"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(InputError, match=rf"^this needs {name}: pip install 'eigenprobe\[{EXTRAS[name]}\]'$"):
+            extra(name)
+    for loaded in ("eigenprobe.interop.pyg", "torch_geometric.transforms"):
+        monkeypatch.delitem(sys.modules, loaded, raising=False)
+    with pytest.raises(InputError, match=r"pip install 'eigenprobe\[pyg\]'"):
+        _ = ep.interop.SpectralBasis
+    with pytest.raises(ModuleNotFoundError):
+        extra("no_such_package")
