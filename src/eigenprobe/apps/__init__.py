@@ -7,6 +7,7 @@ the mass scaled to sum to 1, kernels are densities against that mass: the consta
 from .descriptors import hks, shape_dna, shape_dna_distance, wks
 from .distances import distance, spectral_embedding
 from .filtering import RESPONSES, apply_filter, heat_kernel, response
+from .geodesics import geodesic_distance
 from .matching import functional_map, map_from_points, match, point_map, zoomout
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "apply_filter",
     "distance",
     "functional_map",
+    "geodesic_distance",
     "heat_kernel",
     "hks",
     "map_from_points",

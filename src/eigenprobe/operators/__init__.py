@@ -1,5 +1,6 @@
 """The operators themselves, as sparse matrices to solve with: Laplacian, mass, gradient."""
 
-from .matrices import laplacian
+from .gradient import gradient, gradients
+from .matrices import laplacian, matrices
 
-__all__ = ["laplacian"]
+__all__ = ["gradient", "gradients", "laplacian", "matrices"]

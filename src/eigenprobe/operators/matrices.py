@@ -76,7 +76,7 @@ def laplacian(
     with limited_threads(x.device, len(x)):
         cloud, ready = smoothed(x, 1, smoother, metric, neighbours, None, dimension)
         stiffness, mass = matrices(cloud, ready)
-    return tuple(_as_given(matrix, origin) for matrix in (stiffness, mass))
+    return as_given(stiffness, origin), as_given(mass, origin)
 
 
 def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
@@ -87,11 +87,10 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
         raise InputError("a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'")
     assert smoother.mass is not None
     scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
-    mass = (smoother.mass.double() * covered(smoother)).cpu().numpy()  # (n,) in the frame
-    rows, columns, values = (part.cpu().numpy() for part in smoother.entries())
-    off = rows != columns
-    rows, columns = rows[off], columns[off]
-    weight = values[off].astype(np.float64) / float(smoother.step_time) * np.sqrt(mass[rows] * mass[columns])
+    size = covered(smoother)
+    mass = (smoother.mass.double() * size).cpu().numpy()  # (n,) in the frame
+    rows, columns, weight = edge_weights(smoother)
+    weight = weight * size
     degree = np.bincount(rows, weight, minlength=smoother.n)
     rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
@@ -99,6 +98,16 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
     if cloud.rows is not None:
         stiffness, mass = _spread(stiffness, mass, cloud.rows.cpu().numpy(), rate)
     return csr_matrix(stiffness) * scale ** (dimension - 2), csr_matrix(diags_array(mass * scale**dimension))
+
+
+def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and weights of the edges, each both ways, for a mass that sums to 1."""
+    assert smoother.mass is not None
+    root = smoother.mass.double().sqrt().cpu().numpy()
+    rows, columns, values = (part.cpu().numpy() for part in smoother.entries())
+    off = rows != columns
+    rows, columns = rows[off], columns[off]
+    return rows, columns, values[off].astype(np.float64) / float(smoother.step_time) * root[rows] * root[columns]
 
 
 def _spread(stiffness: Any, mass: np.ndarray, place: np.ndarray, rate: float) -> tuple[Any, np.ndarray]:
@@ -114,7 +123,8 @@ def _spread(stiffness: Any, mass: np.ndarray, place: np.ndarray, rate: float) ->
     return whole, (mass / copies)[place]
 
 
-def _as_given(matrix: Any, origin: Origin) -> Any:
+def as_given(matrix: Any, origin: Origin) -> Any:
+    """A scipy CSR matrix as it is, or as torch CSR where the caller gave a tensor."""
     if origin.numpy:
         return matrix
     pointers, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))

@@ -1,0 +1,108 @@
+"""Gradients, frames and geodesic distances against closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from tests import clouds as c
+
+
+def _slope(frames: np.ndarray, parts: tuple, f: np.ndarray) -> np.ndarray:
+    return sum(frames[:, :, a] * (part @ f)[:, None] for a, part in enumerate(parts))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_exact_on_linear_functions_of_flat_clouds(dimension: int, rng: np.random.Generator) -> None:
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0][:, :dimension]
+    x = 5 * rng.random((900, dimension)) @ turn.T
+    frames, parts = ep.operators.gradient(x)
+    assert frames.shape == (900, 3, dimension) and len(parts) == dimension
+    np.testing.assert_allclose(
+        np.einsum("nda,ndb->nab", frames, frames), np.eye(dimension)[None].repeat(900, 0), atol=1e-9
+    )
+    direction = rng.normal(size=3)
+    expected = turn @ (turn.T @ direction)
+    np.testing.assert_allclose(_slope(frames, parts, x @ direction + 4), np.tile(expected, (900, 1)), atol=1e-7)
+    assert max(abs(part @ np.ones(900)).max() for part in parts) < 1e-9
+
+
+def test_gradient_on_the_sphere_has_the_units_of_one_over_length(rng: np.random.Generator) -> None:
+    x = 2 * c.even(c.random_sphere, 3000, rng)
+    frames, parts = ep.operators.gradient(x)
+    f = x[:, 2] ** 2
+    normal = x / 2
+    full = 2 * x[:, 2:] * np.array([0, 0, 1.0])
+    expected = full - (full * normal).sum(1, keepdims=True) * normal
+    error = np.linalg.norm(_slope(frames, parts, f) - expected, axis=1)
+    assert error.mean() < 0.03 * np.linalg.norm(expected, axis=1).mean()
+
+
+def test_minus_divergence_of_the_gradient_is_close_to_the_laplacian(rng: np.random.Generator) -> None:
+    x = c.even(c.random_sphere, 3000, rng)
+    stiffness, mass = ep.laplacian(x)
+    _, parts = ep.operators.gradient(x)
+    f = x[:, 0] * x[:, 1] + x[:, 2]
+    again = sum(part.T @ (mass @ (part @ f)) for part in parts)
+    assert f @ again == pytest.approx(f @ (stiffness @ f), rel=0.02)  # the Dirichlet energy, with its factor
+    g = x[:, 0] * x[:, 1]
+    assert g @ again == pytest.approx(g @ (stiffness @ f), rel=0.02)
+
+
+def test_order_copies_and_tensors(rng: np.random.Generator) -> None:
+    x = c.random_sphere(2500, rng)
+    f, order = x[:, 0] * x[:, 2], rng.permutation(2500)
+    expected = _slope(*ep.operators.gradient(x), f)
+    np.testing.assert_allclose(_slope(*ep.operators.gradient(x[order]), f[order]), expected[order], atol=1e-6)
+    with pytest.warns(ep.EigenprobeWarning, match="coincide"):
+        again = ep.operators.gradient(np.concatenate([x, x[:7]]))
+    np.testing.assert_allclose(_slope(*again, np.append(f, f[:7])), np.concatenate([expected, expected[:7]]), atol=1e-6)
+    frames, parts = ep.operators.gradient(torch.tensor(x))
+    found = sum(frames[:, :, a] * (part @ torch.tensor(f))[:, None] for a, part in enumerate(parts))
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("sampling", ["even", "random"])
+def test_geodesic_distance_on_the_sphere(sampling: str, rng: np.random.Generator) -> None:
+    x = c.even(c.random_sphere, 3000, rng) if sampling == "even" else c.random_sphere(3000, rng)
+    found = ep.apps.geodesic_distance(3 * x, [0, 5])
+    expected = 3 * np.arccos(np.clip(x @ x[[0, 5]].T, -1, 1))
+    assert found.shape == (3000, 2) and found[0, 0] == 0 and found[5, 1] == 0
+    assert np.abs(found - expected).mean() < (0.01 if sampling == "even" else 0.025) * expected.mean()
+
+
+@pytest.mark.parametrize("sampling", ["even", "random"])
+def test_geodesic_distance_no_worse_than_potpourri3d(sampling: str, rng: np.random.Generator) -> None:
+    potpourri3d = pytest.importorskip("potpourri3d")
+    x = c.even(c.random_sphere, 2000, rng) if sampling == "even" else c.random_sphere(2000, rng)
+    expected = np.arccos(np.clip(x @ x[0], -1, 1))
+    theirs = potpourri3d.PointCloudHeatSolver(x).compute_distance(0)
+    assert np.abs(ep.apps.geodesic_distance(x, 0) - expected).mean() <= np.abs(theirs - expected).mean()
+
+
+def test_geodesic_distance_on_a_curve_and_a_square(rng: np.random.Generator) -> None:
+    x = np.linspace(0, 2, 500)[:, None]
+    np.testing.assert_allclose(ep.apps.geodesic_distance(x, 100), np.abs(x[:, 0] - x[100, 0]), atol=0.01)
+    y = c.even(lambda n, r: r.random((n, 2)), 2500, rng)
+    middle = int(np.argmin(np.abs(y - 0.5).sum(1)))
+    expected = np.linalg.norm(y - y[middle], axis=1)
+    basis = ep.decompose(torch.tensor(y), k=3)
+    found = ep.apps.geodesic_distance(basis, middle)
+    assert isinstance(found, torch.Tensor) and np.abs(found.numpy() - expected).mean() < 0.015 * expected.mean()
+
+
+def test_other_parts_are_infinitely_far() -> None:
+    x = np.linspace(0, 1, 100)[:, None] * np.array([[1.0, 0.0]])
+    both = np.concatenate([x, x + np.array([0, 50.0])])
+    found = ep.apps.geodesic_distance(both, 0)
+    assert np.isinf(found[100:]).all() and found[99] == pytest.approx(1, abs=0.02)
+
+
+def test_bad_input_is_one_clear_line(rng: np.random.Generator) -> None:
+    x = c.random_sphere(100, rng)
+    with pytest.raises(ep.InputError, match="point indices in"):
+        ep.apps.geodesic_distance(x, 100)
+    with pytest.raises(ep.InputError, match="time above 0"):
+        ep.apps.geodesic_distance(x, 0, time=0.0)
