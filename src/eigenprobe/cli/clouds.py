@@ -32,6 +32,7 @@ def decompose(
     k: int = 50,
     method: Method = "direct",
     smoother: Kind = "adaptive",
+    neighbours: str | None = None,
     samples: int | None = None,
     columns: str | None = None,
     volume: bool = False,
@@ -57,6 +58,7 @@ def decompose(
         k: how many basis vectors
         method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
         smoother: how probes are smoothed; adaptive suits uneven sampling best
+        neighbours: learned cuts short-cuts on surfaces (default), plain takes all of the nearest; or a number
         samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
         volume: fill a closed mesh and decompose its inside
@@ -70,6 +72,10 @@ def decompose(
     from ..geometry import find_shapes
 
     options = _method_options(method, smoother, steps, model, refine)
+    if neighbours is not None:
+        if method != "direct":
+            raise InputError(f"--neighbours goes with --method direct, got {method}")
+        options["neighbours"] = int(neighbours) if neighbours.isdecimal() else neighbours
     found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
     files = list(dict.fromkeys(file for files in found for file in files))
     several = len(files) > 1 or shapes[0].is_dir()

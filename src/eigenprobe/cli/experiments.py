@@ -21,14 +21,19 @@ def surfaces(
     methods: list[Measured] = ["direct", "robust"],  # noqa: B006 (a default for the parser; never changed)
     n: int = 4000,
     k: int = 50,
+    points: list[int] = [],  # noqa: B006
+    noise: list[float] = [0.0],  # noqa: B006
     figures: bool = True,
     jobs: int = 1,
     session: Session,
 ) -> None:
     """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
 
+    With --points, which neighbours are real is measured instead: plain, learned, cut by an oracle, robust_laplacian.
+
     Examples:
       eigenprobe evaluate surfaces meshes/
+      eigenprobe evaluate surfaces meshes/ --points 500 1500 4000 --noise 0 0.01
       eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --n 1500
 
     Args:
@@ -36,9 +41,19 @@ def surfaces(
         methods: what to measure; robust is the robust_laplacian package, oracle the mesh Laplacian itself
         n: points of each shape (farthest points of its vertices)
         k: basis size
+        points: sizes of the clouds on which ways to choose neighbours are compared
+        noise: standard deviations of noise to add, of the radius (with --points)
         figures: draw the figures
         jobs: shapes in parallel, -1 for one per core
     """
+    if points:
+        from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
+
+        measure = NeighbourMeasure(tuple(points), tuple(noise), seed=session.seed)
+        report = compare_neighbours(shapes, measure, out=session.folder("neighbours"), jobs=jobs)
+        _tell(report, session)
+        session.finish(f"measured neighbours at {', '.join(map(str, points))} points")
+        return
     _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k)
 
 

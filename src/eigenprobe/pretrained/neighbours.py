@@ -82,7 +82,7 @@ def real_neighbours(
     entry = _entries(graph, suspects)
     cut = decide(graph, suspects, entry, network(suspects), decision)
     pairs = torch.stack([suspects.nodes[suspects.edges.head[cut]], suspects.nodes[suspects.edges.tail[cut]]], 1)
-    return (_without(graph, _kept(entry, cut)), pairs) if len(pairs) else (graph, nothing)
+    return (keep_only(graph, _kept(entry, cut)), pairs) if len(pairs) else (graph, nothing)
 
 
 def _entries(graph: Graph, suspects: Suspects) -> Tensor:
@@ -140,7 +140,7 @@ def _quantiles(values: Tensor, group: Tensor, count: int) -> tuple[Tensor, Tenso
     return found[0], found[1]
 
 
-def _without(graph: Graph, kept: Tensor) -> Graph:
+def keep_only(graph: Graph, kept: Tensor) -> Graph:
     """The graph with the kept entries ``(n, judged)`` only, in the rows that lost some."""
     rows = (~kept).any(1).nonzero()[:, 0]
     real = kept[rows]

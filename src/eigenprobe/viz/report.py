@@ -149,6 +149,9 @@ def write_report(
         "diverging": _ramp(colours.DIVERGING),
         "sequential": _ramp(colours.SEQUENTIAL),
     }
+    if (cut := getattr(basis, "short_cuts", None)) is not None and len(cut):
+        counts = np.bincount(to_numpy(cut).ravel(), minlength=n)
+        payload |= {"cuts": counts[rows].tolist(), "cutEdges": len(cut)}
     if triangles is None:
         normals, spacing = cloud_normals(unit[rows])
         payload["normals"] = _raw(normals * 127, "i1")

@@ -10,6 +10,7 @@ start().then((data) => {
   const vectors = unpack(data.vectors, Int16Array), mass = scaled(data.mass, Uint8Array, 255);
   const diverging = unpack(data.diverging, Uint8Array), sequential = unpack(data.sequential, Uint8Array);
   const scene = new Scene($("scene"), shape), half = new Float32Array(n).fill(0.5);
+  $("cuts").hidden = !data.cuts;
   const state = { mode: "vector", index: Math.min(2, k), k: Math.min(20, k), shown: null };
   const subscript = (i) => String(i).replace(/\d/g, (d) => "₀₁₂₃₄₅₆₇₈₉"[d]);
   const entry = (j, i) => (vectors[j * n + i] / 32767) * data.scales[j];
@@ -34,7 +35,7 @@ start().then((data) => {
 
   function show() {
     const slider = $("slider"), vector = state.mode === "vector", rebuild = state.mode === "rebuild";
-    slider.hidden = $("play").hidden = state.mode === "mass";
+    slider.hidden = $("play").hidden = !vector && !rebuild;
     slider.max = k; slider.value = vector ? state.index : state.k;
     slider.setAttribute("aria-label", vector ? "Which eigenfunction" : "How many eigenfunctions");
     for (const tab of $("tabs").children) tab.setAttribute("aria-selected", String(tab.dataset.mode === state.mode));
@@ -54,6 +55,12 @@ start().then((data) => {
       legend(null);
       $("name").textContent = `k = ${state.k}`;
       $("value").textContent = `error ${short(data.errors[state.k - 1])} % of radius`;
+    } else if (state.mode === "cuts") {
+      const most = Math.max(1, ...data.cuts), values = Float32Array.from(data.cuts, (count) => count / most);
+      state.shown = (i) => `${data.cuts[i]} cut`;
+      scene.colour(values, sequential);
+      legend(sequential, "0", "edges", String(most));
+      $("name").textContent = "cut edges"; $("value").textContent = `${data.cutEdges} short-cuts in all`;
     } else {
       const [low, high] = data.massRange;
       state.shown = (i) => `${short(low + mass[i] * (high - low))} × 1/n`;
@@ -91,7 +98,7 @@ start().then((data) => {
     clearInterval(timer);
     if (timer) { timer = 0; $("play").textContent = "▶"; return; }
     $("play").textContent = "❚❚";
-    timer = setInterval(() => { const at = state.mode === "vector" ? state.index : state.k; if (state.mode !== "mass") choose(state.mode, (at % k) + 1); }, 450);
+    timer = setInterval(() => { const at = state.mode === "vector" ? state.index : state.k; if (["vector", "rebuild"].includes(state.mode)) choose(state.mode, (at % k) + 1); }, 450);
   });
   document.addEventListener("keydown", (e) => {
     if (e.target.tagName === "INPUT" || !["ArrowLeft", "ArrowRight"].includes(e.key)) return;
