@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import io
 import keyword
 import re
 import sys
+import threading
 import tokenize
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -434,14 +436,18 @@ def traced(call: Callable[[], object]) -> list[tuple[str, str]]:
 
     def record(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
+        # Bodies of modules and classes, which run when something is imported, are not optimised.
+        function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+        if event == "call" and function and code.co_filename.startswith(root):
             entered.setdefault((code.co_filename.removeprefix(root), code.co_qualname))
 
+    threading.setprofile(record)
     sys.setprofile(record)
     try:
         call()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return list(entered)
 
 
@@ -490,3 +496,31 @@ def _explained(name: str, page: str) -> bool:
 
 def test_traced_decompose() -> None:
     _follows("decompose", lambda: ep.decompose(_sphere(1500), k=10))
+
+
+def test_traced_fit() -> None:
+    _follows("fit", lambda: ep.decompose(_sphere(700), k=5, method="network", steps=2))
+
+
+def test_traced_encode() -> None:
+    model = ep.SpectralModel.from_pretrained("surface")
+    _follows("encode", lambda: model.encode(_sphere(700), k=10))
+
+
+def test_traced_pretraining(tmp_path: Path) -> None:
+    from eigenprobe.networks.spectral import SpectralConfig
+    from eigenprobe.pretrained.pretrain import PretrainSettings, Schedule, pretrain
+    from eigenprobe.pretrained.shapes import ShapeSettings
+
+    shapes = ShapeSettings(
+        tokens=600, typical=200, sizes=(200, 300), chunk=4, chunks=1, renew=1, families=["biped", "blob"]
+    )
+    settings = PretrainSettings(
+        network=SpectralConfig(outputs=8, width=48, layers=1, heads=2, feedforward=32, shape=16),
+        shapes=shapes,
+        schedule=Schedule(minutes=60, steps=2),
+        precision="32",
+        validate_every=0,
+        held_out=2,
+    )
+    _follows("pretraining", lambda: pretrain(settings, tmp_path))

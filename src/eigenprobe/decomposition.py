@@ -130,7 +130,8 @@ def decompose(
         "bandwidth": bandwidth,
         "dimension": dimension,
     }
-    check_estimator(eigenvalues)
+    if eigenvalues != "rayleigh":
+        check_estimator(eigenvalues)
     asked = {"potential": potential, "boundary": boundary, "probes": probes}
     if method != "direct":
         _direct_only(method, asked | {"eigenvalues": None if eigenvalues == "rayleigh" else eigenvalues})
