@@ -16,12 +16,12 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
+
+if TYPE_CHECKING:  # the command line starts without numpy
+    from numpy.typing import NDArray
 
 EXPANSION = 200  # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
 UNCHECKED = 1 << 28  # bytes that any file may grow to: a small table of zeros compresses a thousand times
@@ -139,6 +139,8 @@ def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     with reading(path):
         with path.open("rb") as file:
             _check_header(file, path.stat().st_size, path)
+        import numpy as np
+
         return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
 
 
@@ -160,7 +162,9 @@ class Archive:
         with reading(self.path), self._zip.open(member) as file:
             _check_header(file, member.file_size, self.path)
         with reading(self.path), self._zip.open(member) as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
+            from numpy.lib.format import read_array
+
+            return read_array(file, allow_pickle=False)
 
     def __enter__(self) -> Archive:
         return self
@@ -171,8 +175,10 @@ class Archive:
 
 def _check_header(file: Any, size: int, path: Path) -> None:
     """Compare shape and type in the header of an npy stream with the bytes that follow it."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    from numpy.lib import format
+
+    version = format.read_magic(file)
+    read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise InputError(f"cannot read {path}: it holds Python objects, expected numbers")
