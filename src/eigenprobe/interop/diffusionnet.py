@@ -1,12 +1,9 @@
 """The operators that DiffusionNet (Sharp et al. 2022) takes, of a bare cloud.
 
-    frames (n, 3, 3)   rows X, Y, N: a right-handed orthonormal tangent frame and the normal, unoriented
-    mass (n,)          areas;  L (n, n) positive semi-definite, L v = lambda diag(mass) v
-    evals (k,), evecs (n, k)        the first k pairs, evecs^T diag(mass) evecs = I
-    gradX, gradY (n, n)             derivatives along X and Y:   g_i = (sum_j w t t^T)^-1 sum_j w t (f_j - f_i)
-
-``t = (X, Y) (x_j - x_i)`` are the tangent coordinates of the neighbours of L and ``w = -L_ij`` their weights, so that
-gradients are exact for linear functions and built on the same neighbours as L.
+frames (n, 3, 3)   rows X, Y, N: a right-handed orthonormal tangent frame and the normal, unoriented
+mass (n,)          areas;  L (n, n) positive semi-definite, L v = lambda diag(mass) v
+evals (k,), evecs (n, k)        the first k pairs, evecs^T diag(mass) evecs = I
+gradX, gradY (n, n)             derivatives along X and Y, exact for linear functions, on the neighbours of L
 """
 
 from __future__ import annotations
@@ -18,11 +15,11 @@ import torch
 from torch import Tensor
 
 from ..cloud import Array, check_points
-from ..decomposition import decompose
+from ..decomposition import smoothed
+from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError
-from ..operators import laplacian
-
-RIDGE = 1e-9  # of the trace: a point whose neighbours lie on a line has no derivative across it
+from ..operators import gradients, matrices
+from ..threads import limited_threads
 
 
 class DiffusionNetOperators(NamedTuple):
@@ -37,14 +34,14 @@ class DiffusionNetOperators(NamedTuple):
     gradY: Tensor  # (n, n) sparse COO
 
 
-def diffusionnet_operators(points: Array, k_eig: int = 128, **options: Any) -> DiffusionNetOperators:
+def diffusionnet_operators(points: Array, k_eig: int = 128, *, neighbours: Any = None) -> DiffusionNetOperators:
     """``frames, mass, L, evals, evecs, gradX, gradY`` of a surface sampled by ``points (n, 3)``, as torch tensors.
 
     Tensors give tensors of their precision on their device, numpy arrays float32 on the host (what DiffusionNet
-    computes in). ``options`` are those that `laplacian` and `decompose` share: neighbours, dimension, smoother, metric.
+    computes in). ``neighbours`` as in `decompose`, whose operator with ``dimension=2`` this is.
 
-    >>> angle = np.random.default_rng(0).normal(size=(500, 3))
-    >>> sphere = angle / np.linalg.norm(angle, axis=1, keepdims=True)
+    >>> sphere = np.random.default_rng(0).normal(size=(500, 3))
+    >>> sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
     >>> operators = diffusionnet_operators(sphere, k_eig=16)
     >>> round(float(operators.mass.sum() / np.pi))
     4
@@ -52,41 +49,23 @@ def diffusionnet_operators(points: Array, k_eig: int = 128, **options: Any) -> D
     x, origin = check_points(points, k_eig)
     if x.shape[1] != 3:
         raise InputError(f"DiffusionNet takes points of shape (n, 3), got {tuple(x.shape)}")
-    xyz = x.cpu().numpy()
-    stiffness, area = laplacian(xyz, **options)
-    basis = decompose(xyz, k_eig, **options)
-    mass = area.diagonal()
-    frames, derivatives = _gradients(xyz, stiffness)
-    dense = (frames, mass, basis.eigenvalues, basis.normalized / np.sqrt(mass)[:, None])
+    with limited_threads(x.device, len(x)):
+        cloud, smoother = smoothed(x, k_eig, "adaptive", "euclidean", neighbours, None, 2.0)
+        smoother.warn_of_parts()
+        pairs = solve(smoother, k_eig)
+        basis = basis_from_span(Span(pairs.vectors, pairs.gaps), smoother, k_eig, cloud).numpy()
+        stiffness, area = matrices(cloud, smoother)
+        tangent, (along, across) = gradients(cloud, smoother)
+    forward, left = tangent[:, :, 0], tangent[:, :, 1]
+    frames, mass = np.stack([forward, left, np.cross(forward, left)], 1), area.diagonal()
     dtype = torch.float32 if origin.numpy else origin.dtype
-    frames, mass, evals, evecs = (torch.as_tensor(np.ascontiguousarray(a)).to(origin.device, dtype) for a in dense)
-    L, gradX, gradY = (_sparse(matrix).to(origin.device, dtype) for matrix in (stiffness, *derivatives))
-    return DiffusionNetOperators(frames, mass, L, evals, evecs, gradX, gradY)
 
+    def dense(array: np.ndarray) -> Tensor:
+        return torch.as_tensor(np.ascontiguousarray(array)).to(origin.device, dtype)
 
-def _gradients(points: np.ndarray, stiffness: Any) -> tuple[Any, list[Any]]:
-    """Frames (n, 3, 3) and the two derivatives as CSR, on the neighbours of ``stiffness``."""
-    from scipy.sparse import csr_matrix
-
-    n, matrix = len(points), stiffness.tocsr()
-    rows, columns = np.repeat(np.arange(n), np.diff(matrix.indptr)), matrix.indices
-    weight = np.where(rows == columns, 0.0, -matrix.data).clip(0)
-    offset = points[columns] - points[rows]  # (e, 3); every row holds at least its diagonal entry
-    weight = weight / np.add.reduceat(weight * (offset**2).sum(1), matrix.indptr[:-1]).clip(1e-300)[rows]
-    moments = np.add.reduceat(weight[:, None, None] * offset[:, :, None] * offset[:, None, :], matrix.indptr[:-1])
-    axes = np.linalg.eigh(moments)[1]  # ascending: the normal first
-    x, normal = axes[:, :, 2], axes[:, :, 0]
-    frames = np.stack([x, np.cross(normal, x), normal], 1)
-    t = np.einsum("eij,ej->ei", frames[rows, :2], offset)  # (e, 2)
-    square = np.add.reduceat(weight[:, None, None] * t[:, :, None] * t[:, None, :], matrix.indptr[:-1])
-    inverse = np.linalg.inv(square + RIDGE * np.eye(2))
-    slopes = weight[:, None] * np.einsum("eij,ej->ei", inverse[rows], t)
-    derivatives = []
-    for along in slopes.T:
-        values = along.copy()
-        values[rows == columns] = -np.add.reduceat(along, matrix.indptr[:-1])
-        derivatives.append(csr_matrix((values, columns, matrix.indptr), shape=(n, n)))
-    return frames, derivatives
+    evecs = basis.normalized / np.sqrt(mass)[:, None]
+    L, gradX, gradY = (_sparse(matrix).to(origin.device, dtype) for matrix in (stiffness, along, across))
+    return DiffusionNetOperators(dense(frames), dense(mass), L, dense(basis.eigenvalues), dense(evecs), gradX, gradY)
 
 
 def _sparse(matrix: Any) -> Tensor:
