@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .cloud import Array, Origin
+from .cloud import Array, Origin, unmasked
 from .errors import InputError
 from .files import atomic_path, reading
 
@@ -157,7 +157,10 @@ class Basis:
         if self.extension is None:
             method = self.info.get("method", "unknown")
             raise InputError(f"this basis (method {method!r}) has no values at new points: make it from points instead")
-        x = torch.as_tensor(points)
+        given = points if isinstance(points, Tensor) else unmasked(points)
+        if given.is_complex() if isinstance(given, Tensor) else given.dtype.kind not in "fiu":
+            raise InputError(f"expected new points of real numbers, got dtype {given.dtype}")
+        x = given if isinstance(given, Tensor) else torch.as_tensor(np.ascontiguousarray(given, np.float64))
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
@@ -177,7 +180,7 @@ class Basis:
 
     def as_given(self, origin: Origin) -> Basis:
         """The same basis in the kind of array, precision and device that the points came in."""
-        result = self.torch(origin.device)._map(lambda a: a.to(origin.dtype) if a.is_floating_point() else a)
+        result = self.torch(origin.device)._map(lambda a: _within(a, origin.dtype) if a.is_floating_point() else a)
         return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -285,6 +288,14 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
         raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")
     if rows is not None and tuple(rows.shape) != (len(q),):
         raise InputError(f"expected {len(q)} rows, got {tuple(rows.shape)} in {path}")
+
+
+def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """``values`` in this precision, unless its range ends before them: eigenvalues are one over a length squared."""
+    size = values.abs()[values != 0]
+    limits = torch.finfo(dtype)
+    fits = not size.numel() or (limits.tiny <= float(size.min()) and float(size.max()) <= limits.max)
+    return values.to(dtype) if fits or values.ndim != 1 else values
 
 
 def _numpy(values: Array) -> Array:

@@ -35,7 +35,7 @@ class Origin:
 def check_points(points: Array, k: int, device: str | torch.device | None = None) -> tuple[Tensor, Origin]:
     """The points as a finite float64 tensor ``(n, d)`` on ``device``, and where they came from."""
     is_numpy = not isinstance(points, Tensor)
-    array: Any = _unmasked(points) if is_numpy else points
+    array: Any = unmasked(points) if is_numpy else points
     real = array.dtype.kind in "fiu" if is_numpy else not (array.is_complex() or array.dtype == torch.bool)
     if not real:
         raise InputError(f"expected points of real numbers, got dtype {array.dtype}")
@@ -62,7 +62,8 @@ def check_count(n: int, k: int, kind: str = "") -> None:
         raise InputError(f"k={k} needs at least {max(k + 1, 3)} {kind}points, got {n}")
 
 
-def _unmasked(points: Any) -> np.ndarray:
+def unmasked(points: Any) -> np.ndarray:
+    """The points as an array; masked entries are an error, not numbers."""
     if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
         bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))
         raise InputError(f"expected points without masked entries, got {len(bad)} rows with some, the first {bad[0]}")

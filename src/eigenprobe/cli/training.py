@@ -43,8 +43,9 @@ def train(
 
     if session.seed:
         changes = [*changes, f"seed={session.seed}"]
-    load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
-    folder = session.folder(recipe.stem)
+    settings = load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
+    shape = getattr(settings, "shape", None)  # every shape has a folder, and so a network, of its own
+    folder = session.folder(recipe.stem if shape is None else f"{recipe.stem}-{Path(shape).stem}")
     result = run_recipe(recipe, folder, changes, device=session.device(), resume=resume)
     loader = "SpectralModel.from_pretrained" if result.is_dir() else "Basis.load"
     session.wrote(result, f"ep.{loader}({str(result)!r})")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from .chebyshev import SparseOperator
+from .chebyshev import Operator, SparseOperator
 from .problem import Eigenpairs, Problem
 
 LARGEST = 640  # points up to which LAPACK is at least as fast as the sweeps
 
 
 def suits(problem: Problem) -> bool:
-    small = problem.n <= LARGEST or 3 * (problem.known.shape[1] + problem.wanted + problem.guard) > problem.n
-    return small and isinstance(problem.operator, SparseOperator)
+    return problem.n <= LARGEST or 3 * (problem.known.shape[1] + problem.wanted + problem.guard) > problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
     operator, known = problem.operator, problem.known
-    assert isinstance(operator, SparseOperator)
-    gap = torch.from_numpy(operator.laplacian().toarray()).to(operator.device)
+    gap = _gap(operator)
     # The known vectors are lifted out of the way: gaps lie in [0, 2].
     gap = gap + 4 * known @ known.mT
     values, vectors = torch.linalg.eigh((gap + gap.mT) / 2)
     return Eigenpairs(vectors[:, : problem.wanted], values[: problem.wanted])
+
+
+def _gap(operator: Operator) -> Tensor:
+    """``I - A (n, n)`` float64."""
+    if isinstance(operator, SparseOperator):
+        return torch.from_numpy(operator.laplacian().toarray()).to(operator.device)
+    identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
+    return identity - operator.apply(identity)

@@ -35,6 +35,7 @@ class Filtering:
 
 
 FILTERING = Filtering()
+ROOM = 1e-5  # of the spectrum: the third power of its inverse, squared, is still a float32
 
 
 def suits(problem: Problem) -> bool:
@@ -79,7 +80,8 @@ class _Interval:
         """The interval that ends at the lowest Ritz value."""
         lowest = float(1 - pairs.gaps[-1])
         if lowest > self.lo:
-            return replace(self, hi=min(lowest, self.top - 1e-12))
+            # A covariance of low rank has its lowest Ritz values at the bottom: a filter needs room below them.
+            return replace(self, hi=min(max(lowest, self.lo + ROOM * (self.top - self.lo)), self.top - 1e-12))
         # Lanczos stopped short of an isolated lowest eigenvalue, whose vector the filter has then raised.
         return replace(self, lo=lowest - float(pairs.residuals[-1]) - (self.top - lowest) / 16)
 
@@ -131,9 +133,10 @@ class _Sweeper:
         rates = [growth(float(1 - gap), self.interval.lo, self.interval.hi) for gap in self.pairs.gaps[active]]
         pairs = zip(rates, self.pairs.residuals[active].tolist(), active.nonzero()[:, 0].tolist(), strict=True)
         wanted = self.problem.wanted
-        needs = [math.acosh(max(2 * r / target, 1.5)) / max(rate, 1e-9) for rate, r, i in pairs if i < wanted]
+        # Values at the bottom of the spectrum (rate 0) do not grow under any filter: they are left as they are.
+        needs = [math.acosh(max(2 * r / target, 1.5)) / rate for rate, r, i in pairs if i < wanted and rate > 1e-6]
         spread = self.settings.spread[self.block.dtype != torch.float32]
-        return max(3, math.ceil(min(max(needs), math.log(2 * spread) / max(rates[0], 1e-9))))
+        return max(3, math.ceil(min(max(needs, default=3), math.log(2 * spread) / max(rates[0], 1e-9))))
 
 
 def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTERING) -> tuple[Tensor, _Pairs]:

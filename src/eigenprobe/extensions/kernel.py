@@ -70,6 +70,8 @@ class KernelExtension:
         empty = torch.empty((self.points.shape[0], 0), dtype=torch.int64, device=self.points.device)
         graph = Graph(self.points, empty, empty.to(self.points), self.metric)
         indices, distances = query(graph, points, min(NEIGHBOURS, self.points.shape[0]))
+        # Relative to the farthest of them: only ratios matter, and squares of very small distances are 0.
+        distances = distances / distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
         squared = distances if self.metric == "cosine" else distances.square()
         width = squared.mean(1, keepdim=True).clamp_min(torch.finfo(squared.dtype).tiny)
         weight = torch.exp(-squared / width)

@@ -10,9 +10,11 @@ dimensions, blocks of a matrix product for many (any device), and two approximat
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -29,6 +31,8 @@ CACHE_ENTRIES = 1 << 18  # differences held at once: four times as fast from the
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
 EXACT_POINTS = 50_000  # points of many dimensions up to which the CPU compares all pairs
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
+FEW_QUERIES = 1000  # searched in the thread of the caller: threads take longer to start
+QUERIES = 1 << 16  # searched between two looks at whether the caller has gone
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
 
 
@@ -131,9 +135,35 @@ def _kdtree(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     points = data.detach().cpu().numpy()
     sought = points if data is queries else queries.detach().cpu().numpy()
-    tree = cKDTree(points, balanced_tree=False)
-    found, lengths = tree.query(sought, k=np.arange(1, k + 1), workers=-1)[::-1]
+    found, lengths = tree_query(cKDTree(points, balanced_tree=False), sought, k)
     return torch.from_numpy(found), torch.from_numpy(lengths)
+
+
+def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and distances ``(m, k)`` of the nearest points of a KD-tree, on all processors.
+
+    An interrupt may come at any time. The tree's threads would go on writing into arrays that its exception has freed,
+    so that they are started from a thread of their own, which no interrupt reaches, and waited for.
+    """
+    nearest = np.arange(1, k + 1)
+    if len(sought) < FEW_QUERIES:
+        lengths, found = tree.query(sought, nearest)
+        return found, lengths
+    indices, distances = np.empty((len(sought), k), np.intp), np.empty((len(sought), k))
+    stopped = threading.Event()
+
+    def search() -> None:
+        for start in range(0, len(sought), QUERIES):
+            if not stopped.is_set():
+                part = slice(start, start + QUERIES)
+                distances[part], indices[part] = tree.query(sought[part], nearest, workers=-1)
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(search).result()
+        finally:
+            stopped.set()
+    return indices, distances
 
 
 def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -233,6 +233,7 @@ def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra
 def landmarks(x: Tensor, count: int) -> Tensor:
     """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips of limbs, mostly."""
     order = farthest_points(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0)[:, 1:] - 1
+    order = order.clamp_min(0)  # the centre again where fewer places than that are distinct
     return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
 
 

@@ -195,6 +195,9 @@ class SpectralModel:
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
         began = time.perf_counter()
         cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
+        assert cloud.graph is not None
+        if float(cloud.graph.distances[:, -1].median()) < 8 * torch.finfo(torch.float32).eps:
+            raise InputError("most points are nearer to each other than a model can see: encode far parts one by one")
         dimension = None
         if kind == "adaptive":
             cloud, dimension = without_short_cuts(cloud)

@@ -207,6 +207,7 @@ def pretrain(
         average=settings.average,
         checkpoint_every=settings.checkpoint_every,
         validate_every=settings.validate_every,
+        source={"network": str(settings.network)},
         flags={"max_epochs": -1, **(flags or {})},
     )
     trainer = train(module, data, run)

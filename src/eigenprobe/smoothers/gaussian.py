@@ -39,7 +39,7 @@ def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, 
     edges, place = undirected(bare.indices)
     squared = torch.zeros(len(edges), dtype=bare.distances.dtype, device=graph.device)
     squared[place] = bare.squared.reshape(-1)  # both ends give the same distance
-    weight = torch.exp(-squared / sigma2).clamp_min(torch.finfo(squared.dtype).tiny)
+    weight = torch.exp(-squared / sigma2).clamp_min(torch.finfo(squared.dtype).tiny ** 0.25)
     loops = torch.full((n,), float(graph.self_loops), dtype=weight.dtype, device=weight.device)
     density = (edges.at(weight) + loops) ** -alpha
     weight, loops = weight * density[edges.head] * density[edges.tail], loops * density.square()

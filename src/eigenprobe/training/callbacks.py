@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
 
-from ..files import atomic_path
+from ..errors import InputError
+from ..files import atomic_path, reading
 
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"
+SOURCE = "eigenprobe_source"  # key of a checkpoint
 
 
 def last_checkpoint(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -29,12 +32,31 @@ def last_checkpoint(folder: str | os.PathLike[str] | None) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-class Checkpoints(pl.Callback):
-    """Save the whole state of a run to ``folder/last.ckpt`` every ``every`` optimiser steps."""
+def check_source(path: Path, source: Mapping[str, str]) -> None:
+    """An error where the checkpoint is of another cloud, size or recipe than ``source``."""
+    with reading(path, "a checkpoint"):
+        stored = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get(SOURCE, {})
+    differing = [name for name in source if name in stored and stored[name] != source[name]]
+    if differing:
+        raise InputError(
+            f"{path} belongs to another run ({', '.join(differing)} differ): choose another folder, or resume=never"
+        )
 
-    def __init__(self, folder: str | os.PathLike[str], every: int = 200) -> None:
-        self.folder, self.every = Path(folder), every
+
+class Checkpoints(pl.Callback):
+    """Save the whole state of a run to ``folder/last.ckpt`` every ``every`` optimiser steps.
+
+    ``source`` says what is learned, as names and digests; it is kept in the checkpoint for `check_source`.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], every: int = 200, source: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder, self.every, self.source = Path(folder), every, dict(source or {})
         self.saved = -1
+
+    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        checkpoint[SOURCE] = self.source
 
     def save(self, trainer: pl.Trainer) -> Path:
         """Write now; every process must call it."""

@@ -9,6 +9,7 @@ the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -142,9 +143,20 @@ def fit_network(
     dtype = points.dtype if points.is_floating_point() else torch.float32
     cloud = points.detach().to(where, dtype)
     run = replace(run or RunSettings(), device=str(where))
-    basis = _fit(cloud, k, settings, replace(run, folder=folder or run.folder))
+    source = run.source | _source(cloud, k, settings)
+    basis = _fit(cloud, k, settings, replace(run, folder=folder or run.folder, source=source))
     home = {name: getattr(basis, name).to(points.device, dtype) for name in ("normalized", "mass", "eigenvalues")}
     return replace(basis, **home, points=points)
+
+
+def _source(cloud: Tensor, k: int, settings: FitSettings) -> dict[str, str]:
+    """What is learned, for the checkpoint: points, k and every setting but the number of steps, which may grow."""
+    schedule = settings.optimisation
+    same = replace(settings, steps=None, optimisation=None if schedule is None else replace(schedule, steps=0))
+    recipe = repr([(f.name, getattr(same, f.name)) for f in fields(FitSettings)])
+    points = cloud.double().cpu().numpy().tobytes()
+    digests = {"points": points, "recipe": recipe.encode()}
+    return {"k": str(k)} | {name: hashlib.sha256(data).hexdigest()[:16] for name, data in digests.items()}
 
 
 def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basis:

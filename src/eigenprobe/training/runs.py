@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..files import locked_folder
 from ..networks import RANDOMNESS
 from ..progress import enabled as progress_enabled
-from .callbacks import Averaged, Capture, Checkpoints, last_checkpoint
+from .callbacks import Averaged, Capture, Checkpoints, check_source, last_checkpoint
 from .module import SpectralModule
 
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
@@ -35,8 +35,9 @@ class RunSettings:
     """How to run.  ``folder`` receives checkpoints and logs; without one nothing is written.
 
     ``resume`` is ``"auto"`` (continue from ``folder/last.ckpt`` if it is there) or ``"never"``.  ``average`` is the
-    decay of the averaged weights (0: none).  ``logs`` writes CSV and TensorBoard files.  ``flags`` are further
-    arguments of Lightning's ``Trainer``.
+    decay of the averaged weights (0: none).  ``logs`` writes CSV and TensorBoard files.  ``source`` says what is
+    learned (names and digests); a checkpoint of something else is refused.  ``flags`` are further arguments of
+    Lightning's ``Trainer``.
     """
 
     folder: Path | None = None
@@ -47,6 +48,7 @@ class RunSettings:
     checkpoint_every: int = 200
     validate_every: int = 0
     logs: bool = True
+    source: dict[str, str] = field(default_factory=dict)
     flags: dict[str, Any] = field(default_factory=dict)
 
 
@@ -66,7 +68,7 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     if module.accelerate != "none":
         callbacks.append(Capture())
     if settings.folder is not None:
-        callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every))
+        callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
     if progress_enabled():
         from lightning.pytorch.callbacks import RichProgressBar
 
@@ -91,6 +93,8 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     }
     flags["callbacks"] = callbacks + list(settings.flags.get("callbacks", []))
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
+    if checkpoint is not None:
+        check_source(checkpoint, settings.source)
     alone = settings.folder is None or getattr(rank_zero_only, "rank", 0) != 0  # one process of a run takes the lock
     lock = nullcontext() if alone else locked_folder(settings.folder or "")
     # Dropout draws from the generators of the process: seeded inside, restored after, by one thread at a time.
