@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import warnings
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.smoothers import build_smoother
 from tests import clouds as c
+from tests.geometry.meshes import blob
 
 
 @pytest.mark.parametrize("smoother", ["row", "symmetric", "adaptive"])
@@ -194,3 +197,43 @@ def test_several_clouds_give_the_bases_of_each(rng: np.random.Generator) -> None
     assert isinstance(large.vectors, torch.Tensor)
     assert torch.allclose(small.eigenvalues / 4, large.eigenvalues, atol=1e-8)
     assert len(ep.decompose([cloud.tolist() for cloud in clouds[:2]], k=3)) == 2
+
+
+@dataclass
+class Carrier:
+    """What libraries call their points and triangles."""
+
+    vertices: object = None
+    points: object = None
+    pos: object = None
+    faces: object = None
+    triangles: object = None
+    face: object = None
+
+
+def test_whatever_carries_points(tmp_path: Path) -> None:
+    vertices, faces = blob(8)
+    expected = ep.decompose(vertices, k=6)
+    flat = np.column_stack([np.full(len(faces), 3), faces]).ravel()
+    ep.geometry.save(ep.geometry.Shape(vertices, faces), tmp_path / "blob.ply")
+    trimesh = pytest.importorskip("trimesh")
+    carriers: list[object] = [
+        (vertices, faces),
+        ep.geometry.Shape(vertices, faces),
+        trimesh.Trimesh(vertices, faces, process=False),
+        Carrier(vertices=vertices, triangles=faces),  # Open3D mesh
+        Carrier(points=vertices, faces=flat),  # PyVista
+        Carrier(pos=vertices, face=faces.T),  # PyTorch Geometric
+        tmp_path / "blob.ply",
+        str(tmp_path / "blob.ply"),
+    ]
+    for carrier, basis in zip(carriers, ep.decompose(carriers, k=6)):
+        assert np.allclose(basis.eigenvalues, expected.eigenvalues, rtol=1e-4, atol=1e-6), carrier
+        assert np.array_equal(basis.faces, faces), carrier
+    assert np.allclose(ep.decompose(carriers[0], k=6).eigenvalues, expected.eigenvalues)
+    cloud = ep.decompose(Carrier(points=vertices), k=6)
+    assert cloud.faces is None and np.allclose(cloud.eigenvalues, expected.eigenvalues)
+    assert ep.laplacian(carriers[2])[0].shape == (len(vertices),) * 2
+    encoded = ep.SpectralModel.from_pretrained("surface").encode(carriers[2], k=6)
+    assert encoded.n == len(vertices)
+    assert len(ep.decompose((vertices, vertices[::2]), k=4)) == 2, "two clouds, not a mesh"

@@ -32,8 +32,46 @@ class Origin:
     numpy: bool
 
 
+def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
+    """The points of whatever carries them, and the triangles ``(f, 3)`` between them, if it has any.
+
+    A pair ``(V, F)``; ``vertices`` (`geometry.Shape`, trimesh, Open3D meshes); ``points`` (Open3D clouds, PyVista);
+    ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
+    """
+    if is_mesh_pair(source):
+        return source[0], torch.as_tensor(source[1]).cpu().numpy().astype(np.int64)
+    if hasattr(source, "ndim") or isinstance(source, (list, tuple)):
+        return source, None
+    found = [getattr(source, name, None) for name in ("vertices", "points", "pos")]
+    points = next((each for each in found if each is not None), source)
+    triangles = [getattr(source, name, None) for name in ("faces", "triangles", "face")]
+    faces = next((np.asarray(each) for each in triangles if each is not None), None)
+    if faces is None or faces.size == 0:
+        return _array(points), None
+    if faces.ndim == 1:  # VTK: 3, a, b, c, 3, d, e, f, ...
+        faces = faces.reshape(-1, 4)[:, 1:] if len(faces) % 4 == 0 and (faces[::4] == 3).all() else None
+    elif faces.shape[0] == 3 != faces.shape[1]:  # PyTorch Geometric: (3, f)
+        faces = faces.T
+    return _array(points), None if faces is None else faces.astype(np.int64)
+
+
+def is_mesh_pair(source: Any) -> bool:
+    """Whether this is ``(V, F)``: points and triples of their indices, and not two clouds."""
+    if not isinstance(source, tuple) or len(source) != 2 or np.ndim(source[0]) != 2 or np.ndim(source[1]) != 2:
+        return False
+    faces = _array(source[1])
+    whole = not faces.is_floating_point() if isinstance(faces, Tensor) else faces.dtype.kind in "iu"
+    triples = whole and len(faces) > 0 and faces.shape[1] == 3
+    return bool(triples and int(faces.min()) >= 0 and int(faces.max()) < len(source[0]))
+
+
+def _array(values: Any) -> Any:
+    return values if isinstance(values, Tensor) else np.asarray(values)
+
+
 def check_points(points: Array, k: int, device: str | torch.device | None = None) -> tuple[Tensor, Origin]:
     """The points as a finite float64 tensor ``(n, d)`` on ``device``, and where they came from."""
+    points, _ = points_and_faces(points)
     is_numpy = not isinstance(points, Tensor)
     array: Any = unmasked(points) if is_numpy else points
     real = array.dtype.kind in "fiu" if is_numpy else not (array.is_complex() or array.dtype == torch.bool)

@@ -12,6 +12,7 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from .basis import Basis
-from .cloud import Array, check_points
+from .cloud import Array, check_points, is_mesh_pair, points_and_faces
 from .eigen import Span, rotate, solve
 from .eigen.basis import basis_of
 from .errors import InputError
@@ -73,8 +74,10 @@ def decompose(
     Parameters
     ----------
     points
-        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device. A list of
-        clouds, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same order; the settings are shared.
+        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device. Also a path,
+        a pair ``(V, F)`` or an object of trimesh, Open3D, PyVista or PyTorch Geometric: its faces are not used, and
+        kept for pictures. A list of such, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same
+        order; the settings are shared.
         A list given as ``potential``, ``boundary`` or ``probes`` then has one entry per cloud.
     k
         How many basis vectors, the constant one included.
@@ -122,6 +125,11 @@ def decompose(
         return _each(clouds, settings.pop("options") | settings)
     if method not in ("direct", "network", "pretrained"):
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
+    if isinstance(points, (str, os.PathLike)):
+        from .geometry import load
+
+        points = load(points)
+    points, faces = points_and_faces(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
     chosen: dict[str, Any] = {
@@ -151,12 +159,12 @@ def decompose(
         _refuse({**chosen, "smoother": smoother, "seed": seed, "tol": tol})
         basis = SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=k, **options)
     info = basis.info | {"method": method, "seconds": round(time.perf_counter() - began, 4)}
-    return replace(basis, info=info).as_given(origin)
+    return replace(basis, info=info, faces=faces).as_given(origin)
 
 
 def _several(points: Any) -> list[Array] | None:
     """The clouds of a list or of a batch ``(b, n, d)``; None where it is one cloud, as nested lists of numbers are."""
-    if isinstance(points, (list, tuple)):
+    if isinstance(points, (list, tuple)) and not is_mesh_pair(points):
         if not points:
             raise InputError("expected at least one cloud, got an empty list")
         return list(points) if any(_is_cloud(each) for each in points) else None
@@ -166,7 +174,8 @@ def _several(points: Any) -> list[Array] | None:
 def _is_cloud(each: Any) -> bool:
     if isinstance(each, (list, tuple)):
         return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
-    return getattr(each, "ndim", 0) > 1
+    carrier = any(getattr(each, name, None) is not None for name in ("vertices", "points", "pos"))
+    return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or carrier
 
 
 def _each(clouds: list[Array], settings: dict[str, Any]) -> list[Basis]:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Array, Basis
-from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points
+from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
 from ..errors import InputError, warn
@@ -148,6 +148,7 @@ class SpectralModel:
         return bases[0] if single else [bases[i] for i in range(len(clouds))]
 
     def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Origin]:
+        cloud, _ = points_and_faces(cloud)
         shape = tuple(np.shape(cloud)) if not isinstance(cloud, Tensor) else tuple(cloud.shape)
         if len(shape) != 2 or shape[1] != 3:
             raise InputError(f"expected points of shape (n, 3), got {shape}")
