@@ -59,3 +59,8 @@ def test_model_table() -> None:
     model = ep.SpectralModel.from_pretrained("surface")
     count = sum(p.numel() for p in model.network.parameters())
     assert str(count) in model._repr_html_() and "surface" in repr(model)
+
+
+def test_a_report_of_a_graph_with_cuts(basis: ep.Basis, tmp_path: Path) -> None:
+    replace(basis, short_cuts=np.array([[0, 5], [7, 5]])).report(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 0

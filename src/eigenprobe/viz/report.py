@@ -150,7 +150,7 @@ def write_report(
         "sequential": _ramp(colours.SEQUENTIAL),
     }
     if (cut := getattr(basis, "short_cuts", None)) is not None and len(cut):
-        counts = np.bincount(to_numpy(cut).ravel(), minlength=n)
+        counts = np.bincount(to_numpy(cut, None).ravel(), minlength=n)
         payload |= {"cuts": counts[rows].tolist(), "cutEdges": len(cut)}
     if triangles is None:
         normals, spacing = cloud_normals(unit[rows])
