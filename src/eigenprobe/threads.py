@@ -50,5 +50,18 @@ def _enter(limit: int) -> None:
 
 def _leave(limit: int) -> None:
     with _lock:
-        _limits.remove(limit)
-        torch.set_num_threads(min([_before, *_limits]))
+        if limit in _limits:  # not in a child forked inside the block
+            _limits.remove(limit)
+            torch.set_num_threads(min([_before, *_limits]))
+
+
+def _forked() -> None:
+    """A forked child has none of its parent's threads: OpenMP would wait for them for ever, so that it works alone."""
+    global _lock
+    _lock = threading.Lock()
+    _limits.clear()
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +128,20 @@ def test_row_by_sweeps_is_row_by_lapack(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(dense, "suits", lambda problem: False)
     swept = solve(row, 20)
     torch.testing.assert_close(swept.gaps, exact.gaps, atol=2e-5, rtol=0)
+
+
+def test_one_bad_shape_does_not_lose_the_good_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from eigenprobe.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    far = SPHERE.copy()
+    far[100:] += 1e9
+    np.savetxt("good.xyz", SPHERE)
+    np.savetxt("far.xyz", far)
+    Path("broken.ply").write_bytes(b"ply\nformat ascii 1.0\nelement vertex 9\n")
+    assert main(["encode", "far.xyz", "good.xyz", "broken.ply", "-k", "5", "--out", "e"]) == 0
+    told = capsys.readouterr().out
+    assert "encoded 1 of 3" in told and "skipped far.xyz" in told and "skipped broken.ply" in told
+    assert [path.name for path in Path("e").iterdir()] == ["good.safetensors"]
