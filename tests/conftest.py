@@ -12,11 +12,30 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import signal
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+# A caller that ignores Ctrl-C (`nohup make test &`) hands that down to us and to the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end what was not tested here, and why."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section(f"not tested here: {len(skipped)} tests")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:4d}  {reason}")
 
 
 @pytest.fixture(scope="session")

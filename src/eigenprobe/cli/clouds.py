@@ -238,11 +238,11 @@ def _encode(
     try:
         found = network.encode([cloud.points for cloud in clouds.values()], **options) if clouds else []
         bases = dict(zip(clouds, found, strict=True))
-    except InputError:
+    except (InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
         for file, cloud in clouds.items():
             try:
                 bases[file] = network.encode(cloud.points, **options)
-            except InputError as error:
+            except (InputError, RuntimeError) as error:
                 failed[file] = str(error)
     return [
         (
