@@ -197,3 +197,13 @@ def test_the_scatter_in_a_browser(sphere: Sphere, tmp_path: Path, watch: Any) ->
     seen.page.wait_for_timeout(400)
     assert np.abs(seen.pixels("#scatter") - first).mean() > 0.005
     assert seen.problems == []
+
+
+def test_cut_edges_are_shown(tmp_path) -> None:
+    x = np.random.default_rng(0).random((40, 3))
+    q = np.linalg.qr(np.column_stack([np.ones(40), x]))[0]
+    cut = np.array([[0, 1], [0, 2]])
+    basis = Basis(q * np.sign(q[0, 0]), np.full(40, 1 / 40), np.arange(4.0), x, short_cuts=cut)
+    write_report(tmp_path / "r.html", basis)
+    data = payload((tmp_path / "r.html").read_text())
+    assert data["cutEdges"] == 2 and data["cuts"][:4] == [2, 1, 1, 0]
