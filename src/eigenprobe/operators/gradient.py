@@ -21,6 +21,7 @@ from ..cloud import Array, check_points
 from ..decomposition import smoothed
 from ..errors import InputError
 from ..graph.arranged import Arranged
+from ..pretrained.neighbours import Neighbours
 from ..smoothers import Smoother
 from ..smoothers.stencil import SELECTION, tangent_frames
 from ..threads import limited_threads
@@ -30,7 +31,7 @@ from .matrices import as_given, edge_weights
 def gradient(
     points: Array,
     *,
-    neighbours: int | None = None,
+    neighbours: Neighbours | None = None,
     dimension: float | None = None,
     device: str | torch.device | None = None,
 ) -> tuple[Array, tuple[Any, ...]]:

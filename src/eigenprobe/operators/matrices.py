@@ -23,6 +23,7 @@ from ..decomposition import smoothed
 from ..errors import InputError
 from ..graph import Metric
 from ..graph.arranged import Arranged
+from ..pretrained.neighbours import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.cells import covered
 from ..smoothers.smoother import csr
@@ -32,7 +33,7 @@ from ..threads import limited_threads
 def laplacian(
     points: Array,
     *,
-    neighbours: int | None = None,
+    neighbours: Neighbours | None = None,
     dimension: float | None = None,
     smoother: Kind | Smoother = "adaptive",
     metric: Metric = "euclidean",
