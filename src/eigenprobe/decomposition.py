@@ -222,7 +222,7 @@ def _direct(
     potential, boundary, kind = asked["potential"], asked["boundary"], asked["eigenvalues"]
     plain = potential is None and boundary is None
     parts = ready.warn_of_parts() if plain else ready.components[0]
-    ready = alter(ready, cloud, potential, boundary)
+    ready = alter(ready, cloud, k, potential, boundary)
     generator = torch.Generator(ready.device).manual_seed(seed)
     facts: dict[str, Any] = {"components": parts}
     facts |= {name: True for name in ("potential", "boundary") if asked[name] is not None}

@@ -141,6 +141,7 @@ def test_mask_holds_for_copies(rng: np.random.Generator) -> None:
         ({"potential": np.full(200, np.nan)}, "finite potential"),
         ({"boundary": np.zeros(200)}, "mask of bools"),
         ({"boundary": np.ones(200, bool)}, "covers all 200"),
+        ({"boundary": np.arange(200) > 2}, "k=4 vectors need at least 4 points off the boundary, got 3"),
         ({"boundary": "neumann"}, "must be 'dirichlet'"),
         ({"boundary": "dirichlet"}, "no boundary"),
         ({"potential": np.zeros(200), "smoother": "row"}, "symmetric smoother"),

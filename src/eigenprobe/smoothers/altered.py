@@ -22,8 +22,8 @@ from .cells import at_boundary
 from .smoother import Smoother, csr
 
 
-def alter(smoother: Smoother, cloud: Arranged, potential: Any = None, boundary: Any = None) -> Smoother:
-    """The smoother of ``L + V`` with a ``potential (N,)`` and functions that vanish at a ``boundary``.
+def alter(smoother: Smoother, cloud: Arranged, k: int, potential: Any = None, boundary: Any = None) -> Smoother:
+    """The smoother of ``L + V`` with a ``potential (N,)`` and functions that vanish at a ``boundary``, for ``k`` vectors.
 
     Both are given at all points of the caller and in the caller's units (``length^-2``); copies of a point share the
     mean potential, and vanish if one of them does. ``boundary`` is ``"dirichlet"`` or a bool mask ``(N,)``.
@@ -36,7 +36,10 @@ def alter(smoother: Smoother, cloud: Arranged, potential: Any = None, boundary: 
         v = numbers(potential, "potential", len(cloud.given)).to(smoother.device)
         smoother = with_potential(smoother, cloud.collect(v) * cloud.frame.scale**2)
     if boundary is not None:
-        smoother = vanishing(smoother, _mask(smoother, cloud, boundary))
+        mask = _mask(smoother, cloud, boundary)
+        if (inside := int((~mask).sum())) < k:
+            raise InputError(f"k={k} vectors need at least {k} points off the boundary, got {inside} of {len(mask)}")
+        smoother = vanishing(smoother, mask)
     return smoother
 
 
@@ -89,7 +92,7 @@ def _mask(smoother: Smoother, cloud: Arranged, boundary: Any) -> Tensor:
             raise InputError(f"expected a boundary mask of bools ({len(cloud.given)},), got {found}")
         mask = cloud.collect(given.double()) > 0
     if bool(mask.all()):
-        raise InputError(f"the boundary mask covers all {smoother.n} points: nothing is left inside")
+        raise InputError(f"the boundary covers all {smoother.n} points: nothing is left inside")
     return mask
 
 
