@@ -23,7 +23,7 @@ from .smoother import Smoother, csr
 
 
 def alter(smoother: Smoother, cloud: Arranged, k: int, potential: Any = None, boundary: Any = None) -> Smoother:
-    """The smoother of ``L + V`` with a ``potential (N,)`` and functions that vanish at a ``boundary``, for ``k`` vectors.
+    """The smoother of ``L + V`` with a ``potential (N,)``, for ``k`` functions that vanish at a ``boundary``.
 
     Both are given at all points of the caller and in the caller's units (``length^-2``); copies of a point share the
     mean potential, and vanish if one of them does. ``boundary`` is ``"dirichlet"`` or a bool mask ``(N,)``.

@@ -1,0 +1,117 @@
+"""Solves with L and M of a bare cloud against the same solves on the mesh that its points come from.
+
+    python -m benchmarks.operators MESHES... [--n 4000]
+
+Relative error in the norm of the area at the points (the mean over 20 right-hand sides for Poisson), meshes scaled to
+area 1. Poisson: L u = M f for the first 20 eigenfunctions of the mesh. Heat: ten implicit steps from one point to t = .01.
+Geodesics: mean error over mean distance from one point, by the heat method on the mesh and on the cloud.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import potpourri3d
+import robust_laplacian
+from scipy.sparse import diags_array
+from scipy.sparse.linalg import splu
+
+import eigenprobe as ep
+from benchmarks.record import facts, write
+from eigenprobe.geometry import find_shapes
+from eigenprobe.geometry.mesh import face_areas
+from eigenprobe.geometry.oracle import cotangent
+
+TIME, STEPS, RIGHT = 0.01, 10, 20
+CLOUDS: dict[str, Callable[[np.ndarray], Any]] = {
+    "eigenprobe": ep.laplacian,
+    "robust_laplacian": robust_laplacian.point_cloud_laplacian,
+}
+
+
+def heat(stiffness: Any, mass: np.ndarray, source: int) -> np.ndarray:
+    """Heat of total 1 from one point after ``TIME``."""
+    step = splu((diags_array(mass) + TIME / STEPS * stiffness).tocsc())
+    u = np.zeros(len(mass))
+    u[source] = 1 / mass[source]
+    for _ in range(STEPS):
+        u = step.solve(mass * u)
+    return u
+
+
+def poisson(stiffness: Any, mass: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """Solutions ``(n, m)`` of mean zero."""
+    solve = splu((stiffness + 1e-8 * diags_array(mass)).tocsc()).solve
+    u = solve(mass[:, None] * (f - mass @ f / mass.sum()))
+    return u - mass @ u / mass.sum()
+
+
+def measure(path: Path, n: int) -> dict[str, dict[str, float]]:
+    """Method -> what -> error on one mesh."""
+    shape = ep.geometry.load(path)
+    assert shape.faces is not None
+    vertices, faces = np.asarray(shape.vertices, float), np.asarray(shape.faces)
+    vertices = vertices / face_areas(vertices, faces).sum() ** 0.5
+    stiffness, area = cotangent(vertices, faces)
+    area = np.maximum(area, 1e-3 * area.mean())
+    index = np.asarray(ep.geometry.farthest_points(vertices, min(n, len(vertices)), seed=0))
+    points, source = vertices[index], 0
+    basis = ep.geometry.oracle(vertices, faces, RIGHT + 1)
+    f = np.asarray(basis.vectors)[index, 1:]
+    weights = area[index] / area[index].sum()
+    answer = {
+        "poisson": f / np.asarray(basis.eigenvalues)[1:],
+        "heat": heat(stiffness, area, int(index[source]))[index, None],
+        "geodesics": potpourri3d.MeshHeatMethodDistanceSolver(vertices, faces).compute_distance(int(index[source]))[
+            index
+        ],
+    }
+    errors: dict[str, dict[str, float]] = {}
+    for name, make in CLOUDS.items():
+        own, mass = make(points)
+        m = mass.diagonal()
+        found = {"poisson": poisson(own, m, f), "heat": heat(own, m, source)[:, None]}
+        errors[name] = {}
+        for what, u in found.items():
+            rest = (weights @ (u - answer[what]) ** 2) / (weights @ answer[what] ** 2)
+            errors[name][what] = float(np.sqrt(rest).mean())
+        errors[name]["area"] = float(abs(m.sum() - 1))
+    distances = {
+        "eigenprobe": ep.apps.geodesic_distance(points, source),
+        "robust_laplacian": potpourri3d.PointCloudHeatSolver(points).compute_distance(source),
+    }
+    for name, distance in distances.items():
+        rest = np.abs(distance - answer["geodesics"])
+        errors[name]["geodesics"] = float(weights @ rest / (weights @ answer["geodesics"]))
+    return errors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("--n", type=int, default=4000)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = {}
+    for path in find_shapes(options.meshes):
+        rows[path.stem] = measure(path, options.n)
+        shown = "   ".join(
+            f"{what} {rows[path.stem]['eigenprobe'][what]:.3f} ({rows[path.stem]['robust_laplacian'][what]:.3f})"
+            for what in ("poisson", "heat", "geodesics", "area")
+        )
+        print(f"{path.stem:40s} {shown}", flush=True)
+    means = {
+        name: {what: round(float(np.mean([row[name][what] for row in rows.values()])), 4) for what in first}
+        for name, first in next(iter(rows.values())).items()
+    }
+    print(means)
+    write("operators.json", facts("operators", "cpu") | {"n": options.n, "mean": means, "shapes": rows})
+
+
+if __name__ == "__main__":
+    main()
