@@ -76,6 +76,17 @@ def test_decompose(run: Run) -> None:
     assert "<script" in Path("b/report.html").read_text()
 
 
+def test_decompose_with_another_operator(run: Run) -> None:
+    np.save("line.npy", np.stack([np.linspace(0, 1, 400), np.zeros(400)], 1))
+    done(run("decompose line.npy -k 3 --boundary dirichlet --no-report --out string"), "string/basis.safetensors")
+    found = ep.Basis.load("string/basis.safetensors")
+    np.testing.assert_allclose(found.eigenvalues, (np.pi * np.arange(1, 4)) ** 2, rtol=1e-3)
+    done(run("decompose line.npy -k 3 --eigenvalues mean --no-report --out mean"), "mean/basis.safetensors")
+    assert ep.Basis.load("mean/basis.safetensors").info["eigenvalues"] == "mean"
+    code, _, told = run("decompose line.npy -k 3 --method network --boundary dirichlet")
+    assert code == 2 and "'direct' only" in told
+
+
 def test_decompose_samples_volumes_and_quiet(run: Run) -> None:
     assert run("decompose cloud.xyz -k 5 --samples 200 --no-report --quiet --out s")[:2] == (0, "")
     assert ep.Basis.load("s/basis.safetensors").n == 200

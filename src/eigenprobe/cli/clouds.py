@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Method = Literal["direct", "network", "pretrained"]
 Kind = Literal["adaptive", "symmetric", "row"]
+Eigenvalues = Literal["rayleigh", "worst", "mean"]
 BATCH = 64  # shapes that go through the model together
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
@@ -33,6 +34,8 @@ def decompose(
     method: Method = "direct",
     smoother: Kind = "adaptive",
     neighbours: str | None = None,
+    boundary: Literal["free", "dirichlet"] = "free",
+    eigenvalues: Eigenvalues = "rayleigh",
     samples: int | None = None,
     columns: str | None = None,
     volume: bool = False,
@@ -59,6 +62,8 @@ def decompose(
         method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
         smoother: how probes are smoothed; adaptive suits uneven sampling best
         neighbours: learned cuts short-cuts on surfaces (default), plain takes all of the nearest; or a number
+        boundary: dirichlet asks for functions that vanish at the outermost points of the cloud
+        eigenvalues: quotients of the smoother, or one over the mean or worst error of the vectors before
         samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
         volume: fill a closed mesh and decompose its inside
@@ -76,6 +81,10 @@ def decompose(
         if method != "direct":
             raise InputError(f"--neighbours goes with --method direct, got {method}")
         options["neighbours"] = int(neighbours) if neighbours.isdecimal() else neighbours
+    if boundary != "free":
+        options["boundary"] = boundary
+    if eigenvalues != "rayleigh":
+        options["eigenvalues"] = eigenvalues
     found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
     files = list(dict.fromkeys(file for files in found for file in files))
     several = len(files) > 1 or shapes[0].is_dir()
