@@ -62,8 +62,9 @@ def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
         yield
         return
     with RANDOMNESS, torch.random.fork_rng(devices=[]):
-        number = int(torch.randint(2**62, (), generator=seed)) if isinstance(seed, torch.Generator) else seed
-        torch.default_generator.manual_seed(number)  # not torch.manual_seed, which seeds every GPU too
+        if isinstance(seed, torch.Generator):  # on its own device: the default one may be meta, which holds no numbers
+            seed = int(torch.randint(2**62, (), generator=seed, device=seed.device))
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
         yield
 
 
