@@ -460,7 +460,7 @@ def _follows(title: str, call: Callable[[], object]) -> None:
     taken = {file for file, _ in entered} - FOUNDATIONS
     assert taken == named, f"not drawn: {sorted(taken - named)}, not taken: {sorted(named - taken)}"
     functions = [(step.file, step.function) for step in steps]
-    assert not set(functions) - set(entered)
+    assert not (idle := [each for each in functions if each not in entered]), f"never entered: {idle}"
     assert functions == sorted(functions, key=entered.index)
 
 
