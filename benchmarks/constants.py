@@ -1,20 +1,19 @@
 """Every constant of the core beside smaller and larger values of it, on clouds whose spectrum is known.
 
-    python -m benchmarks.constants                 all groups: about two minutes
+    python -m benchmarks.constants                 all groups, about a minute
     python -m benchmarks.constants Balance
 
     error %   mean relative error of the eigenvalues          lost %   part of the exact eigenfunctions (n, K) that is
     ARI       of k-means with the true clusters                        outside the span of the K computed vectors
-    seconds   of processor time of the solver, one thread     residual largest |A q - mu q|
+    products  10^9 multiplications of the solver's products   residual largest |A q - mu q|
 
-One constant changes at a time, the clouds stay the same; timed ones take turns, the least of three. The result goes to
-$OUT or benchmarks/results as JSON, from where `python -m benchmarks.readme` fills docs/constants.md.
+One constant changes at a time, the clouds stay the same. The result goes to $OUT or benchmarks/results as JSON, from
+where `python -m benchmarks.readme` fills docs/constants.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.record import facts, write
 from eigenprobe.eigen import rotate, solve
@@ -163,19 +163,33 @@ def embeddings(rng: np.random.Generator) -> Callable[[], Numbers]:
     return run
 
 
+class Products(TorchDispatchMode):
+    """Counts the multiplications and additions of matrix products, sparse or dense."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm):
+            left, right = args[-2:]
+            entries = left.numel() if left.layout == torch.strided else left.values().numel()
+            self.count += entries * right.shape[1]
+        return func(*args, **(kwargs or {}))
+
+
 def solver(clouds: list[Known], k: int) -> Callable[[], Numbers]:
-    """Seconds of all clouds together, and the largest residual."""
+    """Work of all clouds together, and the largest residual."""
     smoothers = [build_smoother(cloud.graph, dimension=cloud.dimension) for cloud in clouds]
 
     def run() -> Numbers:
-        start = time.process_time()
-        pairs = [solve(smoother, k) for smoother in smoothers]
-        seconds = time.process_time() - start
+        with Products() as products:
+            pairs = [solve(smoother, k) for smoother in smoothers]
         worst = max(
             float((p.vectors - s.apply(p.vectors) - p.vectors * p.gaps).norm(dim=0).max())
             for s, p in zip(smoothers, pairs, strict=True)
         )
-        return {"seconds": seconds, "residual": worst}
+        return {"products": products.count / 1e9, "residual": worst}
 
     return run
 
@@ -223,6 +237,9 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
             circle(400, rng),
         ]
 
+    def large() -> list[Known]:
+        return [sphere(4000, 2, 1, rng), sphere(16_000, 2, 1, rng), box(8000, (1.0, 0.9, 0.8), 1, rng)]
+
     def hard() -> list[Known]:
         return [sheets(800, 3.0, rng), with_strays(sphere(1500, 2, 3, rng), 15, rng)]
 
@@ -237,7 +254,12 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
         ),
         "Neighbourhood": (SETTINGS, lambda: embeddings(rng)),
         "Filtering": (FILTERING, lambda: solver([sphere(3000, 2, 1, rng), box(3000, (1.0, 0.9, 0.8), 1, rng)], 50)),
-        "Nesting": (NESTING, lambda: solver([sphere(4000, 2, 1, rng), sphere(16_000, 2, 1, rng)], 30)),
+        "Nesting": (
+            NESTING,
+            lambda: solver(
+                [sphere(4000, 2, 1, rng), sphere(16_000, 2, 1, rng), box(8000, (1.0, 0.9, 0.8), 1, rng)], 30
+            ),
+        ),
         "Coarsening": (COARSENING, lambda: solver([sphere(16_000, 2, 1, rng)], 30)),
     }
 
@@ -261,16 +283,13 @@ def neighbours(group: str, name: str, value: Any) -> tuple[Any, Any]:
 
 def vary(group: str, constants: Any, run: Callable[[], Numbers]) -> list[dict[str, Any]]:
     """A row per constant: less, as it is, more."""
-    timed, rows = "seconds" in run(), []
+    rows = []
     for name, value in vars(constants).items():
         less, more = neighbours(group, name, value)
         cells: list[dict[str, Any]] = [{"value": each} for each in (less, value, more)]
-        for _ in range(3 if timed else 1):
-            for cell in cells:
-                with changed(constants, name, cell["value"]):
-                    found = run()
-                seconds = [each["seconds"] for each in (cell, found) if "seconds" in each]
-                cell.update(found, **({"seconds": min(seconds)} if seconds else {}))
+        for cell in cells:
+            with changed(constants, name, cell["value"]):
+                cell.update(run())
         rows.append({"constant": name, **dict(zip(("less", "default", "more"), cells, strict=True))})
         told = [f"{key} " + " / ".join(f"{cell[key]:.3g}" for cell in cells) for key in cells[0] if key != "value"]
         print(f"{group}.{name}: {less} / {value} / {more}   " + "   ".join(told), flush=True)
@@ -279,7 +298,7 @@ def vary(group: str, constants: Any, run: Callable[[], Numbers]) -> list[dict[st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", help="classes to vary (default: all)")
+    parser.add_argument("groups", nargs="*", help="classes to vary (default: all, and write the result)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
