@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: demo test lint types format docs bench readme clean
+.PHONY: demo test fuzz lint types format docs bench readme clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -12,6 +12,10 @@ demo: $(READY)
 
 test: lint types
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations 25
+
+# 10,000 odd arrays and 3,333 damaged files, the same ones every time: some minutes.
+fuzz: $(READY)
+	EIGENPROBE_FUZZ=10000 $(BIN)/python -m pytest tests/fuzz -n $(WORKERS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
 
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
+LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ def laplacian_smoother(
     if edges.n < 2:
         raise InputError(f"a smoother needs at least 2 points, got {edges.n}")
     sizes = graph.clouds if graph is not None else ()
+    mass = mass.clamp_min(LEAST * mass.mean())
     rate = edges.at(weight) / mass
     if not sizes:
         step: Any = 1 / (2 * float(rate.max()))
