@@ -61,6 +61,11 @@ def test_model_table() -> None:
     assert str(count) in model._repr_html_() and "surface" in repr(model)
 
 
+def test_alignment_table(basis: ep.Basis) -> None:
+    text = ep.evaluation.compare(basis, basis)._repr_html_()
+    assert text.count("1.000") == 3 and "0.000" in text and ">8<" in text
+
+
 def test_a_report_of_a_graph_with_cuts(basis: ep.Basis, tmp_path: Path) -> None:
     replace(basis, short_cuts=np.array([[0, 5], [7, 5]])).report(tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 0

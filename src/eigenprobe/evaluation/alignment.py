@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..basis import Basis
 from ..errors import InputError
+from ..viz.notebook import table
 from ..viz.scene import to_numpy
 
 Array = NDArray[Any]
@@ -52,6 +53,14 @@ class Alignment:
         reference = self.oracle_eigenvalues[1:]
         floor = 1e-9 * max(float(self.oracle_eigenvalues[-1]), np.finfo(float).tiny)  # extra zeros of many components
         return np.abs(self.eigenvalues[1:] - reference) / np.maximum(reference, floor)
+
+    def _repr_html_(self) -> str:
+        shown = [k for k in (10, 20, 50) if k < self.k] + [self.k]
+        measures = {"|cosine|": self.cosine, "matched": self.matched, "subspace": self.subspace}
+        if self.k > 1:
+            measures["eigenvalue discrepancy"] = self.eigenvalue_discrepancy
+        facts = {name: " / ".join(f"{measure(k):.3f}" for k in shown) for name, measure in measures.items()}
+        return table("Alignment", {"vectors, up to": " / ".join(map(str, shown)), **facts})
 
     def cosine(self, k: int | None = None) -> float:
         """Mean |cosine| by index over the first ``k`` vectors."""
