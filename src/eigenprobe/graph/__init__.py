@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .dimension import estimate_dimension
+from .dimension import estimate_dimension, local_dimension
 from .edges import Edges, components, undirected
 from .graph import Graph, Metric, stack
 from .neighbours import build_graph, query
@@ -14,6 +14,7 @@ __all__ = [
     "build_graph",
     "components",
     "estimate_dimension",
+    "local_dimension",
     "query",
     "stack",
     "undirected",
