@@ -25,8 +25,8 @@ PCA_DIMENSIONS = 16  # ambient dimension up to which local principal components 
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Constants, tuned on procedural surfaces (noise of 0, 1, 2 % of the radius) and solids of 500 and 1500 points."""
+class Thickness:
+    """Constants, tuned on surfaces (noise of 0, 1, 2 % of the radius) and solids of 500 and 1500 points."""
 
     nearest: int = 16  # neighbours whose variances are compared
     around: int = 3  # every third neighbour speaks for the surroundings of a sample
@@ -40,18 +40,18 @@ class Shape:
     stacked: int = 100  # the same where many clouds are stacked
 
 
-SHAPE = Shape()
+THICKNESS = Thickness()
 
 
 def estimate_dimension(graph: Graph) -> float:
     """The intrinsic dimension of the whole cloud: in ordinary space that of most of its samples."""
     graph, d = graph.without_loops(), graph.points.shape[1]
     if _comparable(graph):
-        step = max(1, graph.n // (SHAPE.centres if d <= 3 else 2000))
+        step = max(1, graph.n // (THICKNESS.centres if d <= 3 else 2000))
         sample = torch.arange(0, graph.n, step, device=graph.device)
         if d <= 3:
-            return float(torch.bincount(_ordinary(graph, sample)).argmax())
-        count = max(1, int((_variances(graph, sample).median(0).values > SHAPE.flat).sum()))
+            return float(local_dimension(graph, sample).mode().values)
+        count = max(1, int((_variances(graph, sample).median(0).values > THICKNESS.flat).sum()))
         if count <= 2:
             return float(count)
     near, far = _radii(graph)
@@ -64,25 +64,29 @@ def estimate_dimension(graph: Graph) -> float:
 def cloud_dimensions(graph: Graph) -> list[float]:
     """The dimension of every one of the stacked clouds of a graph, all of one size, in three dimensions or fewer."""
     n = graph.clouds[0]
-    place = torch.arange(0, n, max(1, n // SHAPE.stacked), device=graph.device)
+    place = torch.arange(0, n, max(1, n // THICKNESS.stacked), device=graph.device)
     sample = place + n * torch.arange(len(graph.clouds), device=graph.device)[:, None]
     return _ordinary(graph, sample.flatten()).view(sample.shape).mode(1).values.double().tolist()
 
 
-def local_dimension(graph: Graph) -> Tensor:
-    """The intrinsic dimension at every point ``(n,)``, by what is around it: whole numbers in ordinary space."""
+def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
+    """The intrinsic dimension at every point ``(n,)`` or at ``samples (s,)``: whole numbers in ordinary space.
+
+    With all points at hand each follows the middle one of the labels around it.
+    """
     graph, d = graph.without_loops(), graph.points.shape[1]
-    everyone = torch.arange(graph.n, device=graph.device)
+    chosen = torch.arange(graph.n, device=graph.device) if samples is None else samples
     if _comparable(graph) and d <= 3:
-        label = _ordinary(graph, everyone)
-        return label[_around(graph, everyone)].median(1).values.to(graph.distances.dtype)
+        label = _ordinary(graph, chosen)
+        label = label[_around(graph, chosen)].median(1).values if samples is None else label
+        return label.to(graph.distances.dtype)
     near, far = _radii(graph)
     slope = torch.where((near > 0) & (far > near), torch.log(far / near), torch.nan)
-    grown = slope[_around(graph, everyone)].nanmean(1)
+    grown = slope[_around(graph, chosen)].nanmean(1)
     dimension = torch.where(grown > 0, _growth(graph) / grown, 1.0).clamp_min(1)
     if _comparable(graph):
-        ratio = _variances(graph, everyone)[_around(graph, everyone)].median(1).values
-        count = (ratio > SHAPE.flat).sum(1).clamp_min(1)
+        rows, place = _around(graph, chosen).unique(return_inverse=True)
+        count = (_variances(graph, rows)[place].median(1).values > THICKNESS.flat).sum(1).clamp_min(1)
         dimension = torch.where(count <= 2, count.to(dimension.dtype), dimension)
     return dimension
 
@@ -93,26 +97,26 @@ def _comparable(graph: Graph) -> bool:
 
 def _around(graph: Graph, samples: Tensor) -> Tensor:
     """Each sample and some of its neighbours, near and far: ``(s, a)``."""
-    return torch.cat([samples[:, None], graph.indices[samples, :: SHAPE.around]], 1)
+    return torch.cat([samples[:, None], graph.indices[samples, :: THICKNESS.around]], 1)
 
 
 def _ordinary(graph: Graph, samples: Tensor) -> Tensor:
     """The dimension at ``samples (s,)`` of a cloud in at most three dimensions: 1, 2 or 3."""
     around = _around(graph, samples)
     rows, place = around.unique(return_inverse=True)
-    typical = _variances(graph, rows)[place].quantile(SHAPE.quantile, dim=1)  # (s, d)
-    label = 1 + (typical[:, 1:2] > SHAPE.flat).sum(1)
+    typical = _variances(graph, rows)[place].quantile(THICKNESS.quantile, dim=1)  # (s, d)
+    label = 1 + (typical[:, 1:2] > THICKNESS.flat).sum(1)
     if typical.shape[1] == 3:
-        thick = ((label == 2) & (typical[:, 2] > SHAPE.thick)).nonzero()[:, 0]
+        thick = ((label == 2) & (typical[:, 2] > THICKNESS.thick)).nonzero()[:, 0]
         rows, place = around[thick].unique(return_inverse=True)
-        label[thick] += _surrounded(graph, rows)[place].mean(1) > SHAPE.inside
+        label[thick] += _surrounded(graph, rows)[place].mean(1) > THICKNESS.inside
     return label
 
 
 def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
     """1 where every direction has at least two neighbours of the point nearby in angle, else 0; ``(r,)``."""
-    place = torch.arange(SHAPE.directions, dtype=graph.points.dtype, device=graph.device) + 0.5
-    height, angle = 1 - 2 * place / SHAPE.directions, math.pi * (1 + 5**0.5) * place
+    place = torch.arange(THICKNESS.directions, dtype=graph.points.dtype, device=graph.device) + 0.5
+    height, angle = 1 - 2 * place / THICKNESS.directions, math.pi * (1 + 5**0.5) * place
     width = (1 - height.square()).sqrt()
     directions = torch.stack([width * angle.cos(), width * angle.sin(), height])  # a spiral on the sphere, (3, u)
     result = []
@@ -120,13 +124,13 @@ def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
         second = (units @ directions).topk(2, dim=1).values[:, 1]  # (r, u)
-        result.append(second.amin(1) > SHAPE.open)
+        result.append(second.amin(1) > THICKNESS.open)
     return torch.cat(result).to(graph.points.dtype)
 
 
 def _variances(graph: Graph, rows: Tensor) -> Tensor:
     """Variances of the nearest neighbours of ``rows`` along their principal axes over the first, descending."""
-    offsets = graph.points[graph.indices[rows, : SHAPE.nearest]] - graph.points[rows, None]
+    offsets = graph.points[graph.indices[rows, : THICKNESS.nearest]] - graph.points[rows, None]
     offsets = offsets - offsets.mean(1, keepdim=True)
     variances = torch.linalg.eigvalsh(offsets.mT @ offsets).flip(1)
     return variances / variances[:, :1].clamp_min(torch.finfo(variances.dtype).tiny)
