@@ -88,22 +88,34 @@ def arrange(
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
     moved = points if kept is None else points[kept]
-    graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
-    rows = None if kept is None else _inverse(kept)
-    if float(graph.distances[:, 0].min()) > 0:
-        return Arranged(given, frame, graph, rows, kept)
-    unique, place = torch.unique(moved, dim=0, return_inverse=True)
-    if len(unique) == len(moved):  # distinct, though nearer than the metric can tell
-        return Arranged(given, frame, graph, rows, kept)
-    copies = len(points) - len(unique)
+    place = _groups(moved)
+    if place is None:
+        graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
+        return Arranged(given, frame, graph, None if kept is None else _inverse(kept), kept)
+    count = int(place.max()) + 1
+    copies = len(points) - count
     warn(f"{copies} of {len(points)} points coincide with others; each copy shares the value and the mass")
-    check_count(len(unique), k, "distinct ")
-    first, order = _first(place, len(unique)).sort()  # distinct points in the order of their first copies
+    check_count(count, k, "distinct ")
+    first, order = _first(place, count).sort()  # distinct points in the order of their first copies
     place = _inverse(order)[place]
     graph = build_graph(moved[first], min(neighbours, len(first) - 1), metric=metric, ordered=ordered)
     if kept is None:
         return Arranged(given, frame, graph, place, first)
     return Arranged(given, frame, graph, torch.empty_like(place).index_copy_(0, kept, place), kept[first])
+
+
+def _groups(points: Tensor) -> Tensor | None:
+    """The group of equal points ``(n,)`` that each point is in, or None where all differ.
+
+    Equal points have equal bits, and so an equal sum of them; sorting rows is dear, sorting sums is not.
+    """
+    bits = (points + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32)  # -0 is 0
+    factors = torch.randint(1 << 30, (points.shape[1],), generator=torch.Generator().manual_seed(0)) * 2 + 1
+    sums = ((bits ^ (bits >> 15)) * factors.to(bits)).sum(1).sort().values  # overflow is no harm
+    if not bool((sums[1:] == sums[:-1]).any()):
+        return None
+    unique, place = torch.unique(points, dim=0, return_inverse=True)
+    return None if len(unique) == len(points) else place
 
 
 def _first(rows: Tensor, count: int) -> Tensor:
