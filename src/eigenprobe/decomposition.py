@@ -32,8 +32,9 @@ from .graph import Metric
 from .graph.arranged import Arranged, arrange
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.given import Eigenvalues, best_basis, check_estimator, with_eigenvalues
-from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
+from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
 from .smoothers.altered import alter, numbers
+from .smoothers.balanced import FIRM, balanced_smoother
 from .threads import limited_threads
 
 Method = Literal["direct", "network", "pretrained"]
@@ -222,6 +223,11 @@ def _direct(
     potential, boundary, kind = asked["potential"], asked["boundary"], asked["eigenvalues"]
     plain = potential is None and boundary is None
     parts = ready.warn_of_parts() if plain else ready.components[0]
+    balanced = (
+        chosen["bandwidth"] is None and chosen["metric"] == "euclidean" and ready.dimension <= BALANCED_DIMENSIONS
+    )
+    if boundary is not None and smoother == "adaptive" and balanced and ready.graph is not None:
+        ready = balanced_smoother(ready.graph, ready.dimension, FIRM)
     ready = alter(ready, cloud, k, potential, boundary)
     generator = torch.Generator(ready.device).manual_seed(seed)
     facts: dict[str, Any] = {"components": parts}

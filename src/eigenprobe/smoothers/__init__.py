@@ -73,6 +73,7 @@ def check_kind(kind: str) -> None:
 
 
 __all__ = [
+    "BALANCED_DIMENSIONS",
     "KINDS",
     "NEIGHBOURS",
     "ROW_STEPS",
