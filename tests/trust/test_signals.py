@@ -31,9 +31,9 @@ for _ in range(200):
         build_graph(points, 20)
     except KeyboardInterrupt:
         caught += 1
-        print("caught", flush=True)
         junk = [np.full((60_000, 21), 7.0) for _ in range(4)]  # takes over memory that was freed
         time.sleep(0.02)
+        print("caught", flush=True)  # the next interrupt comes some time after it
     if caught == 10:
         break
 result = build_graph(points, 20)

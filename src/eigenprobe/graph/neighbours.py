@@ -32,7 +32,7 @@ BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compare
 EXACT_POINTS = 50_000  # points of many dimensions up to which the CPU compares all pairs
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
 FEW_QUERIES = 1000  # searched in the thread of the caller: threads take longer to start
-QUERIES = 1 << 16  # searched between two looks at whether the caller has gone
+QUERIES = 1 << 17  # searched between two looks at whether the caller has gone
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
 
 
@@ -149,20 +149,20 @@ def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.nd
     if len(sought) < FEW_QUERIES:
         lengths, found = tree.query(sought, nearest)
         return found, lengths
-    indices, distances = np.empty((len(sought), k), np.intp), np.empty((len(sought), k))
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
     stopped = threading.Event()
 
     def search() -> None:
         for start in range(0, len(sought), QUERIES):
             if not stopped.is_set():
-                part = slice(start, start + QUERIES)
-                distances[part], indices[part] = tree.query(sought[part], nearest, workers=-1)
+                parts.append(tree.query(sought[start : start + QUERIES], nearest, workers=-1))
 
     with ThreadPoolExecutor(1) as pool:
         try:
             pool.submit(search).result()
         finally:
             stopped.set()
+    distances, indices = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
     return indices, distances
 
 

@@ -20,6 +20,7 @@ import pickle
 import re
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..files import default_cache_dir
+from ..files import default_cache_dir, writable_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -110,9 +111,7 @@ def unpack(archive: Path) -> Path:
     target = default_cache_dir() / "images" / f"{archive.name.split('.')[0]}-{key}"
     if target.is_dir():
         return target
-    partial = target.with_name(target.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=writable_folder(target.parent)))
     try:
         safe: dict[str, Any] = (
             {} if archive.suffix.lower() == ".zip" else {"filter": "data"}
@@ -121,7 +120,12 @@ def unpack(archive: Path) -> Path:
     except (shutil.ReadError, tarfile.TarError, OSError, EOFError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
-    partial.rename(target)
+    try:
+        partial.rename(target)
+    except OSError:  # another process was first
+        shutil.rmtree(partial, ignore_errors=True)
+        if not target.is_dir():
+            raise
     return target
 
 
