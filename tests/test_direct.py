@@ -14,7 +14,8 @@ from eigenprobe.eigen import solve as eigenpairs
 from eigenprobe.eigen.chebyshev import SparseOperator, growth, spectral_bounds
 from eigenprobe.eigen.solve import SOLVERS
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.smoothers import Smoother, block_diagonal, build_smoother
+from eigenprobe.graph import stack
+from eigenprobe.smoothers import Smoother, build_smoother
 
 
 def solve(*arguments, **options) -> tuple[Tensor, Tensor]:
@@ -106,7 +107,7 @@ def test_more_components_than_vectors():
 def test_high_multiplicity():
     """Twelve copies of one cloud: every eigenvalue comes twelve times."""
     one = build_smoother(torus(300))
-    smoother = block_diagonal([one] * 12)
+    smoother = build_smoother(stack([one.graph] * 12))
     q, mu = solve(smoother, 36)
     check(smoother, 36, q, mu)
     assert torch.allclose(mu, exact(one, 3).repeat_interleave(12), atol=1e-8)

@@ -8,9 +8,10 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.extensions.kernel import KernelExtension
+from eigenprobe.graph import stack
 from eigenprobe.graph.dimension import estimate_dimension
 from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.smoothers import KINDS, Smoother, block_diagonal, build_smoother
+from eigenprobe.smoothers import KINDS, Smoother, build_smoother
 from eigenprobe.smoothers.balanced import balanced_stencil
 from eigenprobe.smoothers.stencil import tangent_frames
 from tests import clouds as c
@@ -138,17 +139,16 @@ def test_intrinsic_dimension_of_embeddings(rng: np.random.Generator) -> None:
     assert 3 < estimate_dimension(build_graph(torch.as_tensor(flat + 2), 30, metric="cosine")) < 8
 
 
-def test_block_diagonal_is_each_cloud_on_its_own() -> None:
-    parts = [build_smoother(cloud(n, n)) for n in (90, 150)]
-    whole = block_diagonal(parts)
+def test_stacked_clouds_are_each_on_their_own() -> None:
+    graphs = [build_graph(cloud(n, n), 30) for n in (90, 150)]
+    *parts, whole = (build_smoother(graph, balance=False) for graph in (*graphs, stack(graphs)))
     x = torch.randn(240, 2, dtype=torch.float64)
     torch.testing.assert_close(whole.apply(x), torch.cat([parts[0].apply(x[:90]), parts[1].apply(x[90:])]))
     assert whole.mass is not None
     assert float(whole.mass.sum()) == pytest.approx(2)
-    with pytest.raises(InputError, match="one kind"):
-        block_diagonal([parts[0], build_smoother(cloud(50), "row")])
-    with pytest.raises(InputError, match="got none"):
-        block_diagonal([])
+    torch.testing.assert_close(whole.step_time, torch.tensor([part.step_time for part in parts], dtype=torch.float64))
+    with pytest.raises(InputError, match="one metric and one number of neighbours"):
+        stack([graphs[0], graphs[1].truncate(20)])
 
 
 def test_unknown_kinds_and_coinciding_points() -> None:

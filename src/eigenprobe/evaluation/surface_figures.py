@@ -29,7 +29,7 @@ PIXELS = 300
 SHOWN = (1, 2, 4, 9, 14, 19, 29, 49)  # indices of the vectors in the figures
 
 
-def draw(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tuple[int, ...]) -> None:
+def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tuple[int, ...]) -> None:
     """All figures of one shape into ``folder``."""
     from ..viz import figures
 

@@ -87,9 +87,9 @@ class Measure:
             rows.append(self.row(method, sample, basis) | {"seconds": seconds})
             bases[method] = basis
         if self.figures is not None and bases:
-            from .surface_figures import draw
+            from .surface_figures import draw_shape
 
-            draw(self.figures, sample, bases, levels(self.k))
+            draw_shape(self.figures, sample, bases, levels(self.k))
         return rows, failed
 
     def sample(self, shape: Shape) -> Sample:

@@ -19,7 +19,7 @@ from ..graph import Graph, Metric, build_graph, estimate_dimension
 from .balanced import balanced_smoother
 from .gaussian import row_smoother, symmetric_smoother
 from .neighbourhood import neighbourhood_smoother
-from .smoother import ROW_STEPS, Smoother, block_diagonal, laplacian_smoother, symmetric_matrix
+from .smoother import ROW_STEPS, Smoother, laplacian_smoother, symmetric_matrix
 from .variable import variable_smoother
 
 Kind = Literal["row", "symmetric", "adaptive"]
@@ -79,7 +79,6 @@ __all__ = [
     "ROW_STEPS",
     "Kind",
     "Smoother",
-    "block_diagonal",
     "build_smoother",
     "check_kind",
     "laplacian_smoother",

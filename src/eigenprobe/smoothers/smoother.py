@@ -11,7 +11,6 @@ probes it makes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -182,31 +181,3 @@ def laplacian_smoother(
     off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * (each if not sizes else each[edges.head])
     matrix = symmetric_matrix(edges, off, 1 - leaving)
     return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, leaving)
-
-
-def block_diagonal(smoothers: Sequence[Smoother]) -> Smoother:
-    """Several clouds as one smoother on their stacked points; every cloud keeps its mass and its step time."""
-    if not smoothers:
-        raise InputError("expected at least one smoother, got none")
-    kinds = {s.kind for s in smoothers}
-    if len(kinds) > 1:
-        raise InputError(f"expected smoothers of one kind, got {', '.join(sorted(kinds))}")
-    pointers, columns, values = [torch.zeros(1, dtype=torch.int64, device=smoothers[0].device)], [], []
-    rows = entries = 0
-    for s in smoothers:
-        pointers.append(s.matrix.crow_indices()[1:].long() + entries)
-        columns.append(s.matrix.col_indices().long() + rows)
-        values.append(s.matrix.values())
-        rows, entries = rows + s.n, entries + s.matrix.values().numel()
-    matrix = csr(torch.cat(pointers), torch.cat(columns), torch.cat(values), (rows, rows))
-    masses, leaving = [s.mass for s in smoothers], [s.leaving for s in smoothers]
-    return replace(
-        smoothers[0],
-        matrix=matrix,
-        graph=None,
-        mass=torch.cat(masses) if all(m is not None for m in masses) else None,  # type: ignore[arg-type]
-        step_time=torch.tensor([float(s.step_time) for s in smoothers], dtype=torch.float64, device=matrix.device),
-        dimension=sum(s.dimension for s in smoothers) / len(smoothers),
-        clouds=tuple(s.n for s in smoothers),
-        leaving=torch.cat(leaving) if all(v is not None for v in leaving) else None,  # type: ignore[arg-type]
-    )
