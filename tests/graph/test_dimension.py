@@ -77,7 +77,7 @@ def test_a_noisy_curve(noise: float, expected: set[int], rng: np.random.Generato
 
 def test_mixed_clouds_sample_by_sample(rng: np.random.Generator) -> None:
     """A ball, a sphere and a curve, apart; then a whole whose most samples decide."""
-    ball = c.random_sphere(1500, rng) * rng.random((1500, 1)) ** (1 / 3)
+    ball = c.even(lambda m, r: c.random_sphere(m, r) * r.random((m, 1)) ** (1 / 3), 1500, rng)
     sphere = c.random_sphere(700, rng) + [2.5, 0, 0]
     curve = np.c_[np.linspace(1.02, 6, 300), np.zeros(300), np.zeros(300)] * [-1, 1, 1]
     graph = build_graph(torch.as_tensor(np.concatenate([ball, sphere, curve])), 30)

@@ -32,7 +32,7 @@ class Thickness:
     around: int = 3  # every third neighbour speaks for the surroundings of a sample
     quantile: float = 0.75  # of the ratios around a sample: solids have boundaries too
     flat: float = 0.28  # r_2 of a surface; a curve with noise of two spacings reaches it
-    thick: float = 0.36  # r_3 of a solid: medians .27 on surfaces with 2 % noise, .43 in solids, .40 on thin plates
+    thick: float = 0.375  # r_3 of a solid: medians .27 on surfaces with 2 % noise, .43 in solids, .40 on thin plates
     open: float = 0.3  # e of a surrounded sample
     inside: float = 0.35  # share of surrounded samples around one in a solid: 0 on plates and tubes, .6 in solids
     directions: int = 48  # u above, spread over the sphere
