@@ -78,7 +78,9 @@ def load(
     if shape.faces is not None:
         if shape.faces.min() < 0 or shape.faces.max() >= shape.n:
             raise InputError(f"{path} has faces that use vertices it does not have ({shape.n} vertices)")
-        shape = _cleaned(shape, path) if clean else shape
+        if clean:
+            with reading(path):
+                shape = _cleaned(shape, path)
     return shape
 
 
