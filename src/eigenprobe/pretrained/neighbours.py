@@ -28,7 +28,7 @@ from .store import PACKAGED, SHORTCUTS, read_shortcut
 class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
-    threshold: float = 1.0  # logit above which an edge is a short-cut
+    threshold: float = 2.0  # logit above which an edge is a short-cut: 1.0 finds more, and hurts more shapes
     sure: float = 4.4  # tenth percentile of the logits round a part above which it may be split off ...
     part: int = 20  # ... if it has at least so many points
     near: int = 6  # real neighbours of each point that must hold the cloud together
