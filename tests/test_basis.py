@@ -202,3 +202,10 @@ def test_faces_and_rows_are_kept(tmp_path: Path) -> None:
     marked.torch().save(tmp_path / "b.safetensors")
     again = ep.Basis.load(tmp_path / "b.safetensors")
     assert np.array_equal(again.faces, [[0, 1, 2]]) and np.array_equal(again.rows, np.arange(60) * 2)
+
+
+def test_a_saved_basis_is_an_ordinary_file(tmp_path) -> None:
+    """Others may read it as they may read any new file: the writer of safetensors leaves a private one."""
+    ep.decompose(np.random.default_rng(0).random((50, 2)), k=3).save(tmp_path / "b.safetensors")
+    (tmp_path / "plain").write_text("")
+    assert (tmp_path / "b.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode

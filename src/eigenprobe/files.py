@@ -37,8 +37,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     temporary = _create(target)
+    mode = temporary.stat().st_mode
     try:
         yield temporary
+        temporary.chmod(mode)  # some writers put a private file of their own in its place
         _synchronise(temporary)
         os.replace(temporary, target)
         with suppress(OSError):  # some file systems cannot synchronise a folder

@@ -47,7 +47,7 @@ def build_graph(
 ) -> Graph:
     """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it is the first).
 
-    ``ordered`` says that the points already lie in memory as they lie in space (`order.along_curve`).
+    ``ordered`` says that the points already lie in memory as they lie in space (`order.morton_order`).
 
     >>> x = torch.tensor([[0.0], [1.0], [3.0]])
     >>> build_graph(x, k=1).indices.ravel().tolist()

@@ -6,7 +6,7 @@
 |-------------|---------------------------------------------|--------------------------------|
 | stl10       | ``train_X.bin``, ``test_X.bin``             | 96x96, column-major, 1-based y |
 | cifar100    | ``train.bin``, ``test.bin`` (binary) or ``train``, ``test``, ``meta`` (python) | 32x32, fine labels |
-| imagenette  | ``train`` and ``val`` folders of ``nXXXXXXXX`` folders | JPEG                |
+| imagenette  | ``train`` and ``val`` folders of WordNet-id folders   | JPEG                |
 | caltech256  | folders ``001.ak47`` ... ``257.clutter``    | JPEG, clutter left out         |
 | imagefolder | anything else: one folder per class, or one flat folder without labels           |
 
