@@ -115,10 +115,7 @@ def _ordinary(graph: Graph, samples: Tensor) -> Tensor:
 
 def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
     """1 where every direction has at least two neighbours of the point nearby in angle, else 0; ``(r,)``."""
-    place = torch.arange(THICKNESS.directions, dtype=graph.points.dtype, device=graph.device) + 0.5
-    height, angle = 1 - 2 * place / THICKNESS.directions, math.pi * (1 + 5**0.5) * place
-    width = (1 - height.square()).sqrt()
-    directions = torch.stack([width * angle.cos(), width * angle.sin(), height])  # a spiral on the sphere, (3, u)
+    directions = sphere_directions(THICKNESS.directions).to(graph.points).T  # (3, u)
     result = []
     for part in rows.split(4096):
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
@@ -126,6 +123,14 @@ def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
         second = (units @ directions).topk(2, dim=1).values[:, 1]  # (r, u)
         result.append(second.amin(1) > THICKNESS.open)
     return torch.cat(result).to(graph.points.dtype)
+
+
+def sphere_directions(count: int) -> Tensor:
+    """Unit vectors ``(count, 3)`` spread evenly along a spiral on the sphere [Fibonacci lattice]."""
+    place = torch.arange(count, dtype=torch.float64) + 0.5
+    height, angle = 1 - 2 * place / count, math.pi * (1 + 5**0.5) * place
+    ring = (1 - height.square()).sqrt()
+    return torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
 
 
 def _variances(graph: Graph, rows: Tensor) -> Tensor:

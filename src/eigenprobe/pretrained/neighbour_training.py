@@ -226,12 +226,10 @@ class NeighbourModule(TimedModule):
 
     def configure_optimizers(self) -> Any:
         s = self.schedule
-        optimiser = torch.optim.AdamW(
-            self.parameters(), s.adam_rate, (0.9, 0.99), weight_decay=s.weight_decay, fused=True
+        decay = s.weight_decay
+        return self.rated(
+            torch.optim.AdamW(self.parameters(), s.adam_rate, (0.9, 0.99), weight_decay=decay, fused=True)
         )
-        for group in optimiser.param_groups:
-            group["highest"] = group["lr"]
-        return optimiser
 
 
 def train_neighbours(

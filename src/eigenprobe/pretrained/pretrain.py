@@ -163,9 +163,7 @@ class PretrainModule(TimedModule):
             optimiser = torch.optim.AdamW(
                 hidden + others, s.adam_rate, (0.9, 0.99), weight_decay=s.weight_decay, fused=True
             )
-        for group in optimiser.param_groups:
-            group["highest"] = group["lr"]
-        return optimiser
+        return self.rated(optimiser)
 
 
 def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph
+from ..graph.dimension import sphere_directions
 from .smoother import Smoother
 from .stencil import SELECTION, tangent_frames
 
@@ -80,9 +81,7 @@ def even_directions(dimension: int) -> Tensor:
     if dimension == 2:
         angle = 2 * math.pi * place / count
         return torch.stack([angle.cos(), angle.sin()], 1)
-    height, angle = 1 - (2 * place + 1) / count, math.pi * (1 + 5**0.5) * place
-    ring = (1 - height.square()).sqrt()
-    return torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
+    return sphere_directions(count)
 
 
 def _ball(dimension: int) -> float:

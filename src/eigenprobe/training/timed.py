@@ -44,6 +44,13 @@ class TimedModule(SpectralModule):
 
     schedule: Schedule
 
+    @staticmethod
+    def rated(optimiser: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """The optimiser with its rates marked as the highest of the schedule."""
+        for group in optimiser.param_groups:
+            group["highest"] = group["lr"]
+        return optimiser
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.seconds = 0.0
