@@ -10,7 +10,8 @@ from typing import Any
 
 EXTRAS = {  # the extra that brings a package
     **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
-    **dict.fromkeys(("transformers", "PIL", "h5py", "pyarrow"), "vision"),
+    **dict.fromkeys(("transformers", "PIL"), "vision"),
+    **dict.fromkeys(("laspy", "lazrs", "meshio", "h5py", "pyarrow"), "formats"),
     **dict.fromkeys(("umap", "openTSNE", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
     "torch_geometric": "pyg",
     "anndata": "anndata",
@@ -33,8 +34,8 @@ class EigenprobeWarning(UserWarning):
 def warn(message: str) -> None:
     """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its cause lies."""
     frame: FrameType | None = sys._getframe(1)
-    depth, package = 2, __name__.partition(".")[0]
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (package, "torch"):
+    depth, between = 2, (__name__.partition(".")[0], "torch", "lightning")  # what lies between us and the caller
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, EigenprobeWarning, stacklevel=depth)
 

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,7 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
     """Parsers of foreign formats raise anything on a damaged file; the user gets the file and the reason."""
     try:
         yield
-    except ModuleNotFoundError:  # a missing extra is not the file's fault
+    except (ModuleNotFoundError, Warning):  # a missing extra, or a caller who makes errors of warnings
         raise
     except InputError as error:  # a message of our own
         if Path(path).name in str(error):
@@ -158,6 +158,23 @@ class Archive:
     def keys(self) -> list[str]:
         return list(self._members)
 
+    def only(self, known: Sequence[str], key: str | None = None) -> str:
+        """The name of the array that is meant: ``key``, the first of the ``known`` names, or the only table (n, d)."""
+        names = self.keys()
+        if key is not None:
+            if key not in names:
+                raise InputError(f"{self.path} has no array {key!r}, it has {', '.join(names)}")
+            return key
+        found = [name for name in known if name in names][:1] or [name for name in names if self._dimensions(name) == 2]
+        if len(found) != 1:
+            held = ", ".join(names) or "nothing"
+            raise InputError(f"{self.path} holds {held}, expected one array named {known[0]!r}: choose one by its key")
+        return found[0]
+
+    def _dimensions(self, name: str) -> int:
+        with reading(self.path), self._zip.open(self._members[name]) as file:
+            return len(_header(file)[0])
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         member = self._members[name]
         check_size(self.path, member.file_size)
@@ -175,13 +192,19 @@ class Archive:
         self._zip.close()
 
 
-def _check_header(file: Any, size: int, path: Path) -> None:
-    """Compare shape and type in the header of an npy stream with the bytes that follow it."""
+def _header(file: Any) -> tuple[tuple[int, ...], Any]:
+    """Shape and type in the header of an npy stream."""
     from numpy.lib import format
 
     version = format.read_magic(file)
     read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
     shape, _, dtype = read(file)
+    return shape, dtype
+
+
+def _check_header(file: Any, size: int, path: Path) -> None:
+    """Compare the header of an npy stream with the bytes that follow it."""
+    shape, dtype = _header(file)
     if dtype.hasobject:
         raise InputError(f"cannot read {path}: it holds Python objects, expected numbers")
     claimed, present = math.prod(shape) * dtype.itemsize, size - file.tell()

@@ -63,8 +63,19 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, labels=np.arange(3), points=np.eye(3, dtype=np.float16))
     assert load(path).vertices.dtype == np.float64
-    np.savez(path, something=np.eye(3))
-    with pytest.raises(InputError, match="expected an array named 'points'"):
+    np.savez(path, labels=np.arange(3), something=2 * np.eye(3))  # the only table
+    assert (load(path).vertices == 2 * np.eye(3)).all()
+    np.savez(path, one=np.eye(3), other=3 * np.eye(3))
+    with pytest.raises(InputError, match="holds one, other, expected one array named 'points': choose one by its key"):
+        load(path)
+    assert (load(path, key="other").vertices == 3 * np.eye(3)).all()
+    with pytest.raises(InputError, match="no array 'third', it has one, other"):
+        load(path, key="third")
+    vertices, faces = blob(3)
+    np.savez(path, vertices=vertices, faces=faces)  # a mesh
+    assert (load(path).faces == faces).all()
+    np.savez(path, vertices=vertices, faces=faces + 1)
+    with pytest.raises(InputError, match="faces that use vertices it does not have"):
         load(path)
     np.save(tmp_path / "a.npy", np.eye(3, dtype=np.float32))
     assert load(tmp_path / "a.npy").vertices.dtype == np.float32

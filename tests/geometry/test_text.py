@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +66,47 @@ def test_columns_are_chosen_by_name_or_number(tmp_path: Path, sphere: np.ndarray
 @pytest.mark.filterwarnings("error")
 def test_honest_dimensions_stay(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    for d in (2, 3, 4, 6, 9):
+    for d in (2, 3, 4, 6, 9, 12):
         x = rng.normal(size=(50, d))
-        assert load(written(tmp_path / "a.xyz", x)).vertices.shape == (50, d)
+        np.save(tmp_path / "a.npy", x)
+        assert load(tmp_path / "a.npy").vertices.shape == (50, d)
+        with pytest.warns(EigenprobeWarning, match=f"all of {d} columns") if 3 < d < 12 else nullcontext():
+            assert load(written(tmp_path / "a.txt", x)).vertices.shape == (50, d)
     curve = np.column_stack([np.arange(20), rng.normal(size=(20, 2))])
     assert load(written(tmp_path / "b.xyz", curve)).vertices.shape == (20, 3)
     grid = np.stack(np.meshgrid(*[np.arange(3)] * 6), -1).reshape(-1, 6)
-    assert load(written(tmp_path / "c.xyz", grid)).vertices.shape == (729, 6)
+    with pytest.warns(EigenprobeWarning, match="all of 6 columns without names are the coordinates"):
+        assert load(written(tmp_path / "c.txt", grid)).vertices.shape == (729, 6)
+
+
+def test_an_xyz_file_has_three_coordinates(tmp_path: Path, sphere: np.ndarray) -> None:
+    """An intensity or colours in [0, 1] without names are in no way different from coordinates but for the suffix."""
+    rng = np.random.default_rng(0)
+    for more, told in ((rng.random(300), "1 more"), (rng.random((300, 3)), "3 more")):
+        for suffix in ("xyz", "pts"):
+            with pytest.warns(EigenprobeWarning, match=f"columns 0,1,2 are the coordinates, {told} left out"):
+                shape = load(written(tmp_path / f"a.{suffix}", 2 * sphere, more))
+            assert np.allclose(shape.vertices, 2 * sphere, atol=1e-5)
+
+
+def test_normals_in_an_array_are_left_out_too(tmp_path: Path, sphere: np.ndarray) -> None:
+    np.save(tmp_path / "a.npy", np.hstack([2 * sphere, sphere]))
+    with pytest.warns(EigenprobeWarning, match="normals left out"):
+        assert (load(tmp_path / "a.npy").vertices == 2 * sphere).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("a.pts", "3\n1 2 3\n4 5 6\n7 8 9.5\n"),
+        ("a.xyz", "3\n\n1 2 3\n4 5 6\n7 8 9.5\n"),
+        ("a.csv", "X;Y;Z\n1;2;3\n4;5;6,0\n7;8;9,5\n"),
+        ("b.csv", "1,0;2;3\n4;5;6\n7;8;9,5\n"),
+        ("c.csv", "1,2,3,\n4,5,6,\n7,8,9.5,\n"),
+        ("d.csv", "\ufeffx,y,z\n1,2,3\n4,5,6\n7,8,9.5\n"),
+    ],
+)
+def test_counts_decimal_commas_closing_separators_and_marks(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert load(tmp_path / name).vertices.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9.5]]

@@ -12,6 +12,7 @@ from eigenprobe.basis import Basis
 from eigenprobe.estimators.rows import open_rows, read_table
 from eigenprobe.geometry import Shape, load, save
 from tests.geometry.meshes import blob
+from tests.geometry.test_scans import write_grid, write_las, write_pcd
 
 MESHES = ("obj", "off", "ply", "stl", "glb")
 CLOUDS = ("xyz", "csv", "npy", "npz")
@@ -33,8 +34,15 @@ def write_all(folder: Path) -> dict[Path, list[Callable[[Path], Any]]]:
     for suffix in MESHES:
         save(Shape(vertices, faces), path := folder / f"mesh.{suffix}")
         found[path] = [load]
-    ascii_ply(path := folder / "ascii.ply", vertices, faces)
-    found[path] = [load]
+    for write, name in ((ascii_ply, "ascii.ply"), (write_grid, "grid.vtk"), (write_grid, "grid.vtu")):
+        write(path := folder / name, vertices, faces)
+        found[path] = [load]
+    for name in ("ascii", "binary", "binary_compressed"):
+        write_pcd(path := folder / f"{name}.pcd", vertices, name)
+        found[path] = [load]
+    for name in ("scan.las", "scan.laz"):
+        write_las(path := folder / name, vertices)
+        found[path] = [load]
     table = rng.normal(size=(20, 4))
     for suffix in sorted({*CLOUDS, *TABLES}):
         write_table(path := folder / f"table.{suffix}", table)

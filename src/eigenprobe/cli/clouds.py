@@ -38,6 +38,7 @@ def decompose(
     eigenvalues: Eigenvalues = "rayleigh",
     samples: int | None = None,
     columns: str | None = None,
+    key: str | None = None,
     volume: bool = False,
     steps: int | None = None,
     model: str = "surface",
@@ -54,10 +55,12 @@ def decompose(
       eigenprobe decompose solid.off --volume --samples 4000
       eigenprobe decompose cloud.xyz --method pretrained --refine 1
       eigenprobe decompose table.csv --columns x,y,z
+      eigenprobe decompose arrays.npz --key positions
       eigenprobe decompose scans/ more/a.obj --out bases
 
     Args:
-        shapes: meshes (obj, off, ply, stl, glb), clouds (xyz, npy, npz, csv), or folders of them
+        shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd, las, laz), or folders
+            of them
         k: how many basis vectors
         method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
         smoother: how probes are smoothed; adaptive suits uneven sampling best
@@ -66,6 +69,7 @@ def decompose(
         eigenvalues: quotients of the smoother, or one over the mean or worst error of the vectors before
         samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
+        key: the array of an npz file that holds the points, where it has several
         volume: fill a closed mesh and decompose its inside
         steps: training steps for --method network; chosen by its preset unless given
         model: weights for --method pretrained: a name in the package, a folder or a hub id
@@ -94,7 +98,7 @@ def decompose(
     taken: set[Path] = set()
     for file in files:
         try:
-            cloud = read_points(file, samples, volume, session.seed, columns=columns)
+            cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
             folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
             basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
@@ -152,6 +156,7 @@ def read_points(
     seed: int,
     *,
     columns: str | None = None,
+    key: str | None = None,
     at_most: bool = False,
 ) -> Read:
     """What a command works on, of one file.
@@ -162,7 +167,7 @@ def read_points(
 
     if samples is not None and samples < 1:
         raise InputError(f"--samples takes at least 1, got {samples}")
-    read = geometry.load(shape, columns=columns)
+    read = geometry.load(shape, columns=columns, key=key)
     if volume:
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")

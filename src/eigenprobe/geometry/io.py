@@ -1,4 +1,5 @@
-"""Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, txt, csv, npy, npz) directly.
+"""Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, txt, csv, npy, npz)
+directly, what scanners and simulations write (las, laz, pcd, vtk, vtu) by `scans`.
 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
@@ -10,7 +11,6 @@ files are mapped, not read, and text is parsed in blocks, so a cloud needs no mo
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EigenprobeWarning, InputError
+from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
 from .headers import check_header
 from .mesh import face_areas
-from .text import pick, read_text
+from .scans import read_grid, read_las, read_pcd
+from .text import TEXT, by_value, pick, read_text
 
 Array = NDArray[Any]
-MESHES = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
-CLOUDS = (".xyz", ".txt", ".csv", ".npy", ".npz")
+WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
+MESHES = (*WRITTEN, ".vtk", ".vtu")
+CLOUDS = (".xyz", ".pts", ".txt", ".csv", ".npy", ".npz", ".las", ".laz", ".pcd")
+POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
+FACES = ("faces", "triangles")
 MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
 BLOCK_ROWS = 1 << 20
 DEGENERATE = 1e-15  # area of a face, relative to the squared size of the shape
@@ -52,12 +56,17 @@ class Shape:
 
 
 def load(
-    path: str | os.PathLike[str], *, clean: bool = True, columns: str | Sequence[int | str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    clean: bool = True,
+    columns: str | Sequence[int | str] | None = None,
+    key: str | None = None,
 ) -> Shape:
     """Read a mesh or a point cloud by its extension.
 
     ``columns`` are the coordinates of a cloud, by name (text with names) or number from 0: ``"x,y,z"``, ``[0, 1, 2]``.
-    Without it a text cloud loses an index, normals and colours (one `EigenprobeWarning` says so).
+    Without it a cloud loses an index, normals and colours (one `EigenprobeWarning` says so). ``key`` is the array of an
+    npz file that holds the points, where their name or their being alone does not tell.
 
     With ``clean`` a mesh comes back without coincident or unused vertices and without degenerate or repeated faces
     (one `EigenprobeWarning` gives the counts). Anything that cannot be read is an `InputError` naming the file.
@@ -68,14 +77,18 @@ def load(
         raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
     if columns is not None and suffix in MESHES:
         raise InputError(f"columns are chosen in a cloud, {path.name!r} is a mesh")
+    if key is not None and suffix != ".npz":
+        raise InputError(f"a key names an array of an npz file, got {path.name!r}")
     if not path.is_file():
         raise InputError(f"no such file: {path}")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     with reading(path):
-        shape = _load_mesh(path) if suffix in MESHES else Shape(_load_cloud(path, suffix, columns), None, path.stem)
+        shape = _load_mesh(path) if suffix in WRITTEN else Shape(*_load_arrays(path, suffix, columns, key), path.stem)
     _check_points(shape.vertices, path)
     if shape.faces is not None:
+        if shape.faces.ndim != 2 or shape.faces.shape[1] != 3 or len(shape.faces) == 0:
+            raise InputError(f"{path} must hold faces of shape (f, 3), got {shape.faces.shape}")
         if shape.faces.min() < 0 or shape.faces.max() >= shape.n:
             raise InputError(f"{path} has faces that use vertices it does not have ({shape.n} vertices)")
         if clean:
@@ -95,7 +108,7 @@ def save(shape: Shape, path: str | os.PathLike[str]) -> None:
             else:
                 np.savetxt(temporary, shape.vertices, fmt="%.17g", delimiter="," if suffix == ".csv" else " ")
         return
-    if suffix not in MESHES:
+    if suffix not in WRITTEN:
         raise InputError(f"cannot write a {'mesh' if shape.faces is not None else 'cloud'} as {suffix or path.name!r}")
     import trimesh
 
@@ -148,25 +161,36 @@ def _load_mesh(path: Path) -> Shape:
     return Shape(np.concatenate(vertices), np.concatenate(faces) if faces else None, path.stem)
 
 
-def _load_cloud(path: Path, suffix: str, columns: str | Sequence[int | str] | None) -> Array:
-    if suffix == ".npy":
-        array = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES)
-    elif suffix == ".npz":
-        with Archive(path) as archive:
-            names = archive.keys()
-            name = next((key for key in ("points", "vertices", "features", "x", "arr_0") if key in names), None)
-            if name is None:
-                raise InputError(f"{path} holds {', '.join(names) or 'nothing'}, expected an array named 'points'")
-            array = archive[name]
-    else:
-        array = read_text(path, columns)
+def _load_arrays(
+    path: Path, suffix: str, columns: str | Sequence[int | str] | None, key: str | None
+) -> tuple[Array, Array | None]:
+    """Points and faces of what trimesh does not read."""
+    array, faces = _read_arrays(path, suffix, columns, key)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
         raise InputError(f"{path} must hold numbers, got {array.dtype}")
-    if columns is not None and suffix in (".npy", ".npz"):
-        array = array[:, pick([], array.shape[1], columns, path)]
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    if faces is None and suffix not in TEXT:
+        chosen = by_value(array, path) if columns is None else pick([], array.shape[1], columns, path)
+        array = array if chosen == list(range(array.shape[1])) else array[:, chosen]
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), faces
+
+
+def _read_arrays(
+    path: Path, suffix: str, columns: str | Sequence[int | str] | None, key: str | None
+) -> tuple[Array, Array | None]:
+    if suffix in TEXT:
+        return read_text(path, columns), None
+    if suffix == ".npy":
+        return load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
+    if suffix in (".vtk", ".vtu"):
+        return read_grid(path)
+    if suffix != ".npz":
+        return read_pcd(path) if suffix == ".pcd" else read_las(path), None
+    with Archive(path) as archive:
+        name, names = archive.only(POINTS, key), archive.keys()
+        triangles = next((archive[each] for each in FACES if each in names and name in POINTS[:2]), None)
+        return archive[name], None if triangles is None else triangles.astype(np.int64)
 
 
 def _check_points(points: Array, path: Path) -> None:
@@ -208,5 +232,5 @@ def _cleaned(shape: Shape, path: Path) -> Shape:
         faces = (np.cumsum(used) - 1)[faces]
         vertices = vertices[used]
         told = ", ".join(f"{count} {what}" for what, count in repairs.items())
-        warnings.warn(f"{path.name}: {told}", EigenprobeWarning, stacklevel=3)
+        warn(f"{path.name}: {told}")
     return Shape(vertices, faces, shape.name, repairs)

@@ -14,7 +14,6 @@ import hashlib
 import json
 import logging
 import os
-import warnings
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from ..basis import Basis
 from ..eigen import canonical_signs
 from ..eigen.inverse import smallest_pairs
-from ..errors import EigenprobeWarning, InputError, extra
+from ..errors import InputError, extra, warn
 from ..files import atomic_path, default_cache_dir
 from .mesh import check_mesh
 
@@ -91,7 +90,7 @@ def read_entry(path: Path, k: int, vertices: Array | None = None) -> Basis | Non
         if facts.get("version") != VERSION or facts.get("digest") != _digest(tensors):
             raise ValueError("its content does not match its checksum")
     except (SafetensorError, OSError, ValueError, KeyError) as error:
-        warnings.warn(f"rebuilding damaged cache entry {path}: {error}", EigenprobeWarning, stacklevel=3)
+        warn(f"rebuilding damaged cache entry {path}: {error}")
         return None
     if tensors["normalized"].shape[1] < k:
         return None
@@ -109,7 +108,7 @@ def _write_entry(path: Path, basis: Basis) -> None:
         with atomic_path(path) as temporary:
             save_file(tensors, temporary, metadata={"eigenprobe": json.dumps(facts)})
     except (InputError, OSError) as error:  # a read-only or full cache must not cost the user the result
-        warnings.warn(f"could not keep the oracle on disk: {error}", EigenprobeWarning, stacklevel=3)
+        warn(f"could not keep the oracle on disk: {error}")
 
 
 def _digest(tensors: dict[str, Array]) -> str:
@@ -130,7 +129,7 @@ def _solve(vertices: Array, faces: Array, k: int, kind: Kind) -> Basis:
         except (ArithmeticError, RuntimeError) as error:  # numpy, SuperLU and ARPACK failures
             if kind == "cotangent":
                 raise InputError(f"the cotangent Laplacian of this mesh cannot be used: {error}") from error
-            warnings.warn(f"using the robust Laplacian instead of cotangents: {error}", EigenprobeWarning, stacklevel=4)
+            warn(f"using the robust Laplacian instead of cotangents: {error}")
     stiffness, mass = robust(vertices, faces)
     try:
         return _basis(vertices, stiffness, mass, k, "robust")

@@ -3,7 +3,8 @@
     x y z [nx ny nz] [r g b [a]]     an index, normals and colours are attributes of a point, not more dimensions of it
 
 Names decide where the file has them; without names, values do: a last block of unit vectors, whole numbers up to 255, a
-first column that counts the rows. What is left out is told in one warning; ``columns`` overrides.
+first column that counts the rows. An xyz or pts file has three coordinates by its own name. What is left out, and four
+to ten coordinates without names, are told in one warning; ``columns`` overrides.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ ATTRIBUTES = {  # several names that stand together: one letter alone may be a c
     "normals": (("nx", "ny", "nz"), ("normal_x", "normal_y", "normal_z"), ("normalx", "normaly", "normalz")),
     "colours": (("r", "g", "b", "a"), ("red", "green", "blue", "alpha"), ("r", "g", "b"), ("red", "green", "blue")),
 }
+TEXT = (".xyz", ".pts", ".txt", ".csv")
+SPATIAL = (".xyz", ".pts")
+ATTRIBUTED = range(4, 11)  # columns that may well be three coordinates and something else
+LOOKED_AT = 100_000  # rows of a large table
+BEGINNING = 1 << 16  # bytes in which a decimal comma shows
 UNIT = 0.01  # of a normal's length: text is often rounded to three digits
 
 
@@ -34,20 +40,24 @@ def read_text(path: Path, columns: str | Sequence[int | str] | None = None) -> A
     """Columns separated by commas, semicolons, tabs or blanks; '#' comments; names in the first line, if any."""
     import pandas
 
-    first, remark = _first_lines(path)
-    separator = next((mark for mark in (",", ";") if mark in first), r"\s+")
-    words = re.split(separator, first)
+    first, remark, skipped = _first_lines(path)
+    separator = next((mark for mark in (";", ",") if mark in first), r"\s+")
+    decimal = "," if separator == ";" and _decimal_commas(path) else "."
+    words = re.split(separator, first.replace(",", ".") if decimal == "," else first)
+    ended = separator != r"\s+" and not words[-1].strip() and all(map(_is_number, words[:-1]))
+    words = words[:-1] if ended else words  # a separator ends each line
     header = None if all(_is_number(word) for word in words if word.strip()) else 0
     names = _names(words) if header == 0 else _names(re.split(f"{separator}|\\s+", remark))
     if header is None and (len(names) != len(words) or not {"x", "y"} <= set(names)):
         names = []  # the remark says something else
     chosen = pick(names, len(words), columns, path) if columns is not None else _by_name(names, path)
-    options: dict[str, Any] = {"dtype": np.float64, "chunksize": ROWS, "skip_blank_lines": True, "usecols": chosen}
+    options: dict[str, Any] = {"dtype": np.float64, "chunksize": ROWS, "skip_blank_lines": True, "decimal": decimal}
+    options |= {"usecols": range(len(words)) if ended and chosen is None else chosen, "skiprows": skipped}
     blocks = pandas.read_csv(path, sep=separator, header=header, comment=COMMENT, **options)
     table = np.concatenate([block.to_numpy() for block in blocks])
     if chosen is not None:
         return table[:, np.argsort(np.argsort(chosen))]  # pandas keeps the order of the file
-    return table if names else table[:, _by_value(table, path)]
+    return table if names else table[:, by_value(table, path)]
 
 
 def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], path: Path) -> list[int]:
@@ -63,15 +73,25 @@ def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], p
     return found
 
 
-def _first_lines(path: Path) -> tuple[str, str]:
-    """The first line that is not a comment, and the comment right before it."""
-    remark = ""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if text := line.split(COMMENT)[0].strip():
-                return text, remark
-            remark = line.strip().lstrip(COMMENT).strip()
+def _first_lines(path: Path) -> tuple[str, str, int]:
+    """The first line that is not a comment, the comment right before it, and how many lines to skip: an xyz or pts file
+    may begin with the number of its points."""
+    remark, skipped = "", 0
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            text = line.split(COMMENT)[0].strip()
+            if path.suffix.lower() in SPATIAL and not skipped and text.isdecimal():
+                skipped = number
+            elif text:
+                return text, remark, skipped
+            else:
+                remark = line.strip().lstrip(COMMENT).strip()
     raise InputError(f"{path} holds no points")
+
+
+def _decimal_commas(path: Path) -> bool:
+    with path.open("rb") as file:
+        return re.search(rb"\d,\d", file.read(BEGINNING)) is not None
 
 
 def _is_number(word: str) -> bool:
@@ -107,10 +127,11 @@ def _by_name(names: list[str], path: Path) -> list[int] | None:
     return chosen
 
 
-def _by_value(table: Array, path: Path) -> list[int]:
+def by_value(table: Array, path: Path) -> list[int]:
     """Positions of the coordinates in a table (n, d) without names."""
-    n, d = table.shape
-    everything = list(range(d))
+    d, suffix = table.shape[1], path.suffix.lower()
+    table = table[:LOOKED_AT]
+    n, everything = len(table), list(range(d))
     start = int(d >= 4 and n > 3 and table[0, 0] in (0, 1) and bool((np.diff(table[:, 0]) == 1).all()))
     rest, at = ["an index"] if start else [], start + 3
     while at < d:
@@ -118,7 +139,11 @@ def _by_value(table: Array, path: Path) -> list[int]:
             rest, at = [*rest, "normals"], at + 3
         elif d - at in (3, 4, 6, 7) and _bytes(table[:, at : at + 3]) and not _whole(table[:, start : start + 3]):
             rest, at = [*rest, "colours"], at + (4 if d - at in (4, 7) else 3)
+        elif suffix in SPATIAL:
+            rest, at = [*rest, f"{d - at} more"], d
         else:
+            if suffix in TEXT and d in ATTRIBUTED:
+                warn(f"{path.name}: all of {d} columns without names are the coordinates; choose others by columns")
             return everything
     chosen = everything[start : start + 3]
     if rest:

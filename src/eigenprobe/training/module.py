@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-from ..errors import EigenprobeWarning, InputError
+from ..errors import InputError, warn
 from ..probes.objective import Objective
 from .batch import Batch
 
@@ -207,11 +206,9 @@ class SpectralModule(pl.LightningModule):
         """Warn of batches skipped since the last report; the number skipped in all."""
         total, row = (int(x) for x in self.skipped.tolist())
         if total > self._reported:
-            warnings.warn(
+            warn(
                 f"{total - self._reported} training batches had no finite gradient (rank-deficient features or NaN in "
-                f"the data) and were skipped, {total} in all",
-                EigenprobeWarning,
-                stacklevel=2,
+                f"the data) and were skipped, {total} in all"
             )
             self._reported = total
         if row >= self.patience:
@@ -228,7 +225,7 @@ class SpectralModule(pl.LightningModule):
                 with torch.enable_grad():
                     torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))  # replaces its forward
             except (RuntimeError, AssertionError, ValueError) as error:
-                warnings.warn(f"CUDA graphs are not used: {error}", EigenprobeWarning, stacklevel=2)
+                warn(f"CUDA graphs are not used: {error}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["eigenprobe"] = {

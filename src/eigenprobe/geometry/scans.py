@@ -1,0 +1,131 @@
+"""What scanners and simulations write -> points (n, 3), and faces (f, 3) where there are any.
+
+    las, laz    x = scale * X + offset, X int32                  through laspy
+    pcd         FIELDS x y z ..., ascii, binary, or binary_compressed: LZF, one field after the other
+    vtk, vtu    triangles; quadrilaterals as two of them         through meshio
+
+Counts in a header are compared with the length of the file before memory is taken.
+"""
+
+from __future__ import annotations
+
+import struct
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, extra
+from ..files import check_size
+
+Array = NDArray[Any]
+AXES = ("x", "y", "z")
+HEADER_LINES = 100  # of a pcd file, comments included
+
+
+def read_las(path: Path) -> Array:
+    """The points of a las or laz file, in the unit of its header, float64."""
+    laspy = extra("laspy")
+    with laspy.open(path) as file:
+        claimed = float(file.header.point_count) * file.header.point_format.size
+        if path.suffix.lower() == ".las" and claimed > path.stat().st_size:
+            raise InputError(f"{path} ends early: its header claims {file.header.point_count} points")
+        check_size(path, claimed)
+        points = file.read()
+        if len(points) < file.header.point_count:
+            raise InputError(f"{path} ends early: {len(points)} of {file.header.point_count} points")
+        return np.column_stack([np.asarray(getattr(points, axis), np.float64) for axis in AXES])
+
+
+def read_pcd(path: Path) -> Array:
+    """The points of a pcd file, those that the sensor did not see (NaN) left out."""
+    with path.open("rb") as file:
+        facts: dict[str, list[str]] = {}
+        for _ in range(HEADER_LINES):
+            words = file.readline().decode("ascii", "replace").split("#")[0].split()
+            facts |= {words[0].upper(): words[1:]} if words else {}
+            if "DATA" in facts:
+                break
+        names, kind = [name.lower() for name in facts["FIELDS"]], facts["DATA"][0].lower()
+        if missing := set(AXES) - set(names):
+            raise InputError(f"{path} has no field {min(missing)!r}, there are {', '.join(names)}")
+        n = int(facts["POINTS"][0]) if "POINTS" in facts else int(facts["WIDTH"][0]) * int(facts["HEIGHT"][0])
+        counts = list(map(int, facts.get("COUNT", ["1"] * len(names))))
+        if n < 1 or min(counts) < 1 or len(counts) != len(names):
+            raise InputError(f"{path} must hold points, its header claims {n} of {len(names)} fields")
+        if kind == "ascii":
+            points = _ascii(file, path, n, [sum(counts[: names.index(axis)]) for axis in AXES], sum(counts))
+        else:
+            formats = [f"<{kind_.lower()}{size}" for kind_, size in zip(facts["TYPE"], facts["SIZE"], strict=True)]
+            layout = np.dtype([(f"{i}", f, (c,)) for i, (f, c) in enumerate(zip(formats, counts, strict=True))])
+            points = _binary(file, path, n, layout, kind, [str(names.index(axis)) for axis in AXES])
+    return points[~np.isnan(points).any(1)]
+
+
+def _ascii(file: Any, path: Path, n: int, columns: list[int], width: int) -> Array:
+    text = file.read()
+    if len(text) < 2 * n * width - 1:  # a digit and a blank for every number
+        raise InputError(f"{path} ends early: its header claims {n} points")
+    table = np.loadtxt(BytesIO(text), usecols=columns, ndmin=2)
+    if len(table) != n:
+        raise InputError(f"{path} ends early: {len(table)} of {n} points")
+    return table
+
+
+def _binary(file: Any, path: Path, n: int, layout: np.dtype[Any], kind: str, names: list[str]) -> Array:
+    size = n * layout.itemsize
+    if kind == "binary_compressed":
+        packed, unpacked = struct.unpack("<II", file.read(8))
+        check_size(path, unpacked)
+        data = _lzf(file.read(packed), unpacked) if unpacked == size else b""
+    else:
+        data = file.read(min(size, path.stat().st_size))
+    if len(data) < size:
+        raise InputError(f"{path} ends early: its header claims {n} points")
+    if kind != "binary_compressed":
+        records = np.frombuffer(data, layout, n)
+        return np.column_stack([records[name][:, 0].astype(np.float64) for name in names])
+    starts = {name: n * place[1] for name, place in (layout.fields or {}).items()}
+    return np.column_stack(
+        [np.frombuffer(data, layout[name].base, n, starts[name]).astype(np.float64) for name in names]
+    )
+
+
+def _lzf(data: bytes, size: int) -> bytes:
+    """LibLZF: a control byte below 32 copies the next ``c + 1`` bytes; others repeat earlier output."""
+    out, at = bytearray(), 0
+    while at < len(data) and len(out) < size:
+        control = data[at]
+        at += 1
+        if control < 32:
+            out += data[at : at + control + 1]
+            at += control + 1
+            continue
+        length, far = control >> 5, (control & 31) << 8
+        if length == 7:
+            length += data[at]
+            at += 1
+        start = len(out) - far - data[at] - 1
+        at += 1
+        if start < 0:
+            return b""
+        block = bytes(out[start : start + length + 2])  # may overlap what it writes: then it repeats
+        out += (block * ((length + 1) // len(block) + 1))[: length + 2]
+    return bytes(out[:size])
+
+
+def read_grid(path: Path) -> tuple[Array, Array | None]:
+    """Points (n, 3) and triangles (f, 3) of a vtk or vtu file; other cells than faces only give their points."""
+    meshio = extra("meshio")
+    try:
+        grid = meshio.read(path)
+    except SystemExit as stop:  # meshio ends the program where it does not know a format
+        raise InputError("a kind of VTK file that meshio does not read") from stop
+    faces = [block.data for block in grid.cells if block.type == "triangle"]
+    faces += [
+        block.data[:, corners] for block in grid.cells if block.type == "quad" for corners in ([0, 1, 2], [0, 2, 3])
+    ]
+    points = np.asarray(grid.points, np.float64)
+    return points, np.concatenate(faces).astype(np.int64) if faces else None

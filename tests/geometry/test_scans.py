@@ -1,0 +1,136 @@
+"""Files of scanners and simulations: what was written comes back, and headers cannot claim more than the file holds."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.geometry import load
+from tests.geometry.meshes import blob
+
+
+def write_las(path: Path, points: np.ndarray) -> None:
+    import laspy
+
+    header = laspy.LasHeader(point_format=3, version="1.2")
+    header.scales, header.offsets = [1e-4] * 3, points.mean(0)
+    file = laspy.LasData(header)
+    file.x, file.y, file.z = points.T
+    file.write(path)
+
+
+def lzf(data: bytes) -> bytes:
+    """Literal runs, and a repetition (which overlaps itself) wherever the next bytes are all equal to the last one."""
+    out, at = bytearray(), 0
+    while at < len(data):
+        run = 0
+        while at and at + run < len(data) and run < 264 and data[at + run] == data[at - 1]:
+            run += 1
+        if run >= 9:  # length 7 and more stands in a byte of its own
+            out += bytes([7 << 5, run - 9, 0])
+            at += run
+        else:
+            literal = data[at : at + 32]
+            out += bytes([len(literal) - 1]) + literal
+            at += len(literal)
+    return bytes(out)
+
+
+def write_pcd(path: Path, points: np.ndarray, kind: str) -> None:
+    """x y z among other fields, one of them of two numbers."""
+    n = len(points)
+    table = np.zeros(n, [("i", "<u4"), ("h", "<f4", (2,)), ("x", "<f4"), ("y", "<f8"), ("z", "<f4")])
+    for name, column in zip("xyz", points.T, strict=True):
+        table[name] = column
+    head = "# .PCD v0.7\nVERSION 0.7\nFIELDS i h x y z\nSIZE 4 4 4 8 4\nTYPE U F F F F\nCOUNT 1 2 1 1 1\n"
+    head += f"WIDTH {n}\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS {n}\nDATA {kind}\n"
+    if kind == "ascii":
+        body = "\n".join(f"0 0 0 {x:.17g} {y:.17g} {z:.17g}" for x, y, z in points).encode()
+    elif kind == "binary":
+        body = table.tobytes()
+    else:
+        raw = b"".join(np.ascontiguousarray(table[name]).tobytes() for name in table.dtype.names or ())
+        packed = lzf(raw)
+        body = struct.pack("<II", len(packed), len(raw)) + packed
+    path.write_bytes(head.encode() + body)
+
+
+def write_grid(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
+    import meshio
+
+    meshio.Mesh(vertices, [("triangle", faces[:-1]), ("triangle", faces[-1:])]).write(path)
+
+
+@pytest.fixture
+def points() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32).astype(float)
+
+
+@pytest.mark.parametrize("suffix", ["las", "laz"])
+def test_las(tmp_path: Path, points: np.ndarray, suffix: str) -> None:
+    points = points + np.array([4e5, 5e6, 100.0])  # as surveyed: metres from a far origin
+    write_las(path := tmp_path / f"a.{suffix}", points)
+    shape = load(path)
+    assert shape.faces is None and shape.vertices.dtype == np.float64
+    assert np.abs(shape.vertices - points).max() <= 0.51e-4
+
+
+@pytest.mark.parametrize("kind", ["ascii", "binary", "binary_compressed"])
+def test_pcd(tmp_path: Path, points: np.ndarray, kind: str) -> None:
+    seen = points.copy()
+    seen[7] = np.nan  # a direction in which the sensor saw nothing
+    write_pcd(path := tmp_path / "a.pcd", seen, kind)
+    assert (load(path).vertices == np.delete(points, 7, 0)).all()
+
+
+@pytest.mark.parametrize("suffix", ["vtk", "vtu"])
+def test_vtk(tmp_path: Path, suffix: str) -> None:
+    vertices, faces = blob(3)
+    write_grid(path := tmp_path / f"a.{suffix}", vertices, faces)
+    shape = load(path)
+    assert (shape.vertices == vertices).all() and (shape.faces == faces).all()
+
+
+def test_quadrilaterals_are_two_triangles(tmp_path: Path) -> None:
+    import meshio
+
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
+    meshio.Mesh(square, [("quad", np.array([[0, 1, 2, 3]]))]).write(tmp_path / "a.vtk")
+    assert load(tmp_path / "a.vtk").faces.tolist() == [[0, 1, 2], [0, 2, 3]]
+
+
+HEAD = "FIELDS {}\nSIZE {}\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {}\nHEIGHT 1\nDATA {}\n"
+
+
+@pytest.mark.parametrize(
+    "head, body, told",
+    [
+        (HEAD.format("x y z", "4 4 4", 10**9, "binary"), bytes(99), "ends early: its header claims 1000000000 points"),
+        (HEAD.format("x y z", "4 4 4", 10**9, "ascii"), b"0 0 0\n", "ends early: its header claims 1000000000 points"),
+        (HEAD.format("x y z", "4 4 4", 10**8, "binary_compressed"), struct.pack("<II", 9, 12 * 10**8), "claims 1.2 GB"),
+        (HEAD.format("x y z", "4 4 4", 9, "binary_compressed"), struct.pack("<II", 3, 108) + b"\xff\0\0", "ends early"),
+        (HEAD.format("x y w", "4 4 4", 9, "binary"), bytes(108), "no field 'z', there are x, y, w"),
+        (HEAD.format("x y z", "4 4 3", 9, "binary"), bytes(108), "cannot read"),
+        (HEAD.format("x y z", "4 4 4", -9, "binary"), bytes(108), "claims -9"),
+        ("FIELDS x y z\n", b"", "cannot read"),
+    ],
+)
+def test_headers_that_cannot_be_true(tmp_path: Path, head: str, body: bytes, told: str) -> None:
+    (path := tmp_path / "a.pcd").write_bytes(head.encode() + body)
+    with pytest.raises(InputError, match=told) as caught:
+        load(path)
+    assert "a.pcd" in str(caught.value)
+
+
+def test_a_las_file_that_claims_more_than_it_holds(tmp_path: Path, points: np.ndarray) -> None:
+    write_las(path := tmp_path / "a.las", points)
+    data: Any = bytearray(path.read_bytes())
+    data[107:111] = struct.pack("<I", 10**9)  # the number of points
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a.las ends early: its header claims 1000000000 points"):
+        load(path)
