@@ -24,7 +24,7 @@ def stock(folder: Path) -> None:
     write_tables(work, rng)
     write_photos(work / "photos", rng)
     root = Path(__file__).resolve().parent.parent
-    for name in ("recipes", "examples", "benchmarks"):
+    for name in ("examples", "benchmarks"):
         if (root / name).is_dir():
             (work / name).symlink_to(root / name)
 

@@ -135,15 +135,15 @@ def test_embed(run: Run) -> None:
 
 
 def test_train(run: Run) -> None:
-    out = done(run(f"train recipes/pretrain.yaml {TINY_PRETRAIN} --out p"), "p/model/config.json")
+    out = done(run(f"train pretrain {TINY_PRETRAIN} --out p"), "p/model/config.json")
     assert "ep.SpectralModel.from_pretrained('p/model')" in out
-    images = "train recipes/images_stl10_clip.yaml features=features.npz"
+    images = "train images_stl10_clip features=features.npz"
     done(run(f"{images} {TINY_IMAGES} --out i"), "i/basis.safetensors")
     assert ep.Basis.load("i/basis.safetensors").k == 11
 
 
 def test_train_one_shape_and_continue(run: Run) -> None:
-    words = "train recipes/overfit.yaml shape=bunny.obj k=6 steps=3 --out o"
+    words = "train overfit shape=bunny.obj k=6 steps=3 --out o"
     out = done(run(words), "o/basis.safetensors", "o/summary.json", "o/last.ckpt")
     assert "trained overfit" in out
     assert ep.Basis.load("o/basis.safetensors").k == 6
@@ -240,8 +240,8 @@ UNUSABLE = [
     ("embed features.npz -k 900", "900"),
     ("train missing.yaml", "missing.yaml"),
     ("train nan.xyz", "expected a recipe whose kind is one of"),
-    ("train recipes/pretrain.yaml nonsense", "expected key=value, got 'nonsense'"),
-    ("train recipes/pretrain.yaml speed=9", "no key 'speed'"),
+    ("train pretrain nonsense", "expected key=value, got 'nonsense'"),
+    ("train pretrain speed=9", "no key 'speed'"),
     ("encode missing/", "missing"),
     ("encode nothing", "nothing"),
     ("encode broken.obj", "broken.obj"),
@@ -330,7 +330,7 @@ def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
 
 
 def test_an_interrupted_training_saves_first_and_goes_on(run: Run) -> None:
-    words = "train recipes/overfit.yaml shape=bunny.obj k=5 checkpoint_every=1000000 --out t"
+    words = "train overfit shape=bunny.obj k=5 checkpoint_every=1000000 --out t"
     environment = {**os.environ, "PYTHONPATH": str(Path(ep.__file__).parent.parent)}
     command = [sys.executable, "-m", "eigenprobe", *words.split(), "steps=1000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)

@@ -26,9 +26,9 @@ FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
 
 # command prefix -> arguments appended to make it quick
 SHORTER = {
-    "eigenprobe train recipes/pretrain.yaml": TINY_PRETRAIN,
-    "eigenprobe train recipes/images": TINY_IMAGES,
-    "eigenprobe train recipes/overfit.yaml": "k=6 steps=3",
+    "eigenprobe train pretrain": TINY_PRETRAIN,
+    "eigenprobe train images": TINY_IMAGES,
+    "eigenprobe train overfit": "k=6 steps=3",
     "eigenprobe reproduce overfit": "-k 6 --n 200 --steps 3 --resamplings 1 --size 300",
     "eigenprobe decompose bunny.obj --method network": "--steps 20 --no-report",
     "eigenprobe evaluate surfaces": "--n 250 --no-figures",

@@ -17,7 +17,7 @@ from eigenprobe.paper import images, images_recipe  # noqa: F401 (enters its kin
 from eigenprobe.paper.protocol import Protocol, class_weights, summarise, weighted_subset
 from eigenprobe.training import recipes
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("images_*.yaml"))
+RECIPES = sorted((Path(__file__).parents[2] / "src" / "eigenprobe" / "recipes").glob("images_*.yaml"))
 
 
 def test_weights_have_the_wanted_entropy(rng: np.random.Generator) -> None:

@@ -29,7 +29,7 @@ from eigenprobe.pretrained.validation import closed_form, measure
 from eigenprobe.training.muon import MuonAdamW
 from eigenprobe.training.recipes import load_recipe, run_recipe
 
-RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "pretrain.yaml"
+RECIPE = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes" / "pretrain.yaml"
 NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
 SHAPES = ShapeSettings(
     tokens=600, typical=150, sizes=(100, 240), chunk=6, chunks=2, renew=4, families=["biped", "blob"]

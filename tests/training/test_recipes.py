@@ -14,7 +14,7 @@ from eigenprobe.paper import toy1d  # noqa: F401 (enters its kind of recipe)
 from eigenprobe.training import overfit  # noqa: F401
 from eigenprobe.training.recipes import load_recipe, run_recipe
 
-RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+RECIPES = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes"
 
 
 @pytest.fixture
@@ -52,6 +52,17 @@ def test_toy_recipe(tmp_path):
         run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["rate=1"])
 
 
+def test_shipped_recipes_are_known_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "overfit").mkdir()  # what `train overfit` may have left
+    shipped = load_recipe(RECIPES / "overfit.yaml", ["shape=x.obj"])
+    for name in ("overfit", "overfit.yaml", "recipes/overfit.yaml"):
+        assert load_recipe(name, ["shape=x.obj"]) == shipped
+    (tmp_path / "overfit.yaml").write_text("kind: overfit\nk: 7\n")  # a file of this name comes first
+    assert load_recipe("overfit.yaml", ["shape=x.obj"]).k == 7
+    assert load_recipe("overfit", ["shape=x.obj"]) == shipped
+
+
 def test_mistakes_are_named(tmp_path):
     with pytest.raises(InputError, match="add shape=FILE"):
         run_recipe(RECIPES / "overfit.yaml", tmp_path)
@@ -69,6 +80,8 @@ def test_mistakes_are_named(tmp_path):
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="no such recipe"):
         load_recipe(tmp_path / "none.yaml")
+    with pytest.raises(InputError, match=r"no such recipe: overfitt; by name there are .*, overfit, pretrain, toy1d"):
+        load_recipe("overfitt")
     (tmp_path / "list.yaml").write_text("- 1\n- 2")
     with pytest.raises(InputError, match="kind is one of"):
         load_recipe(tmp_path / "list.yaml")

@@ -26,13 +26,13 @@ def train(
     """Train by a recipe: one shape, or a model for many.
 
     Examples:
-      eigenprobe train recipes/overfit.yaml shape=bunny.obj
-      eigenprobe train recipes/pretrain.yaml --out runs/pretrain
-      eigenprobe train recipes/neighbours.yaml --out runs/neighbours
-      eigenprobe train recipes/pretrain.yaml steps=500 network.width=128 --device cpu
+      eigenprobe train overfit shape=bunny.obj
+      eigenprobe train pretrain --out runs/pretrain
+      eigenprobe train neighbours --out runs/neighbours
+      eigenprobe train pretrain steps=500 network.width=128 --device cpu
 
     Args:
-        recipe: a YAML file, see recipes/
+        recipe: a YAML file, or a shipped one by name: overfit, pretrain, neighbours, toy1d, images_stl10_clip, ...
         changes: key=value, overriding the recipe
         resume: auto continues from the last checkpoint in the output folder, never starts again
     """

@@ -4,7 +4,7 @@
 
 A kind of recipe is a settings dataclass and a function that runs it, entered in one table by `recipe_kind` where the
 function is defined.  The dataclass says which keys there are and what they may hold; nested dataclasses are sections.
-Reading a recipe needs PyYAML alone.
+Reading a recipe needs PyYAML alone. The recipes of the package (`SHIPPED`) are known by name.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
 
+SHIPPED = Path(__file__).resolve().parent.parent / "recipes"
 Resume = Literal["auto", "never"]
 Run = Callable[[Any, Path, str, Resume], Path]
 
@@ -84,10 +85,11 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]
     """The recipe as nested keys and values, changes applied."""
     import yaml
 
+    path = _find(Path(path))
     try:
-        recipe = yaml.safe_load(Path(path).read_text())
+        recipe = yaml.safe_load(path.read_text())
     except OSError as error:
-        raise InputError(f"no such recipe: {path}") from error
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"expected a YAML recipe, cannot read {path}: {reason}") from error
@@ -104,6 +106,17 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]
                 raise InputError(f"{parent} in {key!r} is a value, not a section")
         target[last] = yaml.safe_load(value)
     return recipe
+
+
+def _find(path: Path) -> Path:
+    """The file, or the recipe of this name in the package; ``recipes/NAME.yaml`` is where those of a checkout lay."""
+    shipped = SHIPPED / f"{path.stem}.yaml"
+    if path.is_file():
+        return path
+    if path.parent not in (Path(), Path("recipes")) or not shipped.is_file():
+        names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
+        raise InputError(f"no such recipe: {path}; by name there are {names}")
+    return shipped
 
 
 def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
