@@ -46,7 +46,7 @@ FRONT_DOORS = {
     "decomposition.decompose",
     "eigen.solve.solve",
     "estimators.eigenmaps.OptimalApproximationEigenmaps.__init__",
-    *("viz.report.write_report", "viz.report.write_scatter"),  # documented in docs/api.md
+    *("viz.report.write_report", "viz.scatter.write_scatter"),  # documented in docs/api.md
     # commands: every parameter is an option
     *("cli.clouds.decompose", "cli.clouds.encode", "cli.tables.embed", "cli.experiments.surfaces"),
 }

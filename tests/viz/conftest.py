@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +17,19 @@ import pytest
 from scipy.spatial import ConvexHull
 
 from eigenprobe.basis import Basis
+
+READY = "body[data-ready=true]"
+
+
+def payload(page: str) -> dict[str, Any]:
+    """The numbers that a page carries."""
+    packed = re.search(r'id="payload">([^<]*)<', page)
+    assert packed
+    return json.loads(gzip.decompress(base64.b64decode(packed.group(1))))
+
+
+def array(text: str, dtype: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), dtype)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,21 +11,9 @@ import pytest
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.viz.report import write_report, write_scatter
+from eigenprobe.viz.report import write_report
 
-from .conftest import Sphere, make_sphere
-
-READY = "body[data-ready=true]"
-
-
-def payload(page: str) -> dict[str, Any]:
-    packed = re.search(r'id="payload">([^<]*)<', page)
-    assert packed
-    return json.loads(gzip.decompress(base64.b64decode(packed.group(1))))
-
-
-def array(text: str, dtype: str) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(text), dtype)
+from .conftest import READY, Sphere, array, make_sphere, payload
 
 
 def test_stored_numbers_are_the_basis(sphere: Sphere, tmp_path: Path) -> None:
@@ -95,10 +80,6 @@ def test_a_missing_or_wrong_cloud_is_told(sphere: Sphere, tmp_path: Path) -> Non
         write_report(tmp_path / "a.html", bare)
     with pytest.raises(InputError, match="expected 700 points"):
         write_report(tmp_path / "a.html", bare, sphere.points[:5])
-    with pytest.raises(InputError, match=r"labels must have shape \(700,\)"):
-        write_scatter(tmp_path / "a.html", sphere.points, labels=[1, 2])
-    with pytest.raises(InputError, match="expected 700 texts"):
-        write_scatter(tmp_path / "a.html", sphere.points, texts=["a"])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,37 +146,6 @@ def test_dark_narrow_and_without_webgl(tmp_path: Path, watch: Any) -> None:
     seen.page.wait_for_timeout(300)
     assert np.abs(seen.pixels("#scene") - first).mean() > 0.01
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert seen.problems == []
-
-
-@pytest.mark.browser
-def test_the_scatter_in_a_browser(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
-    path = tmp_path / "scatter.html"
-    labels = (sphere.points[:, 2] > 0).astype(int) + (sphere.points[:, 0] > 0.5)
-    write_scatter(
-        path, sphere.basis.vectors[:, 1:4], labels, ["south", "north", "east"], "sphere", eigenvalues=[2, 2, 2]
-    )
-    data = payload(path.read_text())
-    assert data["classes"] == ["south", "north", "east"]
-    np.testing.assert_allclose(
-        array(data["coordinates"], "<f4").reshape(-1, 3), sphere.basis.vectors[:, 1:4], rtol=1e-5, atol=1e-5
-    )
-    seen = watch(path.as_uri())
-    seen.page.wait_for_selector(READY, timeout=60_000)
-    seen.page.wait_for_timeout(500)
-    first = seen.pixels("#scatter")
-    assert first.std() > 0.05
-    assert seen.page.locator("#scatter .legendtext").all_text_contents() == ["south", "north", "east"]
-    x, y = seen.page.evaluate("""() => {
-        const chart = document.getElementById("scatter"), box = chart.getBoundingClientRect();
-        const { xaxis: x, yaxis: y } = chart._fullLayout, trace = chart.data[1];
-        return [box.left + x._offset + x.l2p(trace.x[3]), box.top + y._offset + y.l2p(trace.y[3])];
-    }""")
-    seen.page.mouse.move(x, y)
-    assert "north" in seen.page.locator("#scatter .hovertext").text_content(timeout=5000)
-    seen.page.select_option("#up", "2")
-    seen.page.wait_for_timeout(400)
-    assert np.abs(seen.pixels("#scatter") - first).mean() > 0.005
     assert seen.problems == []
 
 

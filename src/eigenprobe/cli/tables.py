@@ -60,7 +60,7 @@ def embed(
     placed = estimator.transform(fresh.features) if fresh is not None else None
     _write_embedding(folder, estimator, read.labels, placed, session)
     if report:
-        from ..viz.report import write_scatter
+        from ..viz.scatter import write_scatter
 
         page, values = folder / "report.html", estimator.eigenvalues_
         write_scatter(page, estimator.embedding_, labels=read.labels, title=table.name, eigenvalues=values)

@@ -107,12 +107,16 @@ def sequential(values: Array, low: float | None = None, high: float | None = Non
     return lookup(SEQUENTIAL, (values - low) / max(high - low, 1e-30))
 
 
-def categorical(count: int) -> Array:
-    """`count` distinguishable colours (count, 3): Okabe-Ito up to eight, then golden-angle hues."""
+def categorical(count: int, *, ordered: bool = False) -> Array:
+    """`count` distinguishable colours (count, 3): Okabe-Ito up to eight, then golden-angle hues.
+
+    Classes whose order tells which are near (`ordered`) go once around the hues, and neighbours differ in lightness.
+    """
     if count <= len(OKABE_ITO):
         return np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in OKABE_ITO[:count]])
     index = np.arange(count)
-    return oklch(np.array([0.62, 0.76, 0.48])[index % 3], 0.14, 250 + index * 137.50776)
+    step = 360 / count if ordered else 137.50776
+    return oklch(np.array([0.62, 0.76, 0.48])[index % 3], 0.14, 250 + index * step)
 
 
 def hexadecimal(colours: Array) -> list[str]:

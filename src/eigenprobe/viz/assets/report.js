@@ -24,15 +24,6 @@ start().then((data) => {
     return x;
   }
 
-  function legend(ramp, low, middle, high) {
-    $("bar").hidden = !ramp;
-    if (!ramp) return;
-    const pen = $("ramp").getContext("2d"), image = pen.createImageData(256, 1);
-    for (let i = 0; i < 256; i++) { const at = 3 * Math.round((i / 255) * (ramp.length / 3 - 1)); image.data.set([ramp[at], ramp[at + 1], ramp[at + 2], 255], 4 * i); }
-    pen.putImageData(image, 0, 0);
-    $("low").textContent = low; $("middle").textContent = middle; $("high").textContent = high;
-  }
-
   function show() {
     const slider = $("slider"), vector = state.mode === "vector", rebuild = state.mode === "rebuild";
     slider.hidden = $("play").hidden = !vector && !rebuild;

@@ -1,5 +1,5 @@
 "use strict";
-// Shared by both pages: unpack the gzipped payloads, start plotly, follow the light or dark theme.
+// Shared by all pages: unpack the gzipped payloads, start plotly, follow the light or dark theme.
 const $ = (id) => document.getElementById(id);
 
 async function inflate(id) {
@@ -55,4 +55,36 @@ function logTicks(values) {
   const steps = high - low <= 2 ? [1, 2, 5] : [1], tickvals = [];
   for (let power = low; power <= high; power++) for (const step of steps) tickvals.push(step * 10 ** power);
   return { tickvals, ticktext: tickvals.map((x) => short(Number(x.toPrecision(1)))) };
+}
+
+// The colour bar over a picture: three words under a ramp (a Uint8Array of rgb triples); none hides it.
+function legend(ramp, low, middle, high) {
+  $("bar").hidden = !ramp;
+  if (!ramp) return;
+  const pen = $("ramp").getContext("2d"), image = pen.createImageData(256, 1);
+  for (let i = 0; i < 256; i++) { const at = 3 * Math.round((i / 255) * (ramp.length / 3 - 1)); image.data.set([ramp[at], ramp[at + 1], ramp[at + 2], 255], 4 * i); }
+  pen.putImageData(image, 0, 0);
+  $("low").textContent = low; $("middle").textContent = middle; $("high").textContent = high;
+}
+
+// Curves over 1, 2, 3, ...; the last trace is a dot that can be moved along the first.
+const STROKES = ["--accent", "--second"];
+function curves(id, series, hover, layout = {}) {
+  const dot = { color: paint("--mark"), size: 10, line: { color: paint("--card"), width: 2 } };
+  const made = series.map(({ name, y }, s) => ({
+    x: y.map((_, i) => i + 1), y, name, mode: "lines+markers", line: { color: paint(STROKES[s]), width: 2, dash: s ? "dot" : "solid" },
+    marker: { size: 4.5, color: paint(STROKES[s]) }, hovertemplate: (name ? `${name}: ` : "") + hover + "<extra></extra>",
+  }));
+  made.push({ x: [], y: [], mode: "markers", marker: dot, hoverinfo: "skip", showlegend: false });
+  const shown = { showlegend: series.length > 1, legend: { x: 0.02, y: 0.98, bgcolor: "rgba(0,0,0,0)" } };
+  Plotly.react(id, made, chartLayout({ ...shown, ...layout }), CONFIG);
+}
+function spectrum(id, series) {
+  curves(id, series, "λ<sub>%{x}</sub> = %{y:.4g}", { xaxis: { title: { text: "index", standoff: 4 } }, yaxis: { rangemode: "tozero" } });
+}
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob); link.download = name; link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }

@@ -1,0 +1,112 @@
+"""How every page is made: one HTML file that needs nothing but a browser.
+
+Numbers travel as little-endian bytes in base64, all of them in one gzipped JSON. `assets/page.html` is the frame,
+`assets/page.js` and `assets/style.css` are shared by all pages, and a `kind` adds its own body and scripts.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..files import atomic_path
+from .scene import Array
+
+Path = str | os.PathLike[str]
+SCRIPTS = {"report": ("page.js", "scene.js", "report.js"), "scatter": ("page.js", "scatter.js")}
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _pack(text: str, level: int = 6) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), level, mtime=0)).decode()
+
+
+@lru_cache(maxsize=1)
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return _pack(get_plotlyjs(), 9)
+
+
+def raw(values: NDArray[Any], dtype: str) -> str:
+    """Little-endian bytes in base64; rounding and clipping to the integer range of `dtype`."""
+    target = np.dtype(dtype)
+    if target.kind in "iu":
+        info = np.iinfo(target)
+        values = np.clip(np.rint(values), info.min, info.max)
+    return base64.b64encode(np.ascontiguousarray(values, dtype=target).tobytes()).decode()
+
+
+def ramp(table: Array) -> str:
+    """A colour table (c, 3) in [0, 1] as bytes."""
+    return raw(table * 255, "u1")
+
+
+def say(value: Any) -> str:
+    """A fact as words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.4g}"
+    if isinstance(value, int | np.integer):
+        return f"{int(value):,}".replace(",", "\N{THIN SPACE}")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {say(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(say(entry) for entry in value)
+    return str(value)
+
+
+def thinned(shown: int, n: int, rest: str = ".") -> str:
+    """The note under a picture that does not show all points."""
+    return "" if shown == n else f"Shown with {say(shown)} of {say(n)} points{rest}"
+
+
+def _facts(facts: Mapping[str, Any] | None) -> str:
+    if not facts:
+        return ""
+    rows = "".join(
+        f"<tr><td>{html.escape(str(key))}</td><td>{html.escape(say(value))}</td></tr>" for key, value in facts.items()
+    )
+    return f'<section class="card facts"><h2>Facts</h2><table>{rows}</table></section>'
+
+
+def page(
+    kind: str, payload: Mapping[str, Any], title: str, subtitle: str, note: str, facts: Mapping[str, Any] | None
+) -> str:
+    """Fill `assets/page.html`; `kind` names the body and the scripts of its own."""
+    # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
+    packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
+    parts = {
+        "TITLE": html.escape(title),
+        "SUBTITLE": html.escape(subtitle),
+        "STYLE": _asset("style.css"),
+        "SCRIPT": "\n".join(_asset(name) for name in SCRIPTS[kind]),
+        "BODY": _asset(f"{kind}.html").replace("@@FACTS@@", _facts(facts)).replace("@@BAR@@", _asset("bar.html")),
+        "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
+        "PAYLOAD": packed,
+        "PLOTLY": _plotly(),
+    }
+    text = _asset("page.html")
+    for key, value in parts.items():
+        text = text.replace(f"@@{key}@@", value)
+    return text
+
+
+def write_page(path: Path, text: str) -> None:
+    """The file as a whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,177 @@
+"""The map of embeddings: its numbers, its colours, and what a person does with it in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.viz.scatter import write_scatter
+
+from .conftest import READY, array, payload
+
+CLASSES = 30
+
+
+def islands(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """Embedding (600, 12), layout (600, 2), labels and texts: 30 groups of 20 rows on a 6 x 5 grid."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(CLASSES), 20)
+    centres = np.stack([labels % 6, labels // 6], 1).astype(float)
+    layout = centres + 0.08 * rng.normal(size=(600, 2))
+    x = np.column_stack([layout, 0.05 * rng.normal(size=(600, 10))])
+    return x, layout, labels, [f"sentence {i} <b>" for i in range(600)]
+
+
+def test_stored_numbers_are_the_embedding(tmp_path: Path) -> None:
+    x, layout, labels, _texts = islands()
+    path = tmp_path / "map.html"
+    names = [f"class {i}" for i in range(CLASSES)]
+    height = layout[:, 1]
+    write_scatter(path, x, labels, names, layout=layout, new=x[:7], new_layout=layout[:7], values={"h": height})
+    data = payload(path.read_text())
+    np.testing.assert_allclose(array(data["coordinates"], "<f4").reshape(600, 12), x, rtol=1e-6)
+    np.testing.assert_allclose(array(data["layout"], "<f4").reshape(600, 2), layout, rtol=1e-6)
+    np.testing.assert_allclose(array(data["new"]["layout"], "<f4").reshape(7, 2), layout[:7], rtol=1e-6)
+    first, second = data["colourings"]
+    assert [first["classes"][c] for c in array(first["codes"], "<u2")] == [names[i] for i in labels]
+    np.testing.assert_allclose(array(second["values"], "<f4"), height, rtol=1e-6)
+    # Numbers as labels are numbers, unless they are few.
+    write_scatter(path, x, height)
+    assert "values" in payload(path.read_text())["colourings"][0]
+    write_scatter(path, x, (height > 1).astype(float))
+    assert payload(path.read_text())["colourings"][0]["classes"] == ["0.0", "1.0"]
+
+
+def test_near_classes_have_near_hues_and_no_two_the_same_colour(tmp_path: Path) -> None:
+    x, layout, labels, _ = islands()
+    write_scatter(tmp_path / "map.html", x, labels, layout=layout)
+    (first,) = payload((tmp_path / "map.html").read_text())["colourings"]
+    assert len(set(first["colours"])) == CLASSES
+    order = np.array([int(name) for name in first["classes"]])  # hues go once around in this order
+    centres = np.stack([order % 6, order // 6], 1)
+    steps = np.abs(np.diff(centres, axis=0)).sum(1)
+    shuffled = np.abs(centres[:, None] - centres[None]).sum(2).mean()
+    assert steps.mean() < 0.5 * shuffled  # along the list one walks from neighbour to neighbour
+
+
+def test_wrong_tables_are_told(tmp_path: Path) -> None:
+    x, layout, _labels, _texts = islands()
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        (r"labels must have shape \(600,\), got \(2,\)", {"labels": [1, 2]}),
+        ("expected 600 texts, got 1", {"texts": ["a"]}),
+        (r"layout must have shape \(600, k\)", {"layout": layout[:5]}),
+        ("layout must have two or three columns, got 12", {"layout": x}),
+        (r"new must have shape \(n, 12\)", {"new": x[:, :3]}),
+        (r"h must have shape \(600,\)", {"values": {"h": [1.0]}}),
+    ]
+    for match, options in wrong:
+        with pytest.raises(InputError, match=match):
+            write_scatter(tmp_path / "a.html", x, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def place(page: Any, row: int) -> tuple[float, float]:
+    """Where a row is on the screen."""
+    return page.evaluate(
+        """(row) => {
+        const chart = document.getElementById("scatter"), box = chart.getBoundingClientRect();
+        const { xaxis: x, yaxis: y } = chart._fullLayout, trace = chart.data[0], i = trace.customdata.indexOf(row);
+        return [box.left + x._offset + x.l2p(trace.x[i]), box.top + y._offset + y.l2p(trace.y[i])];
+    }""",
+        row,
+    )
+
+
+@pytest.mark.browser
+def test_the_map_in_a_browser(tmp_path: Path, watch: Any) -> None:
+    x, layout, labels, texts = islands()
+    names = [f"class {i:02d}" for i in range(CLASSES)]
+    path = tmp_path / "map.html"
+    write_scatter(
+        *(path, x, labels, names, "islands"),
+        layout=layout,
+        texts=texts,
+        values={"height": layout[:, 1]},
+        eigenvalues=[1.0, 2.0],
+        new=x[:5] + 0.2,
+        new_layout=layout[:5] + 0.2,
+    )
+    seen = watch(path.as_uri())
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    # Labels by name in the list, their numbers at the centres.
+    entries = page.locator("#classes .entry span").all_text_contents()
+    assert len(entries) == CLASSES and {entry.split("  ")[1] for entry in entries} == set(names)
+    centres = page.locator("#scatter .annotation-text").all_text_contents()
+    assert sorted(map(int, centres)) == list(range(1, CLASSES + 1))
+    # Hover tells the label and the text, as text.
+    page.mouse.move(*place(page, 333))
+    hover = page.locator("#scatter .hovertext").text_content(timeout=5000)
+    assert names[labels[333]] in hover and "sentence 333 <b>" in hover
+    # A click lists the nearest rows in all coordinates.
+    page.mouse.click(*place(page, 333))
+    page.wait_for_selector("#picked .entry")
+    picked, *neighbours = page.evaluate("[window.map.state.picked, ...window.map.state.neighbours]")
+    distances = np.linalg.norm(x - x[picked], axis=1)
+    assert neighbours == np.argsort(distances)[1:11].tolist()
+    assert page.locator("#picked .entry").count() == 11
+    # Search raises what is found, by label, by text, by row; it can be saved.
+    for wanted, count in (("class 07", 20), ("sentence 599", 1), ("599", 1)):
+        page.fill("#find", wanted)
+        page.wait_for_function(f"document.getElementById('save').textContent === 'Save {count} rows'")
+    assert page.evaluate("window.map.state.found.has(599)")
+    raised = page.evaluate("document.getElementById('scatter').data[1].marker.size")
+    assert raised > page.evaluate("document.getElementById('scatter').data[0].marker.size")
+    page.fill("#find", "class 07")
+    page.wait_for_function("window.map.state.found?.size === 20")
+    with page.expect_download() as saved:
+        page.click("#save")
+    lines = Path(saved.value.path()).read_text().splitlines()
+    assert lines[0] == 'row,"label",text' and lines[1] == '140,"class 07","sentence 140 <b>"' and len(lines) == 21
+    page.fill("#find", "")
+    page.wait_for_function("window.map.state.found === null")
+    # Numbers get a ramp and a bar.
+    page.select_option("#by", "1")
+    assert page.is_visible("#bar") and page.inner_text("#middle") == "height" and page.is_hidden("#classes-card")
+    page.select_option("#by", "0")
+    # Around one island with the lasso: its twenty rows, and no others.
+    (left, top), (right, _bottom) = place(page, 0), place(page, 30)  # labels 0 and 1 are neighbours in a row
+    reach = 0.42 * abs(right - left)
+    page.click("#lasso")
+    corners = [(left + a * reach, top + b * reach) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1))]
+    page.mouse.move(*corners[0])
+    page.mouse.down()
+    for corner in corners[1:]:
+        page.mouse.move(*corner, steps=4)
+    page.mouse.up()
+    page.wait_for_function("window.map.state.marked?.size > 0")
+    assert sorted(page.evaluate("[...window.map.state.marked]")) == list(range(20))
+    # New rows can be drawn or not; three coordinates turn in space.
+    assert page.evaluate("document.getElementById('scatter').data.some((t) => t.marker?.symbol === 'diamond-open')")
+    page.uncheck("#new")
+    assert not page.evaluate("document.getElementById('scatter').data.some((t) => t.marker?.symbol === 'diamond-open')")
+    page.select_option("#axes", "coordinates3")
+    assert page.evaluate("document.getElementById('scatter').data[0].type") == "scatter3d"
+    assert seen.problems == []
+    assert [url for url in seen.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.mark.browser
+def test_the_map_on_a_phone_and_in_space(tmp_path: Path, watch: Any) -> None:
+    x, layout, labels, _ = islands()
+    deep = np.column_stack([layout, labels % 3])
+    write_scatter(tmp_path / "map.html", x, labels % 4, layout=deep)
+    seen = watch((tmp_path / "map.html").as_uri(), width=390, height=800, scheme="dark")
+    seen.page.wait_for_selector(READY, timeout=60_000)
+    seen.page.wait_for_timeout(400)
+    assert seen.page.evaluate("document.getElementById('scatter').data[0].type") == "scatter3d"
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert seen.pixels()[:60].mean() < 0.3  # dark page
+    assert seen.pixels("#scatter").std() > 0.05
+    seen.page.select_option("#axes", "layout2")
+    assert seen.page.locator("#scatter .annotation-text").all_text_contents() == ["0", "1", "2", "3"]
+    assert seen.problems == []
