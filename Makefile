@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: demo test fuzz lint types format docs bench readme clean
+.PHONY: demo test fuzz mutants lint types format docs bench readme clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -16,6 +16,11 @@ test: lint types
 # 10,000 odd arrays and 3,333 damaged files, the same ones every time: some minutes.
 fuzz: $(READY)
 	EIGENPROBE_FUZZ=10000 $(BIN)/python -m pytest tests/fuzz -n $(WORKERS)
+
+# 40 one-line changes of each mathematical room, which the tests beside it should notice: about half an hour.
+mutants: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(BIN)/python -m benchmarks.mutants
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -81,9 +81,22 @@ def test_signs_follow_the_function_not_its_order(generator: torch.Generator) -> 
     assert torch.equal(canonical_signs(v[order]), sign)
     assert torch.equal(canonical_signs(-v), -sign)
     assert torch.equal(canonical_signs(v * sign), torch.ones_like(sign))
-    # an odd function has no third moment: its largest entry decides
-    odd = torch.tensor([[-3.0], [-1.0], [1.0], [3.0]], dtype=torch.float64)
-    assert canonical_signs(odd).abs().item() == 1
+
+
+def test_signs_are_the_documented_ones() -> None:
+    """The third moment becomes positive, weighted where there are weights; where it vanishes, the largest entry."""
+    long_tail = torch.tensor([[-1.0], [-1.0], [-1.0], [3.0]], dtype=torch.float64)  # third moment 24
+    assert canonical_signs(torch.cat([long_tail, -long_tail], 1)).tolist() == [1, -1]
+    weights = torch.tensor([1.0, 1.0, 1.0, 0.05], dtype=torch.float64)  # third moment -1.65
+    assert canonical_signs(long_tail, weights).tolist() == [-1]
+    # Third moment -.015 of a size of 86: nearly an odd function, whose largest entry decides.
+    odd = torch.tensor([[-2.0], [-2.0], [-3.0], [3.503]], dtype=torch.float64)
+    assert canonical_signs(torch.cat([odd, -odd], 1)).tolist() == [1, -1]
+    rng = np.random.default_rng(0)
+    basis = ep.decompose(rng.random((400, 2)) ** 2, k=8)
+    moments = basis.mass @ basis.vectors**3
+    sizes = basis.mass @ np.abs(basis.vectors) ** 3
+    assert np.all(moments[np.abs(moments) > 1e-3 * sizes] > 0)
 
 
 def test_projection_identities() -> None:
@@ -174,6 +187,12 @@ def test_loading_something_else_is_an_error(tmp_path: Path) -> None:
     save_file({"x": np.zeros(3)}, tmp_path / "foreign.safetensors")
     with pytest.raises(InputError, match="expected a basis written by eigenprobe"):
         ep.Basis.load(tmp_path / "foreign.safetensors")
+
+
+def test_a_truncated_basis_has_the_first_vectors_at_new_points(rng: np.random.Generator) -> None:
+    basis = ep.decompose(rng.random((80, 2)), k=6)
+    new = rng.random((7, 2))
+    np.testing.assert_array_equal(basis.truncate(3)(new), basis(new)[:, :3])
 
 
 def test_new_points_are_checked() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.probes.covariance import Covariance, DenseCovariance
+from eigenprobe.probes.covariance import Covariance, DenseCovariance, visible_scales
 
 
 def dense_smoother(n: int = 20, symmetric: bool = True, seed: int = 0, blocks: int = 1) -> SimpleNamespace:
@@ -97,3 +97,29 @@ def test_variance_scales_and_bad_input():
         Covariance(smoother, steps=1, clouds=3)
     with pytest.raises(InputError, match="distinct"):
         Covariance(smoother, scales=[])
+
+
+def test_variance_reaches_the_trace_and_the_matrix():
+    for symmetric in (True, False):
+        smoother = dense_smoother(symmetric=symmetric)
+        exact = reference(smoother.matrix, 4, symmetric) / 3
+        third = Covariance(smoother, steps=2, variance=1 / 3)
+        torch.testing.assert_close(third.trace(), exact.trace())
+        torch.testing.assert_close(third.dense().matrix, exact)
+        torch.testing.assert_close(third.dense().trace(), exact.trace())
+
+
+@pytest.mark.parametrize("k", [2, 5, 11, 30])
+def test_visible_scales_are_the_powers_whose_trace_is_nearest_to_k(k):
+    """On a diagonal matrix random signs give the trace exactly, so that the answer is known."""
+    mu = torch.linspace(0.02, 0.999, 60, dtype=torch.float64) ** 2
+    step = torch.diag(mu)
+    smoother = SimpleNamespace(n=60, symmetric=True, device=mu.device, dtype=mu.dtype, apply=lambda x: step @ x)
+    powers = [2**j for j in range(1, 15)]
+    distance = [abs(float((mu**p).sum().log()) - torch.tensor(float(k)).log().item()) for p in powers]
+    best = powers[distance.index(min(distance))]
+    assert visible_scales(smoother, k) == (best, 4 * best, 16 * best)
+    assert visible_scales(smoother, k, spread=(1,)) == (best,)
+    assert visible_scales(smoother, k, spread=(1,), most=2) == (2,)  # no longer than asked for
+    smoother.symmetric, smoother.apply_transpose = False, smoother.apply
+    assert visible_scales(smoother, k, spread=(1,)) == (best,)

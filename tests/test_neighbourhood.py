@@ -81,6 +81,21 @@ def test_extension_is_the_formula(points: torch.Tensor, generator: torch.Generat
         np.testing.assert_allclose(share, w @ extension.mass.numpy()[near])
 
 
+def test_nystrom_divides_by_the_eigenvalue_of_the_average(points: torch.Tensor) -> None:
+    """A = (I + S) / 2 with the average S, so that S v = (2 mu - 1) v: what the average of v at a fitted point loses."""
+    graph = build_graph(points, 8)
+    smoother = neighbourhood_smoother(graph)
+    root = smoother.mass.sqrt()[:, None]
+    pairs = solve(smoother, 5)
+    vectors = pairs.vectors / root
+    average = 2 * (smoother.apply(pairs.vectors) / root) - vectors
+    cloud = Arranged(points, Frame(torch.zeros_like(points[0]), 1.0), graph)
+    extension = NeighbourhoodExtension.of(cloud, smoother, vectors, pairs.factors)
+    torch.testing.assert_close(average, extension.factors * vectors, atol=1e-4, rtol=0)
+    low = NeighbourhoodExtension.of(cloud, smoother, vectors, torch.full((5,), 0.5, dtype=torch.float64))
+    assert low.factors.tolist() == [0.1] * 5  # noise is not blown up
+
+
 def test_ties_do_not_depend_on_the_batch(rng: np.random.Generator) -> None:
     """Corners of a cube in 16 dimensions: every new point has hundreds of fitted points at the same distance."""
     corners = torch.from_numpy(rng.integers(0, 2, (600, 16)).astype(np.float64)).unique(dim=0)

@@ -152,3 +152,19 @@ def test_first_mass_and_bad_input():
         Objective()(torch.ones(4, 2))
     with pytest.raises(InputError, match="objective kind"):
         Objective("typo")
+
+
+def test_reduce_weighs_the_prefixes_as_documented():
+    errors, energy = torch.tensor([[4.0, 2.0, 1.0], [8.0, 4.0, 2.0]], dtype=torch.float64), torch.tensor([8.0, 16.0])
+    weights = torch.tensor([1.0, 1 / 2, 1 / 3], dtype=torch.float64)
+    falling = (errors * weights).sum(1) / weights.sum()
+    torch.testing.assert_close(Objective(decay=1.0).reduce(errors, energy), falling)
+    torch.testing.assert_close(Objective().reduce(errors, energy), errors.mean(1))
+    relative = Objective(decay=1.0, relative=True).reduce(errors, energy)
+    torch.testing.assert_close(relative, falling / energy)
+    logs = Objective(prefix="log", decay=1.0).reduce(errors, energy)
+    torch.testing.assert_close(logs, (errors.log() * weights).sum(1) / weights.sum())
+    nothing = torch.zeros(1, 3, dtype=torch.float64)  # a converged error: 1e-12 of the energy
+    for objective in (Objective(prefix="log", relative=True), Objective(prefix="log")):
+        floor = 1e-12 if objective.relative else 8e-12
+        torch.testing.assert_close(objective.reduce(nothing, energy[:1]), torch.tensor([floor]).double().log())

@@ -69,6 +69,16 @@ def test_shape_dna_forgets_scale_and_tells_shapes_apart(basis: Basis, other: Bas
     np.testing.assert_allclose(shape_dna(basis, 4, normalise="none"), basis.eigenvalues[1:5])
 
 
+def test_the_slope_of_shape_dna_is_that_of_the_line_through_the_origin(basis: Basis) -> None:
+    straight = Basis(basis.normalized, basis.mass, 7.0 * np.arange(basis.k))  # Weyl's law, 4 pi / area = 7
+    np.testing.assert_allclose(shape_dna(straight, normalise="slope"), np.arange(1, basis.k))
+    values = basis.eigenvalues[1:]
+    slope = np.linalg.lstsq(np.arange(1.0, basis.k)[:, None], values, rcond=None)[0]
+    np.testing.assert_allclose(shape_dna(basis, normalise="slope"), values / slope)
+    other = Basis(basis.normalized, basis.mass, np.concatenate([[0], 1.1 * np.arange(1.0, basis.k)]))
+    assert shape_dna_distance(straight, other, normalise="none") == pytest.approx(5.9)  # the same at every index
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -39,6 +39,13 @@ def test_diffusion_distance_is_the_distance_of_heat_kernels(basis: Basis) -> Non
     np.testing.assert_allclose(distance(basis, 2, "diffusion", time=0.04)[8], expected, rtol=1e-9)
 
 
+def test_without_a_time_the_first_mode_has_decayed_by_half(basis: Basis) -> None:
+    time = np.log(2) / basis.eigenvalues[1]
+    np.testing.assert_allclose(distance(basis, 2, "diffusion"), distance(basis, 2, "diffusion", time=time))
+    embedding = spectral_embedding(basis, "diffusion")
+    np.testing.assert_allclose(embedding[:, 1], basis.vectors[:, 1] / 2)
+
+
 def test_a_metric(basis: Basis) -> None:
     d = distance(basis, np.arange(60), "biharmonic")[:60]
     np.testing.assert_allclose(d, d.T, atol=1e-12)

@@ -88,6 +88,23 @@ def test_the_pose_undoes_rigid_motions_and_scale(clouds, smoothers, generator):
     assert (mass[..., None] * before.square()).sum() == pytest.approx(1, abs=1e-4)
 
 
+def test_the_pose_is_the_documented_one(generator):
+    """Centred at the mean of the mass, principal axes largest first, third moments positive, of size one."""
+    x = torch.randn(3, 200, 3, generator=generator).exp() * torch.tensor([1.0, 3.0, 2.0])  # log-normal: a long tail
+    x[1] = -x[1]
+    mass = torch.rand(3, 200, generator=generator) + 0.1
+    mass = mass / mass.sum(1, keepdim=True)
+    posed = place(x, canonical_pose(x, mass))
+    weight = mass[..., None]
+    torch.testing.assert_close((weight * posed).sum(1), torch.zeros(3, 3), atol=1e-5, rtol=0)
+    second = (weight * posed).mT @ posed
+    variances = second.diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(second, torch.diag_embed(variances), atol=1e-5, rtol=0)
+    assert bool((variances.diff(dim=1) <= 0).all())
+    torch.testing.assert_close(variances.sum(1), torch.ones(3))
+    assert bool(((weight * posed**3).sum(1) > 0).all())
+
+
 def test_the_seeds_are_orthonormal_and_sorted(clouds, smoothers):
     _, sparse = smoothers
     seen = inputs(clouds, sparse)

@@ -109,6 +109,32 @@ def test_schedules():
         Optimisation(schedule="linear").factor(50)
 
 
+@pytest.mark.parametrize(("clip", "factor"), [(1.0, 1 / 5), (2.5, 1 / 2), (7.0, 1.0), (0.0, 1.0)])
+def test_gradients_are_clipped_to_their_norm(clip, factor):
+    module = runner.tiny_module(1)
+    module.optimisation = replace(module.optimisation, clip=clip)
+    parameters = list(module.parameters())
+    for p in parameters:
+        p.grad = torch.zeros_like(p)
+    parameters[0].grad.view(-1)[0], parameters[-1].grad.view(-1)[0] = 3.0, -4.0  # norm 5
+    module.configure_gradient_clipping(torch.optim.AdamW(parameters))
+    assert float(parameters[0].grad.view(-1)[0]) == pytest.approx(3 * factor)
+    assert float(parameters[-1].grad.view(-1)[0]) == pytest.approx(-4 * factor)
+
+
+@pytest.mark.parametrize("prefix", ["mean", "log"])
+def test_the_gap_is_what_is_lost_to_the_optimum(prefix):
+    module, logged = runner.tiny_module(1), {}
+    module.objective = replace(module.objective, prefix=prefix)
+    module.log = lambda name, value, **_: logged.__setitem__(name, float(value))
+    batch = runner.circle_pool(1).samplings[0].batch
+    with torch.no_grad():
+        module.validation_step(batch, 0)
+        loss = logged["val/loss"]
+        module.validation_step(replace(batch, optimum=torch.tensor([0.8 * loss])), 0)
+    assert logged["val/gap"] == pytest.approx(0.2 * loss if prefix == "log" else 0.25, rel=1e-5)
+
+
 def test_padding_does_not_change_the_loss():
     module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0].batch
     pad = 7

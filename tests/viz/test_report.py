@@ -47,13 +47,16 @@ def test_ten_thousand_points_and_fifty_vectors_stay_small(rng: np.random.Generat
 
 def test_nothing_is_fetched_and_text_is_escaped(sphere: Sphere, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    write_report(
-        path, sphere.basis, title="<script>alert(1)</script>", facts={"a<b": "c&d", "nested": {"k": 3, "on": True}}
-    )
+    bad = "<script>alert({})</script>"
+    facts = {"a<b": "c&d", bad.format(2): bad.format(3), "nested": {"k": 3, "on": True}}
+    write_report(path, sphere.basis, title=bad.format(1), facts=facts)
     page = path.read_text()
     assert "<script>alert" not in page
-    assert "a&lt;b" in page
+    assert all(f"&lt;script&gt;alert({i})" in page for i in range(1, 4))
+    assert "a&lt;b" in page and "c&amp;d" in page
     assert not re.search(r'(?:src|href)="(?!data:)', page)
+    write_scatter(path, np.zeros((2, 2)), texts=[bad.format(1), "a&b"])  # hover texts are HTML to plotly
+    assert payload(path.read_text())["texts"] == ["&lt;script&gt;alert(1)&lt;/script&gt;", "a&amp;b"]
 
 
 def test_large_shapes_are_thinned_and_say_so(sphere: Sphere, tmp_path: Path) -> None:
