@@ -46,6 +46,12 @@ def test_stored_numbers_are_the_embedding(tmp_path: Path) -> None:
     assert payload(path.read_text())["colourings"][0]["classes"] == ["0.0", "1.0"]
 
 
+def test_hover_texts_are_html_to_plotly_and_so_escaped(tmp_path: Path) -> None:
+    write_scatter(tmp_path / "map.html", np.eye(2), texts=["<script>alert(1)</script>", "a&b"])
+    texts = payload((tmp_path / "map.html").read_text())["texts"]
+    assert texts == ["&lt;script&gt;alert(1)&lt;/script&gt;", "a&amp;b"]
+
+
 def test_near_classes_have_near_hues_and_no_two_the_same_colour(tmp_path: Path) -> None:
     x, layout, labels, _ = islands()
     write_scatter(tmp_path / "map.html", x, labels, layout=layout)
