@@ -54,6 +54,7 @@ def refused(result: tuple[int, str, str], pattern: str) -> None:
 def test_all_commands_are_there() -> None:
     names = {command.name for command in cli.commands().commands}
     expected = ["decompose", "embed", "train", "encode", "evaluate", "reproduce", "cache", "features", "view", "demo"]
+    expected += ["export"]
     assert names == set(expected)
 
 
@@ -63,7 +64,8 @@ def test_help_has_examples_and_shared_options(path: tuple[str, ...], run: Run) -
     assert code == 0
     assert f"eigenprobe {' '.join(path)}" in out.split("Examples:")[1]
     for option in ("--device", "--seed", "--out", "--verbose", "--quiet", "--debug"):
-        assert (option in out) == (path != ("view",) or option not in ("--seed", "--out"))
+        without = {("view",): ("--seed", "--out"), ("export",): ("--seed", "--out", "--device")}
+        assert (option in out) == (option not in without.get(path, ()))
 
 
 @pytest.mark.parametrize("path, command", LEAVES, ids=[" ".join(path) for path, _ in LEAVES])

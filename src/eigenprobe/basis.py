@@ -4,7 +4,8 @@
     V (n, K)   unnormalised basis, V = M^{-1/2} Q, v_1 = 1, V^T M V = I
 
 Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker gave it. Pictures
-are made by the room `viz`, which is found by name when one is asked for: this module needs none of it.
+are made by the room `viz` and files for other programs by `geometry`, found by name when one is asked for: this module
+needs none of them.
 """
 
 from __future__ import annotations
@@ -184,12 +185,15 @@ class Basis:
         return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, the extension included, as one safetensors file (whole or not at all)."""
+        """Write everything, the extension included, as one safetensors file (whole or not at all).
+
+        Other suffixes are for other programs (`geometry.export`): ply, vtk and vtu carry the points, the faces and the
+        vectors as scalars, npz and mat the arrays.
+        """
         from safetensors.torch import save_file
 
-        suffix = os.path.splitext(path)[1]
-        if suffix not in ("", ".safetensors"):
-            raise InputError(f"a basis is written as .safetensors, got {os.fspath(path)!r}")
+        if os.path.splitext(path)[1].lower() not in ("", ".safetensors"):
+            return _below("geometry.export:write_functions")(path, self)
         tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
         more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
         tensors |= {name: values for name, values in more.items() if values is not None}
@@ -231,20 +235,23 @@ class Basis:
         """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a plotly one to turn.
 
         ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten after the constant).
-        ``view`` are options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size.
+        ``view`` are options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size; of an
+        interactive one: limit, the most points in it.
         """
         if self.points is None:
             raise InputError("a plot needs points, this basis carries none")
-        draw = _viz("notebook:turning" if interactive else "figures:eigenfunctions")
+        if interactive and (unknown := sorted(set(view) - {"limit"})):
+            raise InputError(f"an interactive plot does not take {unknown[0]}: turn it with the mouse")
+        draw = _below("viz.notebook:turning" if interactive else "viz.figures:eigenfunctions")
         shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": self.faces if faces is None else faces}
         return draw(self.points, self.vectors, **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser; ``options`` are those of `viz.report.write_report`."""
-        _viz("report:write_report")(path, self, **{"faces": self.faces, "facts": self.info, **options})
+        _below("viz.report:write_report")(path, self, **{"faces": self.faces, "facts": self.info, **options})
 
     def _repr_html_(self) -> str:
-        return str(_viz("notebook:basis_html")(self))
+        return str(_below("viz.notebook:basis_html")(self))
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
         ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points"), convert)
@@ -264,10 +271,10 @@ class Basis:
         return f
 
 
-def _viz(place: str) -> Callable[..., Any]:
-    """A function of the room below that draws, by name: ``module:function``."""
+def _below(place: str) -> Callable[..., Any]:
+    """A function of a room below, which draws or writes, by name: ``room.module:function``."""
     module, name = place.split(":")
-    function: Callable[..., Any] = getattr(import_module(f"eigenprobe.viz.{module}"), name)
+    function: Callable[..., Any] = getattr(import_module(f"eigenprobe.{module}"), name)
     return function
 
 

@@ -39,7 +39,7 @@ def commands() -> Command:
     about, of = "Run an experiment of the paper and print its table.", experiments
     reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images)
     first = (clouds.decompose, tables.embed, training.train, clouds.encode)
-    last = (clouds.cache, tables.features, tour.view, tour.demo)
+    last = (clouds.cache, tables.features, tour.view, tour.export, tour.demo)
     return Command.group("eigenprobe", summary, *first, evaluate, reproduce, *last)
 
 
@@ -117,7 +117,7 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
     from .session import Session
 
     shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug") if name in options}
-    session = Session(device_name=options.pop("device"), **shared)
+    session = Session(device_name=options.pop("device", "auto"), **shared)
     levels = {name: logging.getLogger(name).level for name in ("eigenprobe", *CHATTY)}
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))

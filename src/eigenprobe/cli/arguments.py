@@ -21,7 +21,7 @@ from jsonargparse import ActionYesNo, ArgumentError, ArgumentParser, DefaultHelp
 
 SHORT = {"k": "-k", "out": "-o", "verbose": "-v", "quiet": "-q", "method": "-m"}
 SHARED_TITLE = "shared options"
-WITHOUT = {"view": {"seed", "out"}}  # shared options that would do nothing
+WITHOUT = {"view": {"seed", "out"}, "export": {"seed", "out", "device"}}  # shared options that would do nothing
 
 
 def shared(

@@ -61,13 +61,13 @@ class Session:
         for name, reason in failed.items():
             self.say(f"skipped {name}: {reason}")
 
-    def existing(self, path: Path, force: bool) -> str:
+    def existing(self, path: Path, force: bool, other: str = "another --out") -> str:
         """Why a file is not written: an earlier run has; empty where it has not, or may be overwritten."""
-        return f"{path} exists: choose another --out, or overwrite it by --force" if path.exists() and not force else ""
+        return f"{path} exists: choose {other}, or overwrite it by --force" if path.exists() and not force else ""
 
-    def refuse_existing(self, path: Path, force: bool) -> None:
+    def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:
         """An error, before the work, where an earlier run has written there."""
-        if why := self.existing(path, force):
+        if why := self.existing(path, force, other):
             raise InputError(why)
 
     def wrote(self, path: Path, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser."""
+"""Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser, ``export`` for other programs."""
 
 from __future__ import annotations
 
@@ -43,6 +43,29 @@ def view(
         session.say("viewer ended")
     finally:
         viewer.stop()
+
+
+def export(basis: Path, target: Path, *, k: int | None = None, force: bool = False, session: Session) -> None:
+    """Write a saved basis for other programs: eigenfunctions as scalars on the shape, or plain arrays.
+
+    Examples:
+      eigenprobe export bunny/basis.safetensors bunny.vtk -k 10
+      eigenprobe export bunny/basis.safetensors bunny.ply
+      eigenprobe export bunny/basis.safetensors bunny.mat
+
+    Args:
+        basis: basis.safetensors, as decompose and encode write it
+        target: a .ply, .vtk or .vtu file (points, faces, scalars), or .npz or .mat (arrays; counted from 1 in Matlab)
+        k: only the first so many vectors
+        force: overwrite the target
+    """
+    from ..basis import Basis
+
+    session.refuse_existing(target, force, "another file")
+    loaded = Basis.load(basis)
+    (loaded if k is None else loaded.truncate(k)).save(target)
+    session.wrote(target, f"{loaded.n} points, {k or loaded.k} vectors")
+    session.finish(f"exported {basis}")
 
 
 def _wait() -> None:

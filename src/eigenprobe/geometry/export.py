@@ -1,0 +1,67 @@
+"""A basis for other programs: its functions as scalars at the points of a shape, or as plain arrays.
+
+    ply, vtk, vtu   points (n, 3), faces (f, 3), the mass and V (n, K) as scalars v001, v002, ...   through meshio
+    npz, mat        points, faces, rows, mass (n,), vectors V (n, K), eigenvalues (K,)
+
+Points of fewer than three dimensions get zeros. In mat files faces and rows count from 1, as Matlab does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..basis import Basis
+from ..errors import InputError, extra
+from ..files import atomic_path
+
+GRIDS, ARRAYS = (".ply", ".vtk", ".vtu"), (".npz", ".mat")
+
+
+def write_functions(path: str | os.PathLike[str], basis: Basis) -> None:
+    """Write ``basis`` in the format that the suffix names, whole or not at all."""
+    target, basis = Path(path), basis.numpy()
+    suffix = target.suffix.lower()
+    if suffix in GRIDS:
+        grid = _grid(basis, suffix)
+        with atomic_path(target) as temporary:
+            grid.write(temporary)
+    elif suffix in ARRAYS:
+        arrays = _arrays(basis, first=1 if suffix == ".mat" else 0)
+        with atomic_path(target) as temporary, temporary.open("wb") as file:
+            if suffix == ".npz":
+                np.savez(file, **arrays)
+            else:
+                from scipy.io import savemat
+
+                savemat(file, arrays, oned_as="column")
+    else:
+        raise InputError(f"a basis is written as .safetensors, {', '.join(GRIDS + ARRAYS)}, got {str(target)!r}")
+
+
+def _arrays(basis: Basis, first: int) -> dict[str, Any]:
+    arrays = {"vectors": basis.vectors, "eigenvalues": basis.eigenvalues, "mass": basis.mass, "points": basis.points}
+    indices = {"faces": basis.faces, "rows": basis.rows}
+    arrays |= {name: None if values is None else values + first for name, values in indices.items()}
+    return {name: values for name, values in arrays.items() if values is not None}
+
+
+def _grid(basis: Basis, suffix: str) -> Any:
+    meshio = extra("meshio")
+    d = 0 if basis.points is None else basis.points.shape[1]
+    if basis.points is None or d > 3:
+        raise InputError(
+            f"a {suffix[1:]} file holds points of at most 3 dimensions, got {d or 'none'}: write .npz or .mat"
+        )
+    points = np.pad(basis.points.astype(np.float64), ((0, 0), (0, 3 - d)))
+    if basis.faces is not None:
+        cells = [("triangle", basis.faces.astype(np.int32))]
+    elif suffix == ".ply":
+        cells = []
+    else:  # VTK draws cells only
+        cells = [("vertex", np.arange(basis.n, dtype=np.int32)[:, None])]
+    scalars = {"mass": basis.mass} | {f"v{i:03d}": column for i, column in enumerate(basis.vectors.T, 1)}
+    return meshio.Mesh(points, cells, {name: np.ascontiguousarray(values) for name, values in scalars.items()})
