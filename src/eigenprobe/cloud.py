@@ -39,7 +39,8 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
     """
     if is_mesh_pair(source):
-        return source[0], torch.as_tensor(source[1]).cpu().numpy().astype(np.int64)
+        faces = source[1].cpu() if isinstance(source[1], Tensor) else source[1]
+        return source[0], np.asarray(faces).astype(np.int64)
     if hasattr(source, "ndim") or isinstance(source, (list, tuple)):
         return source, None
     found = [getattr(source, name, None) for name in ("vertices", "points", "pos")]

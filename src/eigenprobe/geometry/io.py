@@ -1,5 +1,5 @@
 """Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, txt, csv, npy, npz)
-directly, what scanners and simulations write (las, laz, pcd, vtk, vtu) by `scans`.
+directly, what scanners and simulations write (las, laz, pcd, vtk, vtu) by `scans` and `vtk`.
 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
@@ -23,8 +23,9 @@ from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
 from .headers import check_header
 from .mesh import face_areas
-from .scans import read_grid, read_las, read_pcd
+from .scans import read_las, read_pcd, read_vtu
 from .text import TEXT, by_value, pick, read_text
+from .vtk import read_vtk
 
 Array = NDArray[Any]
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
@@ -184,7 +185,7 @@ def _read_arrays(
     if suffix == ".npy":
         return load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
     if suffix in (".vtk", ".vtu"):
-        return read_grid(path)
+        return read_vtk(path) if suffix == ".vtk" else read_vtu(path)
     if suffix != ".npz":
         return read_pcd(path) if suffix == ".pcd" else read_las(path), None
     with Archive(path) as archive:

@@ -1,8 +1,8 @@
-"""What scanners and simulations write -> points (n, 3), and faces (f, 3) where there are any.
+"""What scanners and simulations write -> points (n, 3), and faces (f, 3) where there are any (vtk: see `vtk`).
 
     las, laz    x = scale * X + offset, X int32                  through laspy
     pcd         FIELDS x y z ..., ascii, binary, or binary_compressed: LZF, one field after the other
-    vtk, vtu    triangles; quadrilaterals as two of them         through meshio
+    vtu         triangles; quadrilaterals as two of them         through meshio
 
 Counts in a header are compared with the length of the file before memory is taken.
 """
@@ -116,16 +116,14 @@ def _lzf(data: bytes, size: int) -> bytes:
     return bytes(out[:size])
 
 
-def read_grid(path: Path) -> tuple[Array, Array | None]:
-    """Points (n, 3) and triangles (f, 3) of a vtk or vtu file; other cells than faces only give their points."""
-    meshio = extra("meshio")
-    try:
-        grid = meshio.read(path)
-    except SystemExit as stop:  # meshio ends the program where it does not know a format
-        raise InputError("a kind of VTK file that meshio does not read") from stop
-    faces = [block.data for block in grid.cells if block.type == "triangle"]
-    faces += [
-        block.data[:, corners] for block in grid.cells if block.type == "quad" for corners in ([0, 1, 2], [0, 2, 3])
-    ]
-    points = np.asarray(grid.points, np.float64)
-    return points, np.concatenate(faces).astype(np.int64) if faces else None
+def read_vtu(path: Path) -> tuple[Array, Array | None]:
+    """Points (n, 3) and triangles (f, 3) of a vtu file; other cells than faces only give their points."""
+    grid = extra("meshio.vtu").read(path)
+    blocks = [triangles(block.data) for block in grid.cells if block.type in ("triangle", "quad")]
+    return np.asarray(grid.points, np.float64), np.concatenate(blocks).astype(np.int64) if blocks else None
+
+
+def triangles(polygons: Array) -> Array:
+    """Polygons of c corners (f, c) as triangles that share the first corner."""
+    corners = [[0, i, i + 1] for i in range(1, polygons.shape[1] - 1)]
+    return polygons[:, corners].reshape(-1, 3)
