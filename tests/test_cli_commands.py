@@ -85,6 +85,29 @@ def test_decompose_with_another_operator(run: Run) -> None:
     assert ep.Basis.load("mean/basis.safetensors").info["eigenvalues"] == "mean"
     code, _, told = run("decompose line.npy -k 3 --method network --boundary dirichlet")
     assert code == 2 and "'direct' only" in told
+    np.save("well.npy", np.full(400, 5.0))
+    shifted = "decompose line.npy -k 3 --boundary dirichlet --potential well.npy --no-report --out well"
+    done(run(shifted), "well/basis.safetensors")
+    np.testing.assert_allclose(ep.Basis.load("well/basis.safetensors").eigenvalues, found.eigenvalues + 5, rtol=1e-5)
+    code, _, told = run("decompose bunny.obj -k 3 --potential well.npy")
+    assert code == 2 and "potential of shape (n,) with n=780, got (400,)" in told
+
+
+def test_decompose_in_another_metric(run: Run) -> None:
+    line = "decompose bunny.obj -k 4 --no-report --out"
+    points = ep.Basis.load(done_basis(run, f"{line} plain")).points
+    asked = {"--metric scale-invariant": {"metric": "scale-invariant"}, "--anisotropy 2": {"anisotropy": 2.0}}
+    asked |= {"--alpha 0.5": {"measure": 0.5}}
+    for number, (words, options) in enumerate(asked.items()):
+        found = ep.Basis.load(done_basis(run, f"{line} {number} {words}"))
+        expected = ep.decompose(points, k=4, **options)
+        np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-6, atol=1e-9)
+
+
+def done_basis(run: Run, line: str) -> str:
+    folder = line.partition("--out ")[2].split()[0]
+    done(run(line), f"{folder}/basis.safetensors")
+    return f"{folder}/basis.safetensors"
 
 
 def test_decompose_samples_volumes_and_quiet(run: Run) -> None:

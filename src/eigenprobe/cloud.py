@@ -9,6 +9,8 @@ Eigenvalues are length^-2: those of the framed points are divided by scale^2.
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +66,42 @@ def is_mesh_pair(source: Any) -> bool:
     whole = not faces.is_floating_point() if isinstance(faces, Tensor) else faces.dtype.kind in "iu"
     triples = whole and len(faces) > 0 and faces.shape[1] == 3
     return bool(triples and int(faces.min()) >= 0 and int(faces.max()) < len(source[0]))
+
+
+def several(points: Any) -> list[Any] | None:
+    """The clouds of a list or of a batch ``(b, n, d)``; None where it is one cloud, as nested lists of numbers are."""
+    if isinstance(points, (list, tuple)) and not is_mesh_pair(points):
+        if not points:
+            raise InputError("expected at least one cloud, got an empty list")
+        return list(points) if any(_is_cloud(each) for each in points) else None
+    return list(points) if getattr(points, "ndim", 2) == 3 else None
+
+
+def _is_cloud(each: Any) -> bool:
+    if isinstance(each, (list, tuple)):
+        return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
+    carrier = any(getattr(each, name, None) is not None for name in ("vertices", "points", "pos"))
+    return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or carrier
+
+
+def each_of(
+    clouds: list[Any], call: Callable[..., Any], settings: dict[str, Any], per_point: Sequence[str]
+) -> list[Any]:
+    """``call(cloud, **settings)`` cloud by cloud; a list given for one of ``per_point`` has an entry for each cloud.
+
+    An error says which cloud it was.
+    """
+    own = {name: settings[name] for name in per_point if isinstance(settings.get(name), (list, tuple))}
+    for name, value in own.items():
+        if len(value) != len(clouds):
+            raise InputError(f"expected a {name} for each of {len(clouds)} clouds, got {len(value)}")
+    found = []
+    for number, cloud in enumerate(clouds):
+        try:
+            found.append(call(cloud, **(settings | {name: value[number] for name, value in own.items()})))
+        except InputError as error:
+            raise InputError(f"cloud {number}: {error}") from error
+    return found
 
 
 def _array(values: Any) -> Any:

@@ -23,22 +23,23 @@ import torch
 from torch import Tensor
 
 from .basis import Basis
-from .cloud import Array, check_points, is_mesh_pair, points_and_faces
-from .eigen import Span, rotate, solve
+from .cloud import Array, check_points, each_of, points_and_faces, several
+from .eigen import Rotation, Span, rotate, solve
 from .eigen.basis import basis_of
 from .errors import InputError
 from .extensions import KernelExtension
-from .graph import Metric
+from .graph import Metric, estimate_dimension
 from .graph.arranged import Arranged, arrange
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.given import Eigenvalues, best_basis, check_estimator, with_eigenvalues
-from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
-from .smoothers.altered import alter, numbers
-from .smoothers.balanced import FIRM, balanced_smoother
+from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
+from .smoothers.altered import PLAIN, Operator, alter, numbers
+from .smoothers.balanced import BALANCE, FIRM, FIRM_AND_ROUND
 from .threads import limited_threads
 
 Method = Literal["direct", "network", "pretrained"]
-PER_POINT = ("potential", "boundary", "probes")
+PER_POINT = ("potential", "boundary", "anisotropy", "measure", "probes")
+Space = Literal["euclidean", "cosine", "scale-invariant"]
 
 
 @overload
@@ -57,7 +58,7 @@ def decompose(
     method: Method = "direct",
     *,
     smoother: Kind | Smoother = "adaptive",
-    metric: Metric = "euclidean",
+    metric: Space = "euclidean",
     neighbours: Neighbours | None = None,
     bandwidth: float | None = None,
     dimension: float | None = None,
@@ -66,6 +67,8 @@ def decompose(
     tol: float = 1e-6,
     potential: Array | None = None,
     boundary: str | Array | None = None,
+    anisotropy: float | Array | None = None,
+    measure: float | Array | None = None,
     probes: Array | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
     **options: Any,
@@ -79,7 +82,8 @@ def decompose(
         a pair ``(V, F)`` or an object of trimesh, Open3D, PyVista or PyTorch Geometric: its faces are not used, and
         kept for pictures. A list of such, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same
         order; the settings are shared.
-        A list given as ``potential``, ``boundary`` or ``probes`` then has one entry per cloud.
+        A list given as ``potential``, ``boundary``, ``anisotropy``, ``measure`` or ``probes`` then has one entry per
+        cloud.
     k
         How many basis vectors, the constant one included.
     method
@@ -92,7 +96,9 @@ def decompose(
         edges that are short-cuts through thin parts and between touching ones; ``"plain"``: all of the nearest;
         a number: that many, uncut.
     metric, bandwidth, dimension
-        Of the graph and the smoother; all are chosen from the data by default.
+        Of the graph and the smoother; all are chosen from the data by default. ``metric="scale-invariant"``: that of
+        the surface times its Gaussian curvature, in which eigenvalues do not depend on the size of any part. Direct
+        only.
     seed, device
         Of random starts; where to compute (default: where the points are).
     tol
@@ -103,6 +109,12 @@ def decompose(
     boundary
         ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its outermost points; or where
         a bool mask ``(n,)`` says. Without it the boundary is free (Neumann). Direct only.
+    anisotropy
+        A field ``(n, d)``: lengths along it count ``1 + |field|`` times, so heat moves more slowly that way; or a
+        number, the strength along the direction of strongest curvature of a surface. Direct only.
+    measure
+        Weights ``(n,)`` above 0: ``div(w grad f) / w``, and a mass that is weighted by them. Or a number, alpha of
+        diffusion maps: 1 measures area (the default), 1/2 the density of the samples, 0 its square. Direct only.
     probes
         Functions ``f (n, m)``: the basis that best reconstructs them in the norm of the mass, by descending energy
         (``info["explained"]``), instead of the smoothest one. Its eigenvalues are Rayleigh quotients and need not
@@ -122,33 +134,42 @@ def decompose(
     [0.0, 1.0, 1.0, 4.0, 4.0]
     """
     settings = {**locals()}  # before anything else: all that the caller chose, for each of several clouds
-    if (clouds := _several(settings.pop("points"))) is not None:
-        return _each(clouds, settings.pop("options") | settings)
+    if (clouds := several(settings.pop("points"))) is not None:
+        return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT)
     if method not in ("direct", "network", "pretrained"):
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
-    if isinstance(points, (str, os.PathLike)):
-        from .geometry import load
-
-        points = load(points)
-    points, faces = points_and_faces(points)
+    points, faces = opened(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
+    operator = Operator(potential, boundary, anisotropy, measure, metric == "scale-invariant")
     chosen: dict[str, Any] = {
-        "metric": metric,
+        "metric": "euclidean" if operator.scale_invariant else metric,
         "neighbours": neighbours,
         "bandwidth": bandwidth,
         "dimension": dimension,
     }
     if eigenvalues != "rayleigh":
         check_estimator(eigenvalues)
-    asked = {"potential": potential, "boundary": boundary, "probes": probes}
-    if method != "direct":
-        _direct_only(method, asked | {"eigenvalues": None if eigenvalues == "rayleigh" else eigenvalues})
+    asked = [*operator.asked, *(["probes"] if probes is not None else [])]
+    asked += ["eigenvalues"] if eigenvalues != "rayleigh" else []
+    if method != "direct" and asked:
+        raise InputError(f"{asked[0]} is known to method 'direct' only, got method {method!r}")
     if method == "direct":
         if options:
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         with limited_threads(x.device, len(x)):
-            basis = _direct(x, k, smoother, seed, tol, chosen, asked | {"eigenvalues": eigenvalues})
+            cloud, ready = smoothed(x, k, smoother, operator, **chosen)
+            info = {"components": ready.warn_of_parts() if operator.fixes_constant else ready.components[0]}
+            info |= dict.fromkeys(operator.asked, True)
+            generator = torch.Generator(ready.device).manual_seed(seed)
+            rotation, found = _rotation(ready, cloud, k, tol, generator, probes, eigenvalues)
+            basis = basis_of(
+                rotation,
+                ready,
+                cloud,
+                info=info | found,
+                extension=lambda turned: KernelExtension.fit(cloud.points, turned.vectors, chosen["metric"]),
+            )
     elif method == "network":
         from .training.fit import fit_network
 
@@ -163,38 +184,6 @@ def decompose(
     return replace(basis, info=info, faces=faces).as_given(origin)
 
 
-def _several(points: Any) -> list[Array] | None:
-    """The clouds of a list or of a batch ``(b, n, d)``; None where it is one cloud, as nested lists of numbers are."""
-    if isinstance(points, (list, tuple)) and not is_mesh_pair(points):
-        if not points:
-            raise InputError("expected at least one cloud, got an empty list")
-        return list(points) if any(_is_cloud(each) for each in points) else None
-    return list(points) if getattr(points, "ndim", 2) == 3 else None
-
-
-def _is_cloud(each: Any) -> bool:
-    if isinstance(each, (list, tuple)):
-        return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
-    carrier = any(getattr(each, name, None) is not None for name in ("vertices", "points", "pos"))
-    return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or carrier
-
-
-def _each(clouds: list[Array], settings: dict[str, Any]) -> list[Basis]:
-    """Cloud by cloud; an error says which one it was."""
-    several = {name: settings[name] for name in PER_POINT if isinstance(settings.get(name), (list, tuple))}
-    for name, value in several.items():
-        if len(value) != len(clouds):
-            raise InputError(f"expected a {name} for each of {len(clouds)} clouds, got {len(value)}")
-    bases = []
-    for number, cloud in enumerate(clouds):
-        own = {name: value[number] for name, value in several.items()}
-        try:
-            bases.append(decompose(cloud, **(settings | own)))
-        except InputError as error:
-            raise InputError(f"cloud {number}: {error}") from error
-    return bases
-
-
 def _refuse(chosen: dict[str, Any]) -> None:
     """A pretrained model has its graph and its smoother built in: settings of others are errors, not silence."""
     default = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}
@@ -203,76 +192,76 @@ def _refuse(chosen: dict[str, Any]) -> None:
             raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
 
 
-def _direct_only(method: str, given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{name} is known to method 'direct' only, got method {method!r}")
+def opened(source: Any) -> tuple[Any, np.ndarray | None]:
+    """Points and faces of whatever carries them (`points_and_faces`), a file included."""
+    if isinstance(source, (str, os.PathLike)):
+        from .geometry import load
+
+        source = load(source)
+    return points_and_faces(source)
 
 
-def _direct(
-    x: Tensor,
+def _rotation(
+    smoother: Smoother,
+    cloud: Arranged,
     k: int,
-    smoother: Kind | Smoother,
-    seed: int,
     tol: float,
-    chosen: dict[str, Any],
-    asked: dict[str, Any],
-) -> Basis:
-    """The closed-form optimum on float64 points ``(n, d)``."""
-    cloud, ready = smoothed(x, k, smoother, **chosen)
-    potential, boundary, kind = asked["potential"], asked["boundary"], asked["eigenvalues"]
-    plain = potential is None and boundary is None
-    parts = ready.warn_of_parts() if plain else ready.components[0]
-    balanced = (
-        chosen["bandwidth"] is None and chosen["metric"] == "euclidean" and ready.dimension <= BALANCED_DIMENSIONS
-    )
-    if boundary is not None and smoother == "adaptive" and balanced and ready.graph is not None:
-        ready = balanced_smoother(ready.graph, ready.dimension, FIRM)
-    ready = alter(ready, cloud, k, potential, boundary)
-    generator = torch.Generator(ready.device).manual_seed(seed)
-    facts: dict[str, Any] = {"components": parts}
-    facts |= {name: True for name in ("potential", "boundary") if asked[name] is not None}
+    generator: torch.Generator,
+    probes: Array | None,
+    eigenvalues: Eigenvalues,
+) -> tuple[Rotation, dict[str, Any]]:
+    """The closed-form optimum, of the smoother's probes or of given ones, and what is to be told of it."""
     functions = None
-    if asked["probes"] is None:
-        pairs = solve(ready, k, tol=tol, generator=generator)
-        rotation = rotate(Span(pairs.vectors, pairs.gaps), ready, k)
-    elif plain:
-        functions = cloud.collect(numbers(asked["probes"], "probes", len(x)).to(ready.device))
-        rotation, found = best_basis(functions, ready, k)
-        facts |= found
+    facts: dict[str, Any] = {}
+    if probes is None:
+        pairs = solve(smoother, k, tol=tol, generator=generator)
+        rotation = rotate(Span(pairs.vectors, pairs.gaps), smoother, k)
+    elif smoother.lowest is None:
+        functions = cloud.collect(numbers(probes, "probes", len(cloud.given)).to(smoother.device))
+        rotation, facts = best_basis(functions, smoother, k)
     else:
         raise InputError("probes replace the operator: not together with a potential or a boundary")
-    if kind != "rayleigh":
-        rotation = with_eigenvalues(rotation, ready, kind, functions=functions, generator=generator)
-        facts["eigenvalues"] = kind
-    return basis_of(
-        rotation,
-        ready,
-        cloud,
-        info=facts,
-        extension=lambda rotation: KernelExtension.fit(cloud.points, rotation.vectors, chosen["metric"]),
-    )
+    if eigenvalues != "rayleigh":
+        rotation = with_eigenvalues(rotation, smoother, eigenvalues, functions=functions, generator=generator)
+        facts["eigenvalues"] = eigenvalues
+    return rotation, facts
 
 
 def smoothed(
     x: Tensor,
     k: int,
-    smoother: Kind | Smoother,
-    metric: Metric,
-    neighbours: Neighbours | None,
-    bandwidth: float | None,
-    dimension: float | None,
+    smoother: Kind | Smoother = "adaptive",
+    operator: Operator = PLAIN,
+    *,
+    metric: Metric = "euclidean",
+    neighbours: Neighbours | None = None,
+    bandwidth: float | None = None,
+    dimension: float | None = None,
 ) -> tuple[Arranged, Smoother]:
     """The cloud made ready, without short-cuts, and its smoother: the one given, or one built from the graph."""
     if isinstance(smoother, Smoother):
         if smoother.n != len(x):
             raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
-        return Arranged.plain(x, smoother.graph), smoother
+        if operator.anisotropy is not None:
+            raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
+        cloud = Arranged.plain(x, smoother.graph)
+        return cloud, alter(smoother, cloud, k, operator)
     check_kind(smoother)
-    count = neighbours if isinstance(neighbours, int) else NEIGHBOURS[smoother]
+    count = neighbours if isinstance(neighbours, int) else operator.neighbours(NEIGHBOURS[smoother])
     cloud = arrange(x, count, k, metric)
     width = None if bandwidth is None else bandwidth / cloud.frame.scale
-    if smoother == "adaptive" and bandwidth is None:
-        cloud, dimension = without_short_cuts(cloud, neighbours, dimension)
+    own: dict[str, Any] = {}
+    if smoother == "adaptive":
+        if bandwidth is None:
+            cloud, dimension = without_short_cuts(cloud, neighbours, dimension)
+        own["settings"] = BALANCE if operator.boundary is None else FIRM
+        if operator.anisotropy is not None:
+            own["settings"] = FIRM_AND_ROUND
     assert cloud.graph is not None
-    return cloud, build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension)
+    if operator.anisotropy is not None:
+        if smoother != "adaptive":
+            raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")
+        dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
+        own["field"] = operator.field(cloud, dimension)
+    ready = build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension, **own)
+    return cloud, alter(ready, cloud, k, operator)

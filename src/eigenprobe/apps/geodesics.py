@@ -17,7 +17,7 @@ import torch
 
 from ..basis import Basis
 from ..cloud import check_points
-from ..decomposition import smoothed
+from ..decomposition import opened, smoothed
 from ..errors import InputError
 from ..operators import gradients, matrices
 from ..threads import limited_threads
@@ -43,7 +43,7 @@ def geodesic_distance(cloud: Array | Basis, sources: Any, *, time: float | None 
     points = cloud.points if isinstance(cloud, Basis) else cloud
     if points is None:
         raise InputError("a geodesic distance needs points: this basis has none")
-    x, origin = check_points(points, 1)
+    x, origin = check_points(opened(points)[0], 1)
     index = rows(sources, len(x), torch.device("cpu")).numpy()
     if time is not None and not time > 0:
         raise InputError(f"expected a time above 0, got {time}")
@@ -56,7 +56,7 @@ def geodesic_distance(cloud: Array | Basis, sources: Any, *, time: float | None 
 
 def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.ndarray:
     """Distances ``(n, s)`` on float64 points ``(n, d)``."""
-    cloud, smoother = smoothed(x, 1, "adaptive", "euclidean", None, None, None)
+    cloud, smoother = smoothed(x, 1)
     stiffness, mass = matrices(cloud, smoother)
     frames, parts = gradients(cloud, smoother)
     spacing = float(np.mean(mass.diagonal() ** (1 / len(parts))))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InputError
+from ..files import load_npy
 from .session import Session
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ def decompose(
     smoother: Kind = "adaptive",
     neighbours: str | None = None,
     boundary: Literal["free", "dirichlet"] = "free",
+    metric: Literal["euclidean", "scale-invariant"] = "euclidean",
+    anisotropy: float | None = None,
+    alpha: float = 1.0,
+    potential: Path | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
     samples: int | None = None,
     columns: str | None = None,
@@ -66,6 +71,10 @@ def decompose(
         smoother: how probes are smoothed; adaptive suits uneven sampling best
         neighbours: learned cuts short-cuts on surfaces (default), plain takes all of the nearest; or a number
         boundary: dirichlet asks for functions that vanish at the outermost points of the cloud
+        metric: scale-invariant measures a surface by its curvature; eigenvalues do not depend on sizes then
+        anisotropy: lengths along the strongest curvature of a surface count 1 plus this many times
+        alpha: of diffusion maps; 1 measures area, 0.5 the density of the samples, 0 its square
+        potential: npy file with a number per point of the shape, added to the Laplacian
         eigenvalues: quotients of the smoother, or one over the mean or worst error of the vectors before
         samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
@@ -85,10 +94,11 @@ def decompose(
         if method != "direct":
             raise InputError(f"--neighbours goes with --method direct, got {method}")
         options["neighbours"] = int(neighbours) if neighbours.isdecimal() else neighbours
-    if boundary != "free":
-        options["boundary"] = boundary
-    if eigenvalues != "rayleigh":
-        options["eigenvalues"] = eigenvalues
+    asked: dict[str, tuple[Any, Any]] = {}
+    asked |= {"boundary": (boundary, "free"), "metric": (metric, "euclidean"), "anisotropy": (anisotropy, None)}
+    asked |= {"measure": (alpha, 1.0), "eigenvalues": (eigenvalues, "rayleigh")}
+    options |= {name: value for name, (value, usual) in asked.items() if value != usual}
+    well = None if potential is None else load_npy(potential)
     found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
     files = list(dict.fromkeys(file for files in found for file in files))
     several = len(files) > 1 or shapes[0].is_dir()
@@ -101,6 +111,8 @@ def decompose(
             cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
             folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
+            if well is not None:
+                options["potential"] = well if cloud.rows is None or len(well) == len(cloud.rows) else well[cloud.rows]
             basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
             basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
             write_basis(folder, basis, report, session)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..cloud import Array, check_points
-from ..decomposition import smoothed
+from ..decomposition import opened, smoothed
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError
 from ..operators import gradients, matrices
@@ -46,11 +46,11 @@ def diffusionnet_operators(points: Array, k_eig: int = 128, *, neighbours: Any =
     >>> round(float(operators.mass.sum() / np.pi))
     4
     """
-    x, origin = check_points(points, k_eig)
+    x, origin = check_points(opened(points)[0], k_eig)
     if x.shape[1] != 3:
         raise InputError(f"DiffusionNet takes points of shape (n, 3), got {tuple(x.shape)}")
     with limited_threads(x.device, len(x)):
-        cloud, smoother = smoothed(x, k_eig, "adaptive", "euclidean", neighbours, None, 2.0)
+        cloud, smoother = smoothed(x, k_eig, neighbours=neighbours, dimension=2.0)
         smoother.warn_of_parts()
         pairs = solve(smoother, k_eig)
         basis = basis_from_span(Span(pairs.vectors, pairs.gaps), smoother, k_eig, cloud).numpy()

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..cloud import Array, Origin, check_points
-from ..decomposition import smoothed
+from ..cloud import Array, Origin, check_points, each_of, several
+from ..decomposition import PER_POINT, Space, opened, smoothed
 from ..errors import InputError
 from ..graph import Metric
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
 from ..smoothers import Kind, Smoother
+from ..smoothers.altered import Operator
 from ..smoothers.cells import covered
 from ..smoothers.smoother import csr
 from ..threads import limited_threads
@@ -36,8 +37,12 @@ def laplacian(
     neighbours: Neighbours | None = None,
     dimension: float | None = None,
     smoother: Kind | Smoother = "adaptive",
-    metric: Metric = "euclidean",
+    metric: Space = "euclidean",
     device: str | torch.device | None = None,
+    potential: Array | None = None,
+    boundary: str | Array | None = None,
+    anisotropy: float | Array | None = None,
+    measure: float | Array | None = None,
 ) -> Any:
     """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in the points' units.
 
@@ -46,17 +51,20 @@ def laplacian(
     Parameters
     ----------
     points
-        ``(n, d)``; a list of clouds gives a list of pairs. Rows and columns are in the order of the points.
-    neighbours, dimension, smoother, metric, device
-        As in `decompose`, which uses the same operator.
+        ``(n, d)``, a file, a mesh, or an object that carries points; a list of such gives a list of pairs. Rows and
+        columns are in the order of the points.
+    neighbours, dimension, smoother, metric, device, potential, boundary, anisotropy, measure
+        As in `decompose`, which uses the same operator. A potential is on the diagonal of ``L``. Rows of points where
+        functions vanish have nothing but a diagonal in ``L``, of the highest eigenvalue.
 
     Returns
     -------
     L
-        Sparse, symmetric, positive semi-definite, rows sum to 0. Float64 scipy CSR; for tensors torch CSR in their
-        precision and on their device.
+        Sparse, symmetric, positive semi-definite, rows sum to 0 (but for a potential or a boundary). Float64 scipy CSR;
+        for tensors torch CSR in their precision and on their device.
     M
-        Sparse and diagonal, the length (curve), area (surface) or volume (solid) that belongs to each point.
+        Sparse and diagonal, the length (curve), area (surface) or volume (solid) that belongs to each point, in the
+        given measure.
 
     Examples
     --------
@@ -65,17 +73,16 @@ def laplacian(
     >>> print(round(float(M.sum() / (2 * np.pi)), 3), float(abs(L.sum(1)).max() < 1e-9))
     1.0 1.0
     """
-    if isinstance(points, (list, tuple)) or getattr(points, "ndim", 2) == 3:
-        if not len(points):
-            raise InputError("expected at least one cloud, got an empty list")
+    settings = {**locals()}
+    if (clouds := several(settings.pop("points"))) is not None:
         if isinstance(smoother, Smoother):
             raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
-        chosen: dict[str, Any] = {"neighbours": neighbours, "dimension": dimension, "metric": metric}
-        if np.ndim(points[0]) == 2:
-            return [laplacian(cloud, smoother=smoother, device=device, **chosen) for cloud in points]
-    x, origin = check_points(points, 1, device)
+        return each_of(clouds, laplacian, settings, PER_POINT)
+    x, origin = check_points(opened(points)[0], 1, device)
+    operator = Operator(potential, boundary, anisotropy, measure, metric == "scale-invariant")
+    near: Metric = "cosine" if metric == "cosine" else "euclidean"
     with limited_threads(x.device, len(x)):
-        cloud, ready = smoothed(x, 1, smoother, metric, neighbours, None, dimension)
+        cloud, ready = smoothed(x, 1, smoother, operator, metric=near, neighbours=neighbours, dimension=dimension)
         stiffness, mass = matrices(cloud, ready)
     return as_given(stiffness, origin), as_given(mass, origin)
 
@@ -92,7 +99,10 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
     mass = (smoother.mass.double() * size).cpu().numpy()  # (n,) in the frame
     rows, columns, weight = edge_weights(smoother)
     weight = weight * size
-    degree = np.bincount(rows, weight, minlength=smoother.n)
+    degree: np.ndarray = np.bincount(rows, weight, minlength=smoother.n)
+    if smoother.lowest is not None:
+        assert smoother.leaving is not None
+        degree = mass * (smoother.leaving.double().cpu().numpy() / float(smoother.step_time) + smoother.lowest)
     rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
     stiffness = diags_array(degree) - (weights + weights.T) / 2

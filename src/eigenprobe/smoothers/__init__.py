@@ -42,8 +42,8 @@ def build_smoother(
     """A smoother on a cloud ``(n, d)`` or on its graph; every setting that is not given is chosen from the data.
 
     ``bandwidth`` is sigma of the Gaussian (row, symmetric, and adaptive where it is not balanced); ``balance`` forces
-    balanced weights on or off (adaptive). ``options``: ``self_loops`` of the graph, and ``alpha``, the power of the
-    density that `symmetric` divides by (1).
+    balanced weights on or off (adaptive). ``options``: ``self_loops`` of the graph; ``alpha``, the power of the
+    density that `symmetric` divides by (1); ``settings`` and ``field`` of balanced weights.
     """
     check_kind(kind)
     if isinstance(source, Graph):
@@ -54,7 +54,8 @@ def build_smoother(
         graph = build_graph(source, min(k or NEIGHBOURS[kind], most), metric=metric, self_loops=loops)
     if dimension is None:
         dimension = estimate_dimension(graph)
-    if unknown := set(options) - ({"alpha"} if kind == "symmetric" else set()):
+    known = {"row": set(), "symmetric": {"alpha"}, "adaptive": {"settings", "field"}}
+    if unknown := set(options) - known[kind]:
         raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")
     if kind == "row":
         return row_smoother(graph, bandwidth, dimension)
@@ -63,7 +64,11 @@ def build_smoother(
     graph = graph.without_loops()
     if balance is None:
         balance = dimension < BALANCED_DIMENSIONS + 0.5 and graph.metric == "euclidean" and bandwidth is None
-    return balanced_smoother(graph, dimension) if balance else variable_smoother(graph, bandwidth, dimension)
+    if balance:
+        return balanced_smoother(graph, dimension, **options)
+    if options.get("field") is not None:
+        raise InputError("anisotropy needs Euclidean points of one to three dimensions without a bandwidth")
+    return variable_smoother(graph, bandwidth, dimension)
 
 
 def check_kind(kind: str) -> None:

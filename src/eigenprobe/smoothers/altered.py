@@ -1,15 +1,19 @@
-"""Other operators from the same smoother: a potential, and functions that vanish at a boundary.
+"""Other operators from the same smoother: another metric, another measure, a potential, a boundary.
 
-    potential   H = (I - A) / tau + diag(v - min v)     A' = I - tau' H,   lambda = min v + (1 - mu) / tau'
-    dirichlet   rows and columns of the points where functions vanish are decoupled, their own gap is 1, the largest
+    anisotropic      lengths along a tangent field f count 1 + |f| times               (a field of `balanced`)
+    weighted         div(rho grad f) / rho,   W <- W sqrt(rho_i rho_j),  M <- M rho
+    diffusion maps   rho = q^(2 - 2 alpha) with the density q = 1 / (n m_i) of the samples   [Coifman, Lafon 2006]
+    scale-invariant  metric |K| g of a surface with Gaussian curvature K: W stays, M <- M |K|       [Aflalo et al. 2013]
+    potential        H = (I - A) / tau + diag(v - min v)     A' = I - tau' H,   lambda = min v + (1 - mu) / tau'
+    dirichlet        rows and columns of points where functions vanish are decoupled, their own gap is 1, the largest
 
-The mass stays that of the points.  The constant is no longer an eigenvector, which ``lowest`` says (the number that the
-eigenvalues are counted from; None for a plain smoother).  Arrays: v and the mask have one entry per point, (n,).
+After a potential or a boundary the constant is no longer an eigenvector, which ``lowest`` says (the number that the
+eigenvalues are counted from; None for a plain smoother).  Arrays: v, rho and the mask have one entry per point, (n,).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,28 +23,128 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph.arranged import Arranged
 from .cells import at_boundary
+from .curvature import curvature
 from .smoother import Smoother, csr
 
+FLAT = 1e-6  # mean |K| times the squared size of a cloud that is flat: rounding, or a cylinder
+FLATTEST = 0.02  # |K| of flat places, of the mean |K|: where the mass vanished the spectrum would have no bound
 
-def alter(smoother: Smoother, cloud: Arranged, k: int, potential: Any = None, boundary: Any = None) -> Smoother:
-    """The smoother of ``L + V`` with a ``potential (N,)``, for ``k`` functions that vanish at a ``boundary``.
 
-    Both are given at all points of the caller and in the caller's units (``length^-2``); copies of a point share the
-    mean potential, and vanish if one of them does. ``boundary`` is ``"dirichlet"`` or a bool mask ``(N,)``.
+@dataclass(frozen=True)
+class Operator:
+    """Which operator is asked for, at all points of the caller and in the caller's units; None and False: not."""
+
+    potential: Any = None  # (N,) in length^-2
+    boundary: Any = None  # "dirichlet" or a bool mask (N,)
+    anisotropy: Any = None  # a field (N, d), or a strength along the direction of strongest curvature
+    measure: Any = None  # weights (N,), or alpha of diffusion maps
+    scale_invariant: bool = False
+
+    @property
+    def asked(self) -> list[str]:
+        """The names of what is not as usual."""
+        return [each.name for each in fields(self) if getattr(self, each.name) is not each.default]
+
+    @property
+    def fixes_constant(self) -> bool:
+        """Whether the constant is still an eigenvector, of eigenvalue 0."""
+        return self.potential is None and self.boundary is None
+
+    def neighbours(self, usual: int) -> int:
+        """How many are needed: an ellipse among them that is as large as the usual disk, up to a factor of 4."""
+        if self.anisotropy is None:
+            return usual
+        given = _tensor(self.anisotropy)
+        largest = float(given.double().norm(dim=-1).max()) if given.ndim and given.numel() else float(given.sum())
+        return round(usual * min(1 + max(largest, 0.0), 4.0)) if largest == largest else usual
+
+    def field(self, cloud: Arranged, dimension: float) -> Tensor | None:
+        """The field ``(n, d)`` along which lengths count more, at the kept points."""
+        if self.anisotropy is None:
+            return None
+        assert cloud.graph is not None
+        if _tensor(self.anisotropy).ndim:
+            given = numbers(self.anisotropy, "anisotropy", len(cloud.given))
+            if given.shape[1] != cloud.given.shape[1]:
+                wanted, found = tuple(cloud.given.shape), tuple(given.shape)
+                raise InputError(f"expected an anisotropy of shape {wanted}, got {found}")
+            return cloud.collect(given.to(cloud.graph.device))
+        strength = float(self.anisotropy)
+        if not 0 < strength < np.inf:
+            raise InputError(f"expected an anisotropy (a strength) above 0, got {strength:g}")
+        bent = curvature(cloud.graph, dimension)
+        large, small = bent.values.square().unbind(1)
+        # Where both curvatures are equal no direction is stronger: the strength fades there.
+        fading = (large - small) / (large + small).clamp_min(torch.finfo(large.dtype).tiny)
+        return strength * fading[:, None] * bent.direction
+
+
+PLAIN = Operator()
+
+
+def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Operator) -> Smoother:
+    """The smoother of another operator, for ``k`` functions; its anisotropy is that of the smoother already.
+
+    Copies of a point share the mean weight and potential, and vanish if one of them does.
     """
-    if potential is None and boundary is None:
+    if not operator.asked:
         return smoother
     if smoother.mass is None:
-        raise InputError("a potential or a boundary needs a symmetric smoother, got kind 'row': use 'adaptive'")
-    if potential is not None:
-        v = numbers(potential, "potential", len(cloud.given)).to(smoother.device)
+        raise InputError(f"{operator.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'")
+    if operator.scale_invariant:
+        if smoother.graph is None:
+            raise InputError("a scale-invariant metric needs a smoother with a graph")
+        bent = curvature(smoother.graph, smoother.dimension).gaussian.abs()
+        if not float(bent.mean()) > FLAT:
+            raise InputError("a scale-invariant metric needs a curved surface, got a flat one")
+        bent = bent.clamp_min(FLATTEST * float(bent.mean())) / cloud.frame.scale**2
+        smoother = _remeasured(smoother, torch.ones_like(bent), bent)
+    if operator.measure is not None:
+        rho = _weights(smoother, cloud, operator.measure)
+        smoother = _remeasured(smoother, rho, rho)
+    if operator.potential is not None:
+        v = numbers(operator.potential, "potential", len(cloud.given)).to(smoother.device)
         smoother = with_potential(smoother, cloud.collect(v) * cloud.frame.scale**2)
-    if boundary is not None:
-        mask = _mask(smoother, cloud, boundary)
+    if operator.boundary is not None:
+        mask = _mask(smoother, cloud, operator.boundary)
         if (inside := int((~mask).sum())) < k:
             raise InputError(f"k={k} vectors need at least {k} points off the boundary, got {inside} of {len(mask)}")
         smoother = vanishing(smoother, mask)
     return smoother
+
+
+def _weights(smoother: Smoother, cloud: Arranged, measure: Any) -> Tensor:
+    """The weight of every kept point ``(n,)`` in the measure: as given, or a power of the density of the samples."""
+    if _tensor(measure).ndim:
+        weights = cloud.collect(numbers(measure, "measure", len(cloud.given)).to(smoother.device))
+        if not float(weights.min()) > 0:
+            raise InputError(f"expected a measure of weights above 0, got {float(weights.min()):.3g}")
+        return weights
+    alpha = float(measure)
+    if not -np.inf < alpha < np.inf:
+        raise InputError(f"expected alpha, a finite number, or weights (n,) as measure, got {alpha}")
+    assert smoother.mass is not None
+    size = cloud.share(smoother.mass)
+    if smoother.graph is not None:  # the mass of random samples varies by half: a mean over the neighbours
+        size = (size + size[smoother.graph.indices].sum(1)) / (1 + smoother.graph.k)
+    rarity = size.log()
+    return torch.exp(2 * (alpha - 1) * (rarity - rarity.mean()))
+
+
+def _remeasured(smoother: Smoother, conductance: Tensor, density: Tensor) -> Smoother:
+    """Weights times ``sqrt(c_i c_j)``, the mass times a density; the rate stays at most one half."""
+    assert smoother.mass is not None
+    rows, columns, values = smoother.entries()
+    time = float(smoother.step_time)
+    half, own, root = conductance.sqrt(), smoother.mass.sqrt(), (conductance / density).sqrt()
+    off = torch.where(rows == columns, 0.0, values) * (half * own)[columns] / time
+    # Row sums of the new weights over the new mass; with c = rho the entries themselves stay (Witten's Laplacian).
+    rate = torch.zeros_like(own).index_add(0, rows, off) * half / (density * own)
+    step = 1 / (2 * float(rate.max()))
+    mass = smoother.mass * density
+    known = density if smoother.density is None else density * smoother.density
+    altered = _rebuilt(smoother, step / time * root[rows] * root[columns], step * rate)
+    return replace(altered, mass=mass / mass.sum(), step_time=step, density=known)
 
 
 def with_potential(smoother: Smoother, potential: Tensor) -> Smoother:
@@ -97,13 +201,17 @@ def _mask(smoother: Smoother, cloud: Arranged, boundary: Any) -> Tensor:
 
 
 def numbers(values: Any, name: str, n: int) -> Tensor:
-    """A finite float64 tensor with ``n`` rows, ``(n,)`` for a potential and ``(n, m)`` for probes."""
-    array = values.detach() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+    """A finite float64 tensor with ``n`` rows: ``(n,)`` for a potential or a measure, ``(n, m)`` for the others."""
+    array = _tensor(values)
     if array.is_complex() or array.dtype == torch.bool:
         raise InputError(f"expected a {name} of real numbers, got {array.dtype}")
-    shape, wanted = tuple(array.shape), "(n,)" if name == "potential" else "(n, m)"
+    shape, wanted = tuple(array.shape), "(n,)" if name in ("potential", "measure") else "(n, m)"
     if array.ndim != wanted.count(",") + wanted.count("m") or shape[0] != n:
         raise InputError(f"expected {name} of shape {wanted} with n={n}, got {shape}")
     if not bool(torch.isfinite(array).all()):
         raise InputError(f"expected finite {name}, got NaN or infinity")
     return array.double()
+
+
+def _tensor(values: Any) -> Tensor:
+    return values.detach() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))

@@ -28,7 +28,7 @@ DIRECTIONS = {1: 2, 2: 64, 3: 200}
 
 
 def covered(smoother: Smoother) -> float:
-    """Length, area or volume (``length^dim``) of the cloud of a smoother, in the units of its graph."""
+    """Length, area or volume (``length^dim``) of the cloud of a smoother in its measure, in the units of its graph."""
     graph, mass = smoother.graph, smoother.mass
     if graph is None or mass is None or graph.metric != "euclidean":
         raise InputError("a volume needs a smoother with a mass on a Euclidean graph")
@@ -39,6 +39,8 @@ def covered(smoother: Smoother) -> float:
         sizes = _ball(dimension) * graph.distances[rows, -1] ** dimension / graph.k
     else:
         sizes = torch.cat([_cells(graph, part, dimension)[0] for part in rows.split(BLOCK)])
+    if smoother.density is not None:
+        sizes = sizes * smoother.density[rows]
     return float(sizes.sum() / mass[rows].double().sum() * mass.double().sum())
 
 

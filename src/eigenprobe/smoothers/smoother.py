@@ -33,6 +33,7 @@ class Smoother:
     ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a tensor with a number per
     cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where it is known. ``lowest`` is a number where
     a potential or a boundary was added (`altered`): eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed.
+    ``density (n,)`` is the mass of a unit of length, area or volume, where the measure is another one.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Smoother:
     clouds: tuple[int, ...] = ()
     leaving: Tensor | None = None
     lowest: float | None = None
+    density: Tensor | None = None
 
     @property
     def symmetric(self) -> bool:

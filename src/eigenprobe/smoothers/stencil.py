@@ -2,6 +2,7 @@
 
     h_i                            local spacing (n,)                T_i (d, dim)   orthonormal tangent frame
     |sum_j T_i^T u_ij| <= s count  "surrounded": the directions u_ij to the nearest `count` neighbours cancel
+    |sum_j (T_i^T u_ij)^(2)| <= t count                              and not in a line: the traceless second moments
     |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)                         the edge ij runs along the sheet at both ends
 
 On a curve the nearest neighbour on either side is kept, elsewhere the shortest list of nearest ones that surround the
@@ -27,6 +28,7 @@ class Selection:
     planar: tuple[int, int, int] = (7, 16, 10)  # neighbours kept on a surface: least, most, where never surrounded
     solid: tuple[int, int, int] = (16, 28, 18)  # the same in a solid
     surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
+    uneven: float = 0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
     frame: int = 10  # neighbours that span the first frame
     stray: float = 2.5  # own over the neighbours' spacing: one of 20 000 random points of a sphere is above
@@ -59,6 +61,29 @@ class Neighbours(NamedTuple):
         farthest = distances.gather(1, real[:, None] - 1)
         offsets = (points[indices] - points[:, None]).masked_fill(copy[..., None], 0)
         return cls(indices, torch.where(copy, farthest, distances), offsets, real)
+
+    def stretched(self, field: Tensor) -> Neighbours:
+        """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are surely among these.
+
+        Of ``k`` nearest in a disk those are ``k / s`` in an ellipse, ``s`` the largest stretch.
+        """
+        offsets = stretch(self.offsets, field[:, None])
+        distances = offsets.norm(dim=2)
+        count = torch.arange(offsets.shape[1], device=field.device)
+        copy = count >= torch.as_tensor(self.real, device=field.device).reshape(-1, 1)
+        distances, order = distances.masked_fill(copy, torch.inf).sort(dim=1, stable=True)
+        few = max(1, round(offsets.shape[1] / (1 + float(field.norm(dim=1).max()))))
+        distances, order = distances[:, :few], order[:, :few]
+        real = torch.as_tensor(self.real, device=field.device).clamp_max(few).expand(len(field))
+        farthest = distances.gather(1, real[:, None] - 1)
+        offsets = offsets.gather(1, order[..., None].expand(-1, -1, offsets.shape[2]))
+        return Neighbours(self.indices.gather(1, order), torch.minimum(distances, farthest), offsets, real)
+
+
+def stretch(vectors: Tensor, field: Tensor) -> Tensor:
+    """``vectors`` with ``1 + |field|`` times their length along the field."""
+    size = field.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(field.dtype).tiny)
+    return vectors + field / size * (field * vectors).sum(-1, keepdim=True)
 
 
 class Spacing(NamedTuple):
@@ -117,11 +142,27 @@ def _surrounding(near: Neighbours, frames: Tensor, selection: Selection) -> Tens
     directions = (near.offsets[:, :most] @ frames) / length
     count = torch.arange(1, most + 1, device=length.device)
     surrounded = directions.cumsum(1).norm(dim=2) <= selection.surrounded * count
+    surrounded &= _unevenness(directions) <= selection.uneven * count
     surrounded[:, : few - 1] = False
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
     keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=length.device)
     keep[:, :most] = count <= first[:, None]
     return keep
+
+
+def _unevenness(directions: Tensor) -> Tensor:
+    """How far the second moments of the first 1, 2, ... unit vectors ``(n, k, dim)`` are from round, ``(n, k)``.
+
+    0 where they are, and the count where they lie in a line (in a solid: in a plane).
+    """
+    dimension = directions.shape[2]
+    if dimension == 2:
+        x, y = directions.unbind(2)
+        moments = torch.stack([x.square() - y.square(), 2 * x * y], 2).cumsum(1)
+        return moments.norm(dim=2)
+    round_part = torch.eye(dimension, dtype=directions.dtype, device=directions.device) / dimension
+    moments = (directions[..., :, None] * directions[..., None, :] - round_part).cumsum(1)
+    return moments.flatten(2).norm(dim=2) * (dimension * (dimension - 1)) ** 0.5
 
 
 def _adjacent(near: Neighbours, frames: Tensor) -> Tensor:
