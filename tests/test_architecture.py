@@ -43,7 +43,7 @@ LINES, PARAMETERS, MODULE, SAME = 60, 8, 350, 10
 
 # Public constructors and front doors: their parameters are what a user may set, their docstrings explain each.
 FRONT_DOORS = {
-    "decomposition.decompose",
+    *("decomposition.decompose", "operators.matrices.laplacian"),
     "eigen.solve.solve",
     "estimators.eigenmaps.OptimalApproximationEigenmaps.__init__",
     *("viz.report.write_report", "viz.scatter.write_scatter"),  # documented in docs/api.md

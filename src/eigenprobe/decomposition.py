@@ -33,7 +33,7 @@ from .graph.arranged import Arranged, arrange
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.given import Eigenvalues, best_basis, check_estimator, with_eigenvalues
 from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
-from .smoothers.altered import PLAIN, Operator, alter, numbers
+from .smoothers.altered import PLAIN, Alteration, alter, numbers
 from .smoothers.balanced import BALANCE, FIRM, FIRM_AND_ROUND
 from .threads import limited_threads
 
@@ -141,7 +141,7 @@ def decompose(
     points, faces = opened(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
-    operator = Operator(potential, boundary, anisotropy, measure, metric == "scale-invariant")
+    operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
     chosen: dict[str, Any] = {
         "metric": "euclidean" if operator.scale_invariant else metric,
         "neighbours": neighbours,
@@ -231,7 +231,7 @@ def smoothed(
     x: Tensor,
     k: int,
     smoother: Kind | Smoother = "adaptive",
-    operator: Operator = PLAIN,
+    operator: Alteration = PLAIN,
     *,
     metric: Metric = "euclidean",
     neighbours: Neighbours | None = None,

@@ -25,7 +25,7 @@ from ..graph import Metric
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
 from ..smoothers import Kind, Smoother
-from ..smoothers.altered import Operator
+from ..smoothers.altered import Alteration
 from ..smoothers.cells import covered
 from ..smoothers.smoother import csr
 from ..threads import limited_threads
@@ -79,7 +79,7 @@ def laplacian(
             raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
         return each_of(clouds, laplacian, settings, PER_POINT)
     x, origin = check_points(opened(points)[0], 1, device)
-    operator = Operator(potential, boundary, anisotropy, measure, metric == "scale-invariant")
+    operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
     near: Metric = "cosine" if metric == "cosine" else "euclidean"
     with limited_threads(x.device, len(x)):
         cloud, ready = smoothed(x, 1, smoother, operator, metric=near, neighbours=neighbours, dimension=dimension)

@@ -31,7 +31,7 @@ FLATTEST = 0.02  # |K| of flat places, of the mean |K|: where the mass vanished 
 
 
 @dataclass(frozen=True)
-class Operator:
+class Alteration:
     """Which operator is asked for, at all points of the caller and in the caller's units; None and False: not."""
 
     potential: Any = None  # (N,) in length^-2
@@ -79,10 +79,10 @@ class Operator:
         return strength * fading[:, None] * bent.direction
 
 
-PLAIN = Operator()
+PLAIN = Alteration()
 
 
-def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Operator) -> Smoother:
+def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Alteration) -> Smoother:
     """The smoother of another operator, for ``k`` functions; its anisotropy is that of the smoother already.
 
     Copies of a point share the mean weight and potential, and vanish if one of them does.
