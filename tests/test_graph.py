@@ -101,8 +101,8 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     """pynndescent compiles for minutes, so a stand-in with its interface answers by brute force."""
 
     class NNDescent:
-        def __init__(self, data, n_neighbors, random_state):
-            assert data.dtype == np.float32 and random_state == 0
+        def __init__(self, data, metric, n_neighbors, random_state):
+            assert data.dtype == np.float32 and metric == "euclidean" and random_state == 0
             self.data = data
             self.neighbor_graph = self.query(data, n_neighbors)
 
@@ -174,7 +174,7 @@ def test_precision_and_errors():
     x[4] = 0
     with pytest.raises(InputError, match="row 4"):
         build_graph(x, 2, metric="cosine")
-    assert set(SEARCHES) == {"kdtree", "torch", "faiss", "pynndescent"}
+    assert set(SEARCHES) == {"kdtree", "torch", "cells", "faiss", "pynndescent"}
     assert nearest_rows(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from .errors import InputError
 
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
+BLOCK = 1 << 18  # points moved into a frame at once
 SMALLEST, LARGEST = 1e-140, 1e140  # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 
 
@@ -179,6 +180,8 @@ class Frame:
         return cls(centre, extent * float(((points - centre) / extent).norm(dim=1).max()), unit)
 
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+        if len(points) > BLOCK:  # of large tables no copy in double precision is made
+            return torch.cat([self(part, dtype) for part in points.split(BLOCK)])
         points = unit_rows(points.double()) if self.unit else points.double()
         return ((points - self.centre.to(points.device)) / self.scale).to(dtype)
 

@@ -13,6 +13,7 @@ EXTRAS = {  # the extra that brings a package
     **dict.fromkeys(("transformers", "PIL"), "vision"),
     **dict.fromkeys(("laspy", "lazrs", "meshio", "h5py", "pyarrow"), "formats"),
     **dict.fromkeys(("umap", "openTSNE", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
+    **dict.fromkeys(("dask", "distributed"), "dask"),
     "torch_geometric": "pyg",
     "anndata": "anndata",
     "viser": "viewer",

@@ -104,6 +104,20 @@ def locked_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(handle)
 
 
+def fetched(path: str | os.PathLike[str]) -> Path:
+    """A path as it is; of an address that fsspec reads (``s3://``, ``memory://``, ...) a local copy."""
+    match = re.match(r"([a-z][a-z0-9+.:-]+):/+(.*)", str(path))  # a Path has only one slash left
+    if match is None or Path(path).exists():
+        return Path(path)
+    import fsspec
+
+    address = f"{match[1]}://{match[2]}"
+    try:
+        return Path(fsspec.open_local(f"simplecache::{address}", simplecache={"same_names": True}))
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"cannot read {address}: {error}") from error
+
+
 def default_cache_dir() -> Path:
     """``$EIGENPROBE_CACHE``, else the user's cache folder."""
     if override := os.environ.get("EIGENPROBE_CACHE"):

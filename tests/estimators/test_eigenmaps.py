@@ -225,15 +225,12 @@ def test_bad_input_is_named(rng: np.random.Generator) -> None:
     X = rng.normal(size=(30, 4))
     with_nan = X.copy()
     with_nan[7, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(InputError, match="features must be finite, row 7 has NaN or infinity"):
         _model().fit(with_nan)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(InputError, match="features must be finite, row 7 has NaN or infinity"):
         _model().fit(X).transform(with_nan)
     with pytest.raises(ValueError, match="convert string to float"):
         _model().fit(np.array([["a", "b"]] * 5))
-    sparse = pytest.importorskip("scipy.sparse").csr_matrix(X)
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        _model().fit(sparse)
     with pytest.raises(InputError, match="expected distinct points, got 20 that are all equal"):
         _model(2).fit(np.ones((20, 3)))
     with pytest.raises(InputError, match="row 3 is all zeros"):

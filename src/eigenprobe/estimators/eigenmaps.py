@@ -17,22 +17,21 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from ..basis import Basis
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph import Metric
-from ..graph.arranged import Arranged, arrange
+from ..graph.arranged import Arranged, arrange, extend
 from ..threads import limited_threads
-from .rows import Rows, open_rows
+from .coordinates import COORDINATES, Coordinates, choose_metric, coordinates, local_averages
+from .given import COORDINATE_METRICS, arranged_by, by_distances, given_neighbours
+from .rows import Rows, affordable_rows, checked, open_table
 from .solvers import Training, fit_by_network, fit_direct
 
 Array = NDArray[Any]
-Coordinates = Literal["sphere", "diffusion", "vectors", "normalized"]
-COORDINATES: tuple[Coordinates, ...] = ("sphere", "diffusion", "vectors", "normalized")
-COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle
 BLOCK = 1 << 16  # rows of a stream in memory at once
+SUBSET_LIMIT = 20_000  # rows that the network's frame is taken from
 SMALL = 2500  # rows up to which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
 
@@ -46,17 +45,19 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Coordinates of the embedding; the constant vector is not one of them.
     solver : {"direct", "network"}, default="direct"
         Closed form, or a network trained to reconstruct the probes.
-    metric : {"auto", "cosine", "euclidean"}, default="auto"
-        ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements).
+    metric : {"auto", "cosine", "euclidean", "precomputed"} or a metric of pynndescent, default="auto"
+        ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements). With ``precomputed`` X is a
+        matrix of distances (n_samples, n_samples), whole or sparse with at least ``n_neighbors`` entries per row.
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
     coordinates : {"sphere", "diffusion", "vectors", "normalized"}, default="sphere"
         ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``.
     diffusion_steps : float, default=30
         The power ``t``.
-    max_samples : int, default=20000
+    max_samples : int or "auto", default="auto"
         Larger data are embedded through a random subset of this size: the subset is fitted, the rest is placed by
-        ``transform``, in blocks. The network trains on subsets of 5000 rows whatever the size.
+        ``transform``, in blocks. ``auto`` is as many rows as half of the memory holds, two million at most. The network
+        trains on subsets of 5000 rows whatever the size.
     hidden_layer_sizes, max_iter, learning_rate
         The network and its training (``solver="network"``).
     random_state : int, RandomState or None, default=None
@@ -84,8 +85,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     Notes
     -----
-    ``X`` may also be a path (npy, npz, csv, parquet, HDF5), a memory map, an h5py data set or a map-style torch data
-    set; these are read in blocks and never held whole.
+    ``X`` may also be a path or an address that fsspec reads (npy, npz, csv, parquet, HDF5), a memory map, an h5py data
+    set or a map-style torch data set; these are read in blocks. Of a dask array or data frame a sample is fitted, which
+    the fitted attributes then describe, and ``transform`` returns a lazy dask array. Wide sparse matrices are compared
+    by a random projection on 1024 columns.
 
     Examples
     --------
@@ -103,11 +106,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         n_components: int = 2,
         *,
         solver: Literal["direct", "network"] = "direct",
-        metric: Literal["auto", "cosine", "euclidean"] = "auto",
+        metric: str = "auto",
         n_neighbors: int = 12,
         coordinates: Coordinates = "sphere",
         diffusion_steps: float = 30.0,
-        max_samples: int = 20_000,
+        max_samples: int | Literal["auto"] = "auto",
         hidden_layer_sizes: tuple[int, ...] = (128,),
         max_iter: int = 100,
         learning_rate: float = 3e-3,
@@ -129,23 +132,113 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.device = device
         self.trainer = trainer
 
-    def fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
-        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored."""
+    def fit(self, X: Any, y: Any = None, *, neighbors: tuple[Any, Any] | None = None) -> OptimalApproximationEigenmaps:
+        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored.
+
+        ``neighbors`` are known indices and distances ``(n_samples, k)`` of nearest rows, which are then not searched.
+        """
         self._check_parameters()
+        if _is_dask(X):
+            from .lazy import sampled
+
+            X = sampled(X, self._limit(X.shape[1]), check_random_state(self.random_state))
         rows = self._open(X, reset=True)
         n = rows.shape[0]
         if self.n_components >= n:
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
-        metric = choose_metric(self.metric, rows.shape[1])
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        sample = self._sample(rows, self.max_samples, rng)
-        with limited_threads(sample.device, len(sample), single=SMALL + 1):
-            self.basis_ = self._solve(sample, rows, metric, rng, seed).numpy()
-        if self.basis_.n == n:
-            vectors, mass = self.basis_.vectors[:, 1:], self.basis_.mass
+        if self.metric == "precomputed" or neighbors is not None:
+            clouds = [self._given(rows, neighbors)]
+            device = clouds[0].given.device
         else:
-            vectors, mass = self._stream(rows)
+            sample = self._sample(rows, self._limit(rows.shape[1]), rng)
+            device, clouds = sample.device, []
+        with limited_threads(device, n if clouds else len(sample), single=SMALL + 1):
+            clouds = clouds or self._clouds(sample, rows, rng)
+            self._solve(clouds, seed)
+        if self.basis_.n == n:
+            return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
+        return self._finish(*self._stream(rows))
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """``fit(X).embedding_``; lazy for dask."""
+        self.fit(X, **fit_params)
+        return self.transform(X) if _is_dask(X) else self.embedding_
+
+    @available_if(lambda self: self.solver == "direct" and self.metric != "precomputed")
+    def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
+        """Take in new rows: they join the fitted ones, whose graph and vectors are carried on and not found again.
+
+        The fitted attributes then describe the rows of `basis_` and the new ones. For ``solver="direct"``.
+        """
+        if not hasattr(self, "basis_"):
+            return self.fit(X)
+        rows, old = self._open(X, reset=False), self.basis_.extension
+        more = self._sample(rows, rows.shape[0], check_random_state(self.random_state))
+        given = torch.as_tensor(self.basis_.points)
+        vectors, mass = old.with_mass(more)  # type: ignore[union-attr]
+        q = torch.as_tensor(self.basis_.normalized)
+        start = torch.cat([q, vectors.to(q) * mass.to(q).sqrt()[:, None]])[:, 1:]
+        with limited_threads(more.device, len(given) + len(more), single=SMALL + 1):
+            grown = None
+            if self._graph.metric in COORDINATE_METRICS and self._graph.n == len(given):
+                grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
+            if grown is None:  # copies among the rows
+                grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
+            self._solve([grown], 0, start if grown.kept is None else None)
+        return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
+        check_is_fitted(self)
+        if _is_dask(X):
+            from .lazy import transformed
+
+            return transformed(self, X, self.n_components)
+        vectors, mass = self._stream(self._open(X, reset=False))
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
+        return self._coordinates(vectors, mass / self._total, self.n_components, dtype)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows ``(m, n_features)`` for coordinates ``(m, n_components)``: local averages of the fitted rows."""
+        check_is_fitted(self)
+        points = self.basis_.points
+        if points is None or points.shape[1] != self.n_features_in_:
+            raise InputError("inverse_transform needs fitted rows: not for distances or wide sparse matrices")
+        places = torch.as_tensor(np.asarray(X, np.float64))
+        if places.ndim != 2 or places.shape[1] != self.n_components:
+            raise InputError(f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}")
+        mass = self.basis_.mass / self._total
+        known = self._coordinates(self.basis_.vectors[:, 1:], mass, self.n_components, np.float64)
+        return local_averages(known, points, places, self.n_neighbors).astype(self._dtype)
+
+    def coordinates_of(self, k: int) -> Array:
+        """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
+        if not 1 <= k <= self.n_components:
+            raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
+        return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""
+        from .store import write_estimator
+
+        check_is_fitted(self)
+        write_estimator(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> OptimalApproximationEigenmaps:
+        """Read what `save` wrote."""
+        from .store import read_estimator
+
+        return read_estimator(cls, folder)
+
+    def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
+        factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
+        return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
+
+    def _finish(self, vectors: Array, mass: Array) -> OptimalApproximationEigenmaps:
+        """The fitted attributes, from vectors without the constant and mass of all rows."""
         self._total = float(mass.sum(dtype=np.float64))
         self.vectors_, self.mass_ = vectors.astype(self._dtype), (mass / self._total).astype(self._dtype)
         self.eigenvalues_ = self.basis_.eigenvalues[1:]
@@ -154,51 +247,55 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """``fit(X).embedding_``."""
-        return self.fit(X).embedding_
-
-    def transform(self, X: Any) -> Array:
-        """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
-        check_is_fitted(self)
-        vectors, mass = self._stream(self._open(X, reset=False))
-        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
-        return self._coordinates(vectors, mass / self._total, self.n_components, dtype)
-
-    def coordinates_of(self, k: int) -> Array:
-        """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
-        if not 1 <= k <= self.n_components:
-            raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
-        return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
-
-    def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
-        factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
-        return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
-
-    def _solve(self, sample: torch.Tensor, rows: Rows, metric: Metric, rng: np.random.RandomState, seed: int) -> Basis:
-        count, n = self.n_components + 1, rows.shape[0]
+    def _clouds(self, sample: torch.Tensor, rows: Rows | None, rng: Any) -> list[Arranged]:
+        """The cloud of the sample, or the subsets that the network trains on, all in one frame."""
+        count, metric = self.n_components + 1, choose_metric(self.metric, self.n_features_in_)
+        if metric not in COORDINATE_METRICS:
+            return [arranged_by(sample, self.n_neighbors, metric)]
         frame = Frame.of(sample, metric, centred=False)
+        n = len(sample) if rows is None else rows.shape[0]
+        subsets = min(SUBSETS, 1 + n // SUBSET) if self.solver == "network" and n > SUBSET else 0
+        taken = [self._sample(rows, SUBSET, rng) for _ in range(subsets) if rows is not None] or [sample]
+        return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
 
-        def cloud(given: torch.Tensor) -> Arranged:
-            return arrange(given, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32)
+    def _given(self, rows: Rows, neighbors: tuple[Any, Any] | None) -> Arranged:
+        """The cloud of known neighbours, or of given distances."""
+        if self.metric == "precomputed":
+            return by_distances(rows.array, self.n_neighbors, self._device())
+        assert neighbors is not None
+        points = self._sample(rows, rows.shape[0], None)
+        metric = choose_metric(self.metric, self.n_features_in_)
+        return given_neighbours(points, neighbors, metric)
 
+    def _solve(self, clouds: list[Arranged], seed: int, start: torch.Tensor | None = None) -> None:
+        count = self.n_components + 1
         if self.solver == "direct":
-            return fit_direct(cloud(sample), count, seed)
-        subsets = min(SUBSETS, 1 + n // SUBSET) if n > SUBSET else 0
-        clouds = [cloud(self._sample(rows, SUBSET, rng)) for _ in range(subsets)] or [cloud(sample)]
-        training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
-        return fit_by_network(clouds, count, seed, training)
+            basis = fit_direct(clouds[0], count, seed, start)
+        else:
+            training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
+            basis = fit_by_network(clouds, count, seed, training)
+        assert clouds[0].graph is not None
+        self.basis_, self._graph = basis.numpy(), clouds[0].graph
 
-    def _sample(self, rows: Rows, size: int, rng: np.random.RandomState) -> torch.Tensor:
+    def _limit(self, columns: int) -> int:
+        """How many rows are fitted."""
+        if self.max_samples != "auto":
+            return self.max_samples
+        if self.solver == "network":
+            return SUBSET_LIMIT
+        return affordable_rows(columns, self.n_neighbors, self.n_components, self._device())
+
+    def _device(self) -> torch.device:
+        best = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device(best if self.device == "auto" else self.device)
+
+    def _sample(self, rows: Rows, size: int, rng: Any) -> torch.Tensor:
         """All rows, or ``size`` random ones, on the device."""
         n = rows.shape[0]
         if n <= size:
-            sample = self._checked(np.concatenate(list(rows.blocks(BLOCK))), np.arange(n))
-        else:
-            chosen = np.sort(rng.permutation(n)[:size])
-            sample = self._checked(rows.take(chosen), chosen)
-        best = "cuda" if torch.cuda.is_available() else "cpu"
-        return sample.to(best if self.device == "auto" else self.device)
+            return rows.whole(BLOCK).to(self._device())
+        chosen = np.sort(rng.permutation(n)[:size])
+        return checked(rows.take(chosen), chosen).to(self._device())
 
     def _stream(self, rows: Rows) -> tuple[Array, Array]:
         """Vectors without the constant ``(n, n_components)`` and mass ``(n,)`` of all rows, block by block."""
@@ -208,37 +305,15 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         mass, done = np.empty(n), 0
         for block in rows.blocks(BLOCK):
             numbers = np.arange(done, done + len(block))
-            values, weight = function.with_mass(self._checked(block, numbers))
+            values, weight = function.with_mass(checked(block, numbers))
             vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
             done += len(block)
         return vectors, mass
 
-    def _checked(self, rows: Array, numbers: Array) -> torch.Tensor:
-        """Rows of a source, whose ``numbers`` are for messages."""
-        finite = np.isfinite(rows).all(1)
-        if not finite.all():
-            raise InputError(f"features must be finite, row {numbers[np.argmin(finite)]} has NaN or infinity")
-        return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
-
     def _open(self, X: Any, reset: bool) -> Rows:
-        """Arrays by scikit-learn's rules; paths, large memory maps and data sets by rows."""
-        streamed = isinstance(X, (str, os.PathLike, torch.utils.data.Dataset, Rows))
-        streamed |= type(X).__module__.startswith("h5py") or (isinstance(X, np.memmap) and len(X) > self.max_samples)
-        if not streamed:
-            X = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
-            least = 2 if reset else 1
-            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=least)
-            if reset:
-                self._dtype = X.dtype
-            return open_rows(X)
-        rows = open_rows(X)
+        rows, dtype = open_table(self, X, reset, 0 if self.max_samples == "auto" else self.max_samples)
         if reset:
-            self._dtype = np.dtype(np.float32)
-            self.n_features_in_ = rows.shape[1]
-            if rows.shape[0] < 2:
-                raise InputError(f"at least 2 rows are needed, got {rows.shape[0]}")
-        elif rows.shape[1] != self.n_features_in_:
-            raise InputError(f"expected {self.n_features_in_} columns, as in fit, got {rows.shape[1]}")
+            self._dtype = dtype
         return rows
 
     def _check_parameters(self) -> None:
@@ -246,31 +321,22 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             raise InputError(f"solver must be 'direct' or 'network', got {self.solver!r}")
         if self.coordinates not in COORDINATES:
             raise InputError(f"coordinates must be one of {', '.join(COORDINATES)}, got {self.coordinates!r}")
+        if self.solver == "network" and self.metric not in ("auto", *COORDINATE_METRICS):
+            raise InputError(f"solver='network' compares rows by cosine or euclidean, got metric={self.metric!r}")
         for name in ("n_components", "n_neighbors", "max_iter"):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise InputError(f"{name} must be a positive integer, got {value!r}")
-        if self.max_samples <= max(self.n_components, self.n_neighbors):
+        if self.max_samples != "auto" and self.max_samples <= max(self.n_components, self.n_neighbors):
             raise InputError(f"max_samples must exceed n_components and n_neighbors, got {self.max_samples}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
 
 
-def choose_metric(metric: str, columns: int) -> Metric:
-    """``auto`` is cosine for wide tables and Euclidean for narrow ones."""
-    if metric not in ("auto", "euclidean", "cosine"):
-        raise InputError(f"metric must be 'auto', 'euclidean' or 'cosine', got {metric!r}")
-    return "cosine" if metric == "cosine" or (metric == "auto" and columns >= COSINE_COLUMNS) else "euclidean"
-
-
-def coordinates(vectors: Array, mass: Array, factors: Array, kind: Coordinates, steps: float) -> Array:
-    """The embedding ``(m, K)`` of vectors ``(m, K)``, mass ``(m,)`` and eigenvalues mu ``(K,)`` of the smoother."""
-    if kind == "vectors":
-        return vectors
-    if kind == "normalized":
-        return vectors * np.sqrt(mass)[:, None]
-    spread = vectors * np.maximum(factors, 0) ** steps
-    return spread if kind == "diffusion" else spread / np.sqrt(1 + (spread**2).sum(1, keepdims=True))
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")

@@ -38,12 +38,12 @@ class Training(NamedTuple):
     flags: dict[str, Any]
 
 
-def fit_direct(cloud: Arranged, count: int, seed: int) -> Basis:
-    """``count`` leading vectors in closed form."""
+def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = None) -> Basis:
+    """``count`` leading vectors in closed form; ``start (n, any)`` is near them."""
     smoother, info = _smoother(cloud)
-    pairs = solve(smoother, count, tol=TOLERANCE, generator=torch.Generator().manual_seed(seed))
+    pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=torch.Generator().manual_seed(seed))
     columns = pairs.vectors
-    if count < info["components"] <= cloud.given.shape[1]:
+    if count < info["components"] and count <= cloud.given.shape[1] + 1:
         columns = _part_columns(smoother, count)
     return basis_from_span(
         Span(columns, pairs.gaps),

@@ -5,7 +5,7 @@ v(x) = sum_j w_j v_j / (mu' sum_j w_j),   w_j = p_j J_j towards the k nearest fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph import Graph, query
 from ..graph.arranged import Arranged
+from ..graph.neighbours import Search, searcher
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, overlaps
 
@@ -37,6 +37,7 @@ class NeighbourhoodExtension:
     values: Tensor  # (n, K)
     mass: Tensor  # (n,)
     factors: Tensor  # (K,) of the average: 2 mu - 1
+    metric: str = "euclidean"  # between points in the frame; precomputed: new points are distances to the fitted ones
     kind: str = "neighbourhood"
 
     @classmethod
@@ -46,7 +47,11 @@ class NeighbourhoodExtension:
             raise InputError("this smoother keeps no points, so it has no values at new ones")
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
         graph, mass = smoother.graph, cloud.share(smoother.mass.to(values))
-        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors)
+        metric = "euclidean" if graph.metric == "cosine" else graph.metric  # that of unit rows
+        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors, metric)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # without what is cached
 
     def __call__(self, points: Tensor) -> Tensor:
         """Values ``(m, K)`` at points ``(m, d)``."""
@@ -58,14 +63,18 @@ class NeighbourhoodExtension:
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
     @cached_property
+    def _search(self) -> Search:
+        return _smallest if self.metric == "precomputed" else searcher(self.points, metric=self.metric)
+
+    @cached_property
     def _closed(self) -> Tensor:
         return closed_neighbours(self.indices)
 
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
         k = self.indices.shape[1]
-        graph = Graph(self.points, self.indices, self.points.new_empty((len(self.points), 0)))
         local = self.frame(points.to(self.points.device), self.points.dtype)
-        found, distances = query(graph, local, k)  # (m, k)
+        found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
+        distances = distances.to(local)
         rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
         common = overlaps(found.int(), self._closed, rows, found.reshape(-1)).reshape(found.shape)
         weight = fuzzy_weights(distances) * (common + 1) / (2 * k + 1 - common)
@@ -86,9 +95,15 @@ class NeighbourhoodExtension:
 
     def facts(self) -> dict[str, Any]:
         """JSON-able settings beside the tensors."""
-        return {"scale": self.frame.scale, "unit": self.frame.unit}
+        return {"scale": self.frame.scale, "unit": self.frame.unit, "metric": self.metric}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
         t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
-        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"])
+        metric = facts.get("metric", "euclidean")
+        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric)
+
+
+def _smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, indices = distances.topk(k, largest=False)
+    return indices, values

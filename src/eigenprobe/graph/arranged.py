@@ -16,7 +16,7 @@ from torch import Tensor
 from ..cloud import Frame, check_count
 from ..errors import warn
 from .graph import Graph, Metric
-from .neighbours import build_graph
+from .neighbours import build_graph, nearest_rows, without_self
 from .order import REORDER, morton_order
 
 
@@ -102,6 +102,28 @@ def arrange(
     if kept is None:
         return Arranged(given, frame, graph, place, first)
     return Arranged(given, frame, graph, torch.empty_like(place).index_copy_(0, kept, place), kept[first])
+
+
+def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
+    """The cloud with new rows ``more (m, d)``: only their distances to all are computed; None where points coincide.
+
+    A list of neighbours takes in the new rows that are nearer than its last, so that it is what a search would find.
+    """
+    assert cloud.graph is not None
+    given, graph = torch.cat([cloud.given, more.to(cloud.given)]), cloud.graph
+    new = cloud.frame(more, graph.points.dtype)
+    n, k, points = graph.n, graph.k, torch.cat([graph.points, new])
+    if cloud.kept is not None or _groups(points) is not None:
+        return None
+    space = points if graph.metric == "euclidean" else points / points.norm(dim=1, keepdim=True)
+    lengths = graph.distances if graph.metric == "euclidean" else (2 * graph.distances).sqrt()
+    found, near = nearest_rows(space[n:], space[:n], min(k, len(new)))
+    lengths, place = torch.cat([lengths, near.to(lengths)], 1).topk(k, largest=False)
+    indices = torch.cat([graph.indices, found + n], 1).gather(1, place)
+    found, near = without_self(*nearest_rows(space, space[n:], k + 1), first=n)
+    indices, lengths = torch.cat([indices, found]), torch.cat([lengths, near.to(lengths)])
+    distances = lengths if graph.metric == "euclidean" else lengths.square() / 2
+    return Arranged(given, cloud.frame, Graph(points, indices, distances, graph.metric))
 
 
 def _groups(points: Tensor) -> Tensor | None:

@@ -92,7 +92,7 @@ def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
 
 
 def _comparable(graph: Graph) -> bool:
-    return graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean" and graph.k > 1
+    return 0 < graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean" and graph.k > 1
 
 
 def _around(graph: Graph, samples: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class Graph:
     points: Tensor
     indices: Tensor
     distances: Tensor
-    metric: Metric = "euclidean"
+    metric: str = "euclidean"  # or a `Metric`, or another name, whose distances are lengths
     self_loops: bool = False
     clouds: tuple[int, ...] = ()  # sizes of stacked clouds; empty: one cloud
     ordered: bool = False

@@ -3,17 +3,19 @@
     indices[i, j], distances[i, j]   the j-th nearest neighbour of point i, ascending;  (n, k)
 
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean distance of the
-normalised points, so that one search serves both. Backends are isolated behind `nearest_rows`: a KD-tree for few
-dimensions, blocks of a matrix product for many (any device), and two approximate ones, both optional: an inverted file
-(faiss, chosen for more than 50 000 points of many dimensions on the CPU) and neighbour descent (pynndescent).
+normalised points, so that one search serves both. Backends are isolated behind `searcher`: a KD-tree for few
+dimensions, blocks of a matrix product for many (any device), and approximate ones: cells (`cells`, chosen for more than
+50 000 points of many dimensions), and two optional ones, an inverted file (faiss) and neighbour descent (pynndescent),
+which also searches by its other metrics.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,15 +23,20 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, extra
+from .cells import CellIndex
 from .graph import Graph, Metric
 from .order import REORDER, morton_order
 
-Backend = Literal["auto", "kdtree", "torch", "faiss", "pynndescent"]
+Backend = Literal["auto", "kdtree", "torch", "cells", "faiss", "pynndescent"]
+Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
 BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
+CACHE_SCORES = 1 << 20  # the same on a processor: chosen from while they are in its cache
+GROUP = 12  # columns of scores that a minimum stands for
 CACHE_ENTRIES = 1 << 18  # differences held at once: four times as fast from the cache as from memory
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
-EXACT_POINTS = 50_000  # points of many dimensions up to which the CPU compares all pairs
+EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared
+FEW_ROWS = 5000  # compared with each other by any metric
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
 FEW_QUERIES = 1000  # searched in the thread of the caller: threads take longer to start
 QUERIES = 1 << 17  # searched between two looks at whether the caller has gone
@@ -56,11 +63,9 @@ def build_graph(
     n = points.shape[0]
     if k + (not self_loops) > n:
         raise InputError(f"a graph of {k} neighbours needs at least {k + (not self_loops)} points, got {n}")
-    search = _search_space(points, metric)
-    indices, distances = nearest_rows(search, search, k + (not self_loops), backend, ordered)
-    indices, distances = _self_first(indices, distances)
-    if not self_loops:
-        indices, distances = indices[:, 1:].contiguous(), distances[:, 1:].contiguous()
+    space = _search_space(points, metric)
+    indices, distances = nearest_rows(space, space, k + (not self_loops), backend, ordered)
+    indices, distances = _self_first(indices, distances) if self_loops else without_self(indices, distances)
     if metric == "cosine":
         distances = distances.square() / 2
     return Graph(points, indices, distances.to(points.dtype), metric, self_loops, ordered=ordered)
@@ -82,16 +87,28 @@ def nearest_rows(
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
     if backend == "auto":
         backend = _choose(data)
-    if backend not in SEARCHES:
-        raise InputError(f"backend must be 'auto' or one of {', '.join(map(repr, SEARCHES))}, got {backend!r}")
     if backend == "kdtree" and data is queries and not ordered and data.shape[1] <= 3 and len(data) > REORDER:
         # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.
         order = morton_order(data)
         found, lengths = nearest_rows(sorted_data := data[order], sorted_data, k, backend, ordered=True)
         indices = torch.empty_like(found).index_copy_(0, order, order[found])
         return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
-    indices, distances = SEARCHES[backend](data, queries, k)
+    indices, distances = searcher(data, backend)(queries, k)
     return indices.to(data.device), distances.to(data.device)
+
+
+def searcher(data: Tensor, backend: Backend = "auto", metric: str = "euclidean") -> Search:
+    """The search among the rows of ``data``: a function ``(queries (m, d), k) -> indices, distances (m, k)``.
+
+    ``metric`` is Euclidean, or another one that scikit-learn (for few rows) or pynndescent knows.
+    """
+    if metric != "euclidean":
+        return _other(data, metric)
+    if backend == "auto":
+        backend = _choose(data)
+    if backend not in SEARCHES:
+        raise InputError(f"backend must be 'auto' or one of {', '.join(map(repr, SEARCHES))}, got {backend!r}")
+    return SEARCHES[backend](data)
 
 
 def _choose(data: Tensor) -> Backend:
@@ -100,11 +117,10 @@ def _choose(data: Tensor) -> Backend:
     small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
     if d <= KDTREE_DIMENSIONS and not small_on_device:
         return "kdtree"
-    approximate = data.device.type == "cpu" and n > EXACT_POINTS
-    return "faiss" if approximate and find_spec("faiss") is not None else "torch"
+    return "cells" if n > EXACT_POINTS else "torch"
 
 
-def _search_space(points: Tensor, metric: Metric) -> Tensor:
+def _search_space(points: Tensor, metric: str) -> Tensor:
     if metric == "euclidean":
         return points
     if metric == "cosine":
@@ -114,6 +130,17 @@ def _search_space(points: Tensor, metric: Metric) -> Tensor:
             raise InputError(f"cosine distance needs non-zero rows, row {row} is all zeros")
         return points / norm
     raise InputError(f"metric must be 'euclidean' or 'cosine', got {metric!r}")
+
+
+def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Lists ``(n, k - 1)`` without the point itself, whose index is ``first`` plus its row.
+
+    Where copies fill a list and it is missing, the farthest goes.
+    """
+    own = indices == torch.arange(first, first + len(indices), device=indices.device)[:, None]
+    own[:, -1] |= ~own.any(1)
+    shape = (len(indices), indices.shape[1] - 1)
+    return indices[~own].reshape(shape), distances[~own].reshape(shape)
 
 
 def _self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,13 +157,15 @@ def _self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
     return indices, distances
 
 
-def _kdtree(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _kdtree(data: Tensor) -> Search:
     from scipy.spatial import cKDTree
 
-    points = data.detach().cpu().numpy()
-    sought = points if data is queries else queries.detach().cpu().numpy()
-    found, lengths = tree_query(cKDTree(points, balanced_tree=False), sought, k)
-    return torch.from_numpy(found), torch.from_numpy(lengths)
+    return partial(_in_tree, cKDTree(data.detach().cpu().numpy(), balanced_tree=False))
+
+
+def _in_tree(tree: Any, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    found, lengths = tree_query(tree, queries.detach().cpu().numpy(), k)
+    return torch.from_numpy(found).to(queries.device), torch.from_numpy(lengths).to(queries.device)
 
 
 def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -174,11 +203,12 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     queries = data if same else queries - centre
     norms = data.square().sum(1)
     spare = min(k + SPARE, data.shape[0])
-    step = max(1, BLOCK_ENTRIES // data.shape[0])
-    indices, distances = [], []
-    for part in queries.split(step):
+    host = data.device.type == "cpu"
+    step = max(64, CACHE_SCORES // len(data)) if host else max(1, BLOCK_ENTRIES // len(data))
+
+    def search(part: Tensor) -> tuple[Tensor, Tensor]:
         scores = torch.addmm(norms, part, data.T, alpha=-2)
-        near = torch.topk(scores, spare, largest=False, sorted=False).indices
+        near = _smallest(scores, spare)
         if not same:
             near = near.sort(1).values
         length = _lengths(data, part, near)
@@ -186,9 +216,29 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         near = near.gather(1, place)
         if not same and spare < data.shape[0]:
             _settle_ties(data, part, scores, near, length, k)
-        indices.append(near[:, :k])
-        distances.append(length[:, :k])
-    return torch.cat(indices), torch.cat(distances)
+        return near[:, :k], length[:, :k]
+
+    parts = queries.split(step)
+    if host and len(parts) > 1:  # a thread per block: unlike the threads of one product, none waits for another
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(search, parts))
+    else:
+        found = [search(part) for part in parts]
+    return torch.cat([indices for indices, _ in found]), torch.cat([lengths for _, lengths in found])
+
+
+def _smallest(scores: Tensor, k: int) -> Tensor:
+    """Columns ``(m, k)`` of the smallest scores ``(m, n)``, in any order: they lie in the ``k`` groups of columns whose
+    smallest are smallest, and a minimum is several times faster than a choice."""
+    groups = scores.shape[1] // GROUP
+    if scores.device.type != "cpu" or groups < 4 * k:
+        return torch.topk(scores, k, largest=False, sorted=False).indices
+    lowest = scores[:, : groups * GROUP].unflatten(1, (GROUP, groups)).amin(1)
+    chosen = torch.topk(lowest, k, largest=False, sorted=False).indices
+    members = (chosen[:, None] + torch.arange(0, groups * GROUP, groups)[:, None]).flatten(1)
+    rest = torch.arange(groups * GROUP, scores.shape[1]).expand(len(scores), -1)
+    members = torch.cat([members, rest], 1)
+    return members.gather(1, torch.topk(scores.gather(1, members), k, largest=False, sorted=False).indices)
 
 
 def _lengths(data: Tensor, part: Tensor, near: Tensor) -> Tensor:
@@ -215,11 +265,10 @@ def _settle_ties(data: Tensor, part: Tensor, scores: Tensor, near: Tensor, lengt
         near[row, :k], length[row, :k] = within[order[:k]], found[:k]
 
 
-def _faiss(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _faiss(data: Tensor) -> Search:
     """Approximate: an inverted file of about 4 sqrt(n) cells, of which one in sixteen is searched."""
     faiss = extra("faiss")
     points = np.ascontiguousarray(data.detach().cpu().numpy(), np.float32)
-    sought = points if data is queries else np.ascontiguousarray(queries.detach().cpu().numpy(), np.float32)
     n, d = points.shape
     cells = max(1, min(int(4 * n**0.5), n // 40))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
@@ -227,28 +276,56 @@ def _faiss(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     index.train(points)
     index.add(points)
     index.nprobe = max(8, cells // 16)
-    squared, found = index.search(sought, k)
-    if (found < 0).any():  # cells that held fewer than k points: those queries are searched exactly
-        rows = np.nonzero((found < 0).any(1))[0]
-        fixed, lengths = _blocks(data.cpu(), torch.from_numpy(sought[rows]).to(data.dtype), k)
-        found[rows], squared[rows] = fixed.numpy(), lengths.square().numpy()
-    return torch.from_numpy(found), torch.from_numpy(squared).clamp_min(0).sqrt()
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        squared, found = index.search(np.ascontiguousarray(queries.detach().cpu().numpy(), np.float32), k)
+        distances, indices = torch.from_numpy(squared).clamp_min(0).sqrt(), torch.from_numpy(found)
+        lost = (indices < 0).any(1)  # cells that held fewer than k points: those queries are searched exactly
+        if bool(lost.any()):
+            indices[lost], exact = _blocks(data.cpu(), queries.cpu()[lost], k)
+            distances[lost] = exact.float()
+        return indices, distances
+
+    return search
 
 
-def _pynndescent(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Approximate: neighbour descent."""
+def _other(data: Tensor, metric: str) -> Search:
+    """By another metric: all pairs of few rows, neighbour descent among many or by metrics of its own."""
+    from sklearn.neighbors import VALID_METRICS, NearestNeighbors
+
+    if len(data) > FEW_ROWS or metric not in VALID_METRICS["brute"]:
+        if metric not in (known := extra("pynndescent").distances.named_distances):
+            names = ", ".join(sorted(known))
+            raise InputError(f"metric must be cosine, euclidean, precomputed or one of {names}, got {metric!r}")
+        return _descent(data, metric)
+    index = NearestNeighbors(metric=metric, algorithm="brute").fit(data.detach().cpu().numpy())
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        lengths, found = index.kneighbors(queries.detach().cpu().numpy(), k)
+        return torch.from_numpy(found), torch.from_numpy(lengths)
+
+    return search
+
+
+def _descent(data: Tensor, metric: str = "euclidean") -> Search:
+    """Approximate: neighbour descent, by any metric that pynndescent knows."""
     points = data.detach().cpu().numpy().astype(np.float32)
-    index = extra("pynndescent").NNDescent(points, n_neighbors=max(k, 15), random_state=0)
-    if data is queries:
-        found, lengths = (part[:, :k] for part in index.neighbor_graph)
-    else:
-        found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
-    return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(np.ascontiguousarray(lengths))
+    index = extra("pynndescent").NNDescent(points, metric=metric, n_neighbors=30, random_state=0)
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        if queries is data and k <= 30:
+            found, lengths = (part[:, :k] for part in index.neighbor_graph)
+        else:
+            found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
+        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(np.ascontiguousarray(lengths))
+
+    return search
 
 
-SEARCHES: dict[str, Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]] = {
+SEARCHES: dict[str, Callable[[Tensor], Search]] = {
     "kdtree": _kdtree,
-    "torch": _blocks,
+    "torch": lambda data: partial(_blocks, data),
+    "cells": lambda data: CellIndex(data, _blocks).search,
     "faiss": _faiss,
-    "pynndescent": _pynndescent,
+    "pynndescent": _descent,
 }

@@ -64,7 +64,11 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     energy[place] = graph.squared.reshape(-1)  # both ends give the same
     energy *= weight  # w_ij d_ij^2
     random = energy * weight * (1 / degree[edges.head] + 1 / degree[edges.tail])
-    delta = min(_imbalance(matrix, mass, chords.points), float(random.sum() / energy.sum() / 2))
+    if not bool(energy.sum() > 0):
+        raise InputError("all rows are equal: there is nothing to embed")
+    delta = float(random.sum() / energy.sum() / 2)
+    if graph.metric in ("euclidean", "cosine") and chords.points.shape[1]:  # otherwise there are no coordinates
+        delta = min(delta, _imbalance(matrix, mass, chords.points))
     dimension = estimate_dimension(chords)
     time = float(energy.sum() / degree.sum()) / (2 * dimension) * (1 - delta) ** SETTINGS.disorder
     return Smoother("neighbourhood", matrix, graph, mass, time, dimension)

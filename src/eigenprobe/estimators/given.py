@@ -1,0 +1,95 @@
+"""Clouds whose neighbours are not searched among coordinates: known ones, given distances, other metrics.
+
+    (indices, distances) (n, k);   D (n, n) whole or sparse -> the k smallest per row;   rows (n, d) and a metric's name
+
+Distances of metrics other than cosine and Euclidean count as lengths; where there are no coordinates, what an uneven
+neighbourhood costs is bounded and not measured (`smoothers.neighbourhood`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..cloud import Frame
+from ..errors import InputError
+from ..graph import Graph
+from ..graph.arranged import Arranged
+from ..graph.neighbours import searcher, without_self
+
+COORDINATE_METRICS = ("cosine", "euclidean")
+
+
+def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:
+    """Rows ``(n, d)`` and their nearest by a metric that pynndescent knows."""
+    x, n = points.float(), len(points)
+    indices, distances = searcher(x, metric=metric)(x, min(k, n - 1) + 1)
+    indices, distances = without_self(indices.to(x.device), distances.to(x))
+    return Arranged(points, _identity(x), Graph(x, indices, distances, metric))
+
+
+def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
+    """A matrix of distances ``(n, n)``, whole or sparse: the ``k`` smallest of every row without its own."""
+    n = matrix.shape[0]
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"precomputed distances must be square, got shape {tuple(matrix.shape)}")
+    indices, distances = nearest_entries(matrix, min(k, n - 1), own=True)
+    graph = Graph(torch.empty((n, 0), device=device), indices.to(device), distances.to(device), "precomputed")
+    return Arranged(graph.points, _identity(graph.points.new_empty((0, 1))), graph)
+
+
+def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) -> Arranged:
+    """Rows ``(n, d)`` with known neighbours; a first column that is the row itself is left out."""
+    indices, distances = (torch.as_tensor(np.asarray(each)) for each in neighbors)
+    found, lengths = indices.long(), distances.float()
+    n = len(points)
+    if found.ndim != 2 or found.shape != lengths.shape or len(found) != n:
+        shapes = f"{tuple(found.shape)} and {tuple(lengths.shape)}"
+        raise InputError(f"neighbors must be indices and distances, both ({n}, k), got {shapes}")
+    if not bool(((found >= 0) & (found < n)).all()) or not bool(torch.isfinite(lengths).all() and (lengths >= 0).all()):
+        raise InputError(f"neighbors must be rows 0 to {n - 1} at finite distances, got others")
+    lengths, order = lengths.sort(stable=True, dim=1)
+    found = found.gather(1, order)
+    if bool((found == torch.arange(n)[:, None]).any()):
+        found, lengths = without_self(found, lengths)
+    coordinates = metric in COORDINATE_METRICS
+    frame = Frame.of(points, metric, centred=False) if coordinates else _identity(points)
+    lengths = lengths / (frame.scale if metric == "euclidean" else 1.0)
+    graph = Graph(frame(points, torch.float32), found.to(points.device), lengths.to(points.device), metric)
+    return Arranged(points, frame, graph)
+
+
+def nearest_entries(matrix: Any, k: int, own: bool = False) -> tuple[Tensor, Tensor]:
+    """Columns and values ``(m, k)`` of the smallest entries of every row, ascending; ``own``: without the diagonal."""
+    if not hasattr(matrix, "tocsr"):
+        whole = torch.as_tensor(np.asarray(matrix)).float()
+        if own:
+            whole = whole.clone().fill_diagonal_(float("inf"))
+        values, columns = whole.topk(k, largest=False)
+        return _proper(columns, values)
+    matrix = matrix.tocsr()
+    rows, columns, values = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices, matrix.data
+    kept = rows != columns if own else np.ones(len(rows), bool)
+    rows, columns, values = rows[kept], columns[kept], values[kept]
+    counts = np.bincount(rows, minlength=matrix.shape[0])
+    if counts.min() < k:
+        raise InputError(
+            f"every row needs {k} neighbours, row {int(counts.argmin())} has {int(counts.min())} distances"
+        )
+    order = np.lexsort((values, rows))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])[:, None] + np.arange(k)
+    chosen = order[first]
+    return _proper(torch.from_numpy(columns[chosen].astype(np.int64)), torch.from_numpy(values[chosen]).float())
+
+
+def _proper(columns: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    if not bool((torch.isfinite(values) & (values >= 0)).all()):
+        raise InputError("distances must be finite numbers of at least 0, got NaN, infinity or negative ones")
+    return columns, values
+
+
+def _identity(points: Tensor) -> Frame:
+    return Frame(torch.zeros(points.shape[1], dtype=torch.float64, device=points.device), 1.0)

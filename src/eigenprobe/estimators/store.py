@@ -1,0 +1,83 @@
+"""A fitted estimator as a folder: what it is in JSON, numbers in safetensors, no pickle.
+
+basis.safetensors    the `Basis` with its values at new points
+rows.safetensors     vectors (n, K) and mass (n,) of all rows, distances of the graph, the map if one was made
+estimator.json       parameters, columns and precision
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..basis import Basis
+from ..errors import InputError
+from ..files import atomic_path, reading, writable_folder
+from ..graph import Graph
+
+if TYPE_CHECKING:
+    from .eigenmaps import OptimalApproximationEigenmaps
+
+FORMAT = "eigenprobe.estimator/1"
+
+
+def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathLike[str]) -> None:
+    """Write ``model``; the list of what belongs together comes last."""
+    from safetensors.numpy import save_file
+
+    target = writable_folder(folder)
+    model.basis_.save(target / "basis.safetensors")
+    graph = model._graph
+    arrays = {"vectors": model.vectors_, "mass": model.mass_}
+    arrays |= {"indices": graph.indices.cpu().numpy(), "distances": graph.distances.cpu().numpy()}
+    if "layout_" in vars(model):
+        arrays["layout"] = model.layout_
+    with atomic_path(target / "rows.safetensors") as temporary:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
+    facts: dict[str, Any] = {"format": FORMAT, "parameters": model.get_params(), "metric": graph.metric}
+    if not isinstance(model.random_state, (int, type(None))):
+        facts["parameters"]["random_state"] = None  # a generator is not a setting
+    facts |= {"dtype": np.dtype(model._dtype).name, "columns": model.n_features_in_, "total": model._total}
+    facts["names"] = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    with atomic_path(target / "estimator.json") as temporary:
+        temporary.write_text(json.dumps(facts, indent=2, default=_plain) + "\n", encoding="utf-8")
+
+
+def read_estimator(
+    cls: type[OptimalApproximationEigenmaps], folder: str | os.PathLike[str]
+) -> OptimalApproximationEigenmaps:
+    """The inverse of `write_estimator`."""
+    from safetensors.numpy import load_file
+
+    path = Path(folder) / "estimator.json"
+    if not path.is_file():
+        raise InputError(f"no fitted estimator in {folder}: {path.name} is missing")
+    with reading(path, "an estimator written by eigenprobe"):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if facts.get("format") != FORMAT:
+            raise InputError(f"expected an estimator written by eigenprobe ({FORMAT}), got {facts.get('format')!r}")
+        given = facts["parameters"]
+        model = cls(**{**given, "hidden_layer_sizes": tuple(given["hidden_layer_sizes"])})
+        model.basis_ = Basis.load(path.with_name("basis.safetensors"))
+        arrays = load_file(path.with_name("rows.safetensors"))
+        model._dtype, model._total, model.n_features_in_ = np.dtype(facts["dtype"]), facts["total"], facts["columns"]
+        if facts["names"]:
+            model.feature_names_in_ = np.array(facts["names"], dtype=object)
+        extension: Any = model.basis_.extension
+        points = getattr(extension, "points", None)
+        points = extension.context.points if points is None else points
+        numbers = {name: torch.from_numpy(arrays[name]) for name in ("indices", "distances")}
+        model._graph = Graph(points, numbers["indices"], numbers["distances"], facts["metric"])
+        model._finish(arrays["vectors"].astype(np.float64), arrays["mass"].astype(np.float64) * model._total)
+        if "layout" in arrays:
+            model.__dict__["layout_"] = arrays["layout"]
+    return model
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,199 @@
+"""What an estimator takes besides rows and keeps besides an embedding: sparse matrices, known neighbours, distances,
+other metrics, frames; growth by new rows, rows for coordinates, files."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import NearestNeighbors
+
+from eigenprobe import InputError, OptimalApproximationEigenmaps
+from eigenprobe.estimators.rows import PROJECTED, affordable_rows
+from eigenprobe.graph.cells import CellIndex, Division
+from eigenprobe.graph.neighbours import build_graph, nearest_rows
+
+
+def _model(k: int = 4, **options: Any) -> OptimalApproximationEigenmaps:
+    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", **options})
+
+
+@pytest.fixture
+def table(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(300, 6)) + 4 * rng.normal(size=(3, 6))[rng.integers(3, size=300)] / 3
+
+
+def test_sparse_rows_are_rows(table: np.ndarray, rng: np.random.Generator) -> None:
+    table = np.where(np.abs(table) > 0.5, table, 0)
+    whole, thin = _model().fit(table), _model().fit(sparse.csr_matrix(table))
+    np.testing.assert_allclose(thin.embedding_, whole.embedding_, atol=1e-12)
+    np.testing.assert_allclose(thin.transform(sparse.csc_array(table[:9] + 1)), whole.transform(table[:9] + 1))
+    kinds = rng.integers(3, size=240)  # words of a document, each kind with its own: 5000 columns are projected
+    chance = np.where(np.arange(5000) % 3 == kinds[:, None], 0.06, 0.005)
+    wide = sparse.csr_matrix((rng.random((240, 5000)) < chance) * 1.0)
+    model = _model(3).fit(wide)
+    assert model.basis_.points.shape == (240, PROJECTED) and model.n_features_in_ == 5000
+    true, projected = pairwise_distances(wide), pairwise_distances(model.basis_.points)
+    apart = ~np.eye(240, dtype=bool)
+    assert np.abs(projected[apart] / true[apart] - 1).max() < 0.15
+    nearest = (pairwise_distances(model.embedding_) + 9 * np.eye(240)).argmin(1)
+    assert (kinds[nearest] == kinds).mean() > 0.95
+    with pytest.raises(InputError, match="not for distances or wide sparse"):
+        model.inverse_transform(model.embedding_)
+    damaged = wide.copy()
+    damaged.data[3] = np.nan
+    with pytest.raises(InputError, match="features must be finite"):
+        _model().fit(damaged)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_known_neighbours_are_not_searched(table: np.ndarray, metric: str) -> None:
+    distances, indices = NearestNeighbors(metric=metric).fit(table).kneighbors(table, 13)
+    searched, known = _model(metric=metric).fit(table), _model(metric=metric).fit(table, neighbors=(indices, distances))
+    np.testing.assert_allclose(known.embedding_, searched.embedding_, atol=1e-4)
+    np.testing.assert_allclose(known.eigenvalues_, searched.eigenvalues_, rtol=1e-4)
+    np.testing.assert_allclose(known.transform(table + 0.1), searched.transform(table + 0.1), atol=1e-4)
+    without = _model(metric=metric).fit(table, neighbors=(indices[:, 1:], distances[:, 1:]))
+    np.testing.assert_allclose(without.embedding_, known.embedding_, atol=1e-9)
+    with pytest.raises(InputError, match=r"both \(300, k\), got \(300, 13\) and \(300, 12\)"):
+        _model().fit(table, neighbors=(indices, distances[:, 1:]))
+    with pytest.raises(InputError, match="rows 0 to 299"):
+        _model().fit(table, neighbors=(indices + 5, distances))
+
+
+def test_given_distances_are_those_of_rows(table: np.ndarray) -> None:
+    rows, new = _model(metric="euclidean").fit(table), table[:40] + 0.2
+    square, between = pairwise_distances(table), pairwise_distances(new, table)
+    for matrix, others in (
+        (square, between),
+        (NearestNeighbors().fit(table).kneighbors_graph(table, 14, mode="distance"), sparse.csr_matrix(between)),
+    ):
+        model = _model(metric="precomputed").fit(matrix)
+        np.testing.assert_allclose(model.embedding_, rows.embedding_, atol=2e-3)  # delta is bounded, not measured
+        np.testing.assert_allclose(model.vectors_, rows.vectors_, atol=1e-3)
+        np.testing.assert_allclose(model.transform(others), rows.transform(new), atol=3e-3)
+    np.testing.assert_allclose(
+        _model(metric="precomputed").fit(10 * square).eigenvalues_ * 100, model.eigenvalues_, rtol=1e-4
+    )
+    with pytest.raises(InputError, match="row 0 has 3 distances"):
+        _model(metric="precomputed").fit(NearestNeighbors().fit(table).kneighbors_graph(table, 4, mode="distance"))
+    with pytest.raises(InputError, match="must be square"):
+        _model(metric="precomputed").fit(square[:, :9])
+    with pytest.raises(InputError, match="at least 0"):
+        _model(metric="precomputed").fit(-square)
+
+
+def test_other_metrics_are_lengths(table: np.ndarray) -> None:
+    model = _model(metric="manhattan").fit(table)
+    given = _model(metric="precomputed").fit(pairwise_distances(table, metric="manhattan"))
+    np.testing.assert_allclose(model.embedding_, given.embedding_, atol=1e-5)
+    np.testing.assert_allclose(model.transform(table), model.embedding_, atol=1e-6)
+    with pytest.raises(InputError, match="solver='network' compares"):
+        _model(metric="manhattan", solver="network").fit(table)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_growth_is_a_fit_of_all(table: np.ndarray, metric: str) -> None:
+    whole = _model(metric=metric).fit(table)
+    grown = _model(metric=metric).partial_fit(table[:200]).partial_fit(table[200:260]).partial_fit(table[260:])
+    np.testing.assert_array_equal(np.sort(grown._graph.indices), np.sort(whole._graph.indices))
+    np.testing.assert_allclose(grown.eigenvalues_, whole.eigenvalues_, rtol=2e-3)  # the frame is that of the first rows
+    np.testing.assert_allclose(grown.embedding_, whole.embedding_, atol=2e-3)
+    copies = _model(metric=metric).fit(table[:200])
+    with pytest.warns(UserWarning, match="coincide"):
+        copies.partial_fit(table[190:260])
+    assert copies.embedding_.shape == (270, 4)
+    np.testing.assert_array_equal(copies.embedding_[190:200], copies.embedding_[200:210])
+    assert not hasattr(_model(solver="network"), "partial_fit")
+
+
+def test_rows_of_coordinates(table: np.ndarray, rng: np.random.Generator) -> None:
+    model = _model(5).fit(table)
+    np.testing.assert_allclose(model.inverse_transform(model.embedding_), table, atol=1e-9)
+    between = model.inverse_transform(model.embedding_ + 1e-3 * rng.normal(size=model.embedding_.shape))
+    assert (between >= table.min(0) - 1e-9).all() and (between <= table.max(0) + 1e-9).all()  # averages
+    assert np.abs(between - table).mean() < 0.5 * np.abs(table - table.mean(0)).mean()
+    with pytest.raises(InputError, match=r"expected coordinates \(m, 5\), got shape \(300, 4\)"):
+        model.inverse_transform(model.embedding_[:, :4])
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "network", "max_iter": 3}, {"metric": "manhattan"}, {"max_samples": 80}]
+)
+def test_files_without_pickle(tmp_path: Path, table: np.ndarray, options: dict[str, Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(table, columns=list("abcdef"))
+    model = _model(**options).fit(frame)
+    model.save(tmp_path / "fitted")
+    assert {path.suffix for path in (tmp_path / "fitted").iterdir()} == {".safetensors", ".json"}
+    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+    assert again.get_params() == model.get_params() and list(again.feature_names_in_) == list("abcdef")
+    np.testing.assert_allclose(again.embedding_, model.embedding_, atol=1e-12)
+    np.testing.assert_allclose(again.transform(frame + 0.1), model.transform(frame + 0.1), atol=1e-12)
+    with pytest.raises(InputError, match="no fitted estimator"):
+        OptimalApproximationEigenmaps.load(tmp_path)
+    facts = json.loads((tmp_path / "fitted" / "estimator.json").read_text())
+    (tmp_path / "fitted" / "estimator.json").write_text(json.dumps(facts | {"format": "other"}))
+    with pytest.raises(InputError, match="expected an estimator written by eigenprobe"):
+        OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+
+
+def test_frames_in_frames_out(table: np.ndarray) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    expected = _model().fit(table).embedding_
+    for kind, library in (("pandas", pandas), ("polars", polars)):
+        frame = library.DataFrame({name: table[:, i] for i, name in enumerate("abcdef")})
+        placed = _model().set_output(transform=kind).fit(frame).transform(frame)
+        assert isinstance(placed, library.DataFrame) and placed.columns[0] == "optimalapproximationeigenmaps0"
+        np.testing.assert_allclose(placed.to_numpy(), expected, atol=1e-12)
+        words = library.DataFrame({"a": table[:, 0], "kind": ["x"] * 300})
+        with pytest.raises(InputError, match="features must be numbers, column 'kind' is not"):
+            _model(1).fit(words)
+
+
+def test_many_neighbours_take_little_memory(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(400, 20))
+    _model(metric="euclidean").fit(X)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = _model(n_neighbors=1000).fit(X)
+    assert model._graph.k == 399  # 22 GB with an array of neighbours squared
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
+
+
+def test_cells_find_most_of_the_nearest(rng: np.random.Generator) -> None:
+    centres = rng.normal(size=(30, 20)) * 3
+    x = torch.from_numpy(centres[rng.integers(30, size=6000)] + rng.normal(size=(6000, 20))).float()
+    exact, _ = nearest_rows(x, x[:500], 10, "torch")
+    index = CellIndex(x, lambda data, queries, k: nearest_rows(data, queries, k, "torch"), Division(100, 1200))
+    found, lengths = index.search(x[:500], 10)
+    shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
+    assert shared > 0.95
+    np.testing.assert_allclose((x[found] - x[:500, None]).norm(dim=2), lengths, atol=1e-4)
+    alone = torch.cat([index.search(x[i : i + 1], 10)[0] for i in range(20)])
+    assert torch.equal(alone, found[:20])
+    graph = build_graph(x, 10, backend="cells")
+    assert not bool((graph.indices == torch.arange(6000)[:, None]).any())
+
+
+def test_memory_decides_how_many_rows() -> None:
+    few, many = (affordable_rows(columns, 12, 10, torch.device("cpu")) for columns in (1 << 20, 16))
+    assert 20_000 <= few < many <= 2_000_000
+
+
+def test_addresses_are_read(table: np.ndarray) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://tables/rows.npy", "wb") as file:
+        np.save(file, table)
+    np.testing.assert_allclose(
+        _model().fit("memory://tables/rows.npy").embedding_, _model().fit(table).embedding_, atol=1e-5
+    )
+    with pytest.raises(InputError, match="cannot read memory://tables/absent"):
+        _model().fit("memory://tables/absent.npy")

@@ -1,0 +1,47 @@
+"""Tables of dask: a sample is fitted, new rows are placed lazily, with the numbers of one machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from eigenprobe import InputError, OptimalApproximationEigenmaps
+from eigenprobe.evaluation.clustering import kmeans_scores
+
+dask = pytest.importorskip("dask")
+array, frame = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+
+
+def test_a_sample_is_fitted_and_all_rows_are_placed() -> None:
+    X, y = make_blobs(3000, 8, centers=5, random_state=0)
+    X = X.astype(np.float32)
+    lazy = array.from_array(X, chunks=(700, 3))
+    with dask.config.set(scheduler="synchronous"), pytest.warns(UserWarning, match="separate parts"):
+        model = OptimalApproximationEigenmaps(3, max_samples=600, random_state=0, device="cpu").fit(lazy)
+        placed = model.transform(lazy)
+        assert isinstance(placed, array.Array) and placed.chunks == ((700, 700, 700, 700, 200), (3,))
+        assert placed.dtype == np.float32 and placed._meta.shape == (0, 0)
+        assert model.embedding_.shape == (600, 3)
+        found = placed.compute()
+        np.testing.assert_array_equal(found, model.transform(X))
+        assert kmeans_scores(found, y)["ari"] > 0.99
+        again = OptimalApproximationEigenmaps(3, max_samples=600, random_state=0, device="cpu").fit_transform(lazy)
+        np.testing.assert_array_equal(again.compute(), found)
+        with pytest.raises(InputError, match="expected 8 columns, as in fit, got 7"):
+            model.transform(lazy[:, :7])
+
+
+def test_all_rows_are_fitted_where_they_fit() -> None:
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    table = pandas.DataFrame(X, columns=list("abcde"))
+    alone = OptimalApproximationEigenmaps(3, random_state=0, device="cpu").fit(X)
+    lazy = frame.from_pandas(table, npartitions=4)
+    with dask.config.set(scheduler="synchronous"):
+        model = OptimalApproximationEigenmaps(3, random_state=0, device="cpu").fit(lazy)
+        np.testing.assert_allclose(model.embedding_, alone.embedding_, atol=1e-12)
+        np.testing.assert_allclose(model.transform(lazy).compute(), alone.embedding_, atol=1e-10)
+        table["kind"] = "x"
+        with pytest.raises(InputError, match="column 'kind' is not"):
+            OptimalApproximationEigenmaps(3).fit(frame.from_pandas(table, npartitions=2))
