@@ -30,7 +30,7 @@ from .rows import Rows, affordable_rows, checked, open_table
 from .solvers import Training, fit_by_network, fit_direct
 
 Array = NDArray[Any]
-BLOCK = 1 << 16  # rows of a stream in memory at once
+BLOCK, ENTRIES = 1 << 18, 1 << 25  # rows of a stream in memory at once, and numbers in them
 SUBSET_LIMIT = 20_000  # rows that the network's frame is taken from
 SMALL = 2500  # rows up to which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
@@ -293,7 +293,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """All rows, or ``size`` random ones, on the device."""
         n = rows.shape[0]
         if n <= size:
-            return rows.whole(BLOCK).to(self._device())
+            return rows.whole(_block(rows)).to(self._device())
         chosen = np.sort(rng.permutation(n)[:size])
         return checked(rows.take(chosen), chosen).to(self._device())
 
@@ -303,9 +303,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         function: Any = self.basis_.extension
         vectors = np.empty((n, self.n_components), np.float32 if n > BLOCK else np.float64)
         mass, done = np.empty(n), 0
-        for block in rows.blocks(BLOCK):
+        for block in rows.blocks(_block(rows)):
             numbers = np.arange(done, done + len(block))
-            values, weight = function.with_mass(checked(block, numbers))
+            with limited_threads(self._device(), len(block), single=SMALL + 1):
+                values, weight = function.with_mass(checked(block, numbers))
             vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
             done += len(block)
         return vectors, mass
@@ -336,6 +337,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
+
+
+def _block(rows: Rows) -> int:
+    return max(1, min(BLOCK, ENTRIES // rows.shape[1]))
 
 
 def _is_dask(X: Any) -> bool:

@@ -27,15 +27,19 @@ class Division:
     block: int = 1 << 24  # distances to centres in memory at once
 
 
-DIVISION = Division()
+HOST, DEVICE = Division(), Division(rows=2048, searched=16384)  # a GPU takes longer to start a product than to do it
 
 
 class CellIndex:
     """Rows ``data (n, d)`` in cells; ``exact(rows, queries, k)`` is the search among the rows of a few cells."""
 
     def __init__(
-        self, data: Tensor, exact: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]], division: Division = DIVISION
+        self,
+        data: Tensor,
+        exact: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]],
+        division: Division | None = None,
     ) -> None:
+        division = division or (HOST if data.device.type == "cpu" else DEVICE)
         self.data, self.exact, self.division = data, exact, division
         n, generator = len(data), torch.Generator().manual_seed(0)
         count = max(1, n // division.rows)
