@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.record import facts, write
 from eigenprobe.eigen import solve
 from eigenprobe.eigen.chebyshev import SparseOperator
+from eigenprobe.eigen.sparse import as_scipy
 from eigenprobe.graph.arranged import arrange
 from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 
@@ -91,7 +92,8 @@ def peer(
 
 def _laplacian(smoother: Smoother) -> tuple[Any, np.ndarray]:
     assert smoother.mass is not None
-    return SparseOperator(smoother.matrix, None, smoother.leaving).laplacian(), smoother.mass.sqrt().numpy()[:, None]
+    laplacian = SparseOperator(smoother.matrix, None, smoother.leaving).laplacian()
+    return as_scipy(laplacian), smoother.mass.sqrt().numpy()[:, None]
 
 
 def _prolonged(levels: Any, k: int) -> np.ndarray:

@@ -162,7 +162,7 @@ def test_misuse_says_what_was_expected(call: object, message: str) -> None:
 
 def test_save_and_load_keep_everything(tmp_path: Path) -> None:
     plain = random_basis()
-    extension = KernelExtension.fit(torch.as_tensor(plain.points), torch.as_tensor(plain.vectors))
+    extension = KernelExtension(torch.as_tensor(plain.points), torch.as_tensor(plain.vectors))
     basis = Basis(plain.normalized, plain.mass, plain.eigenvalues, plain.points, {"method": "direct"}, extension)
     path = tmp_path / "basis.safetensors"
     basis.save(path)

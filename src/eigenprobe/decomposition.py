@@ -168,7 +168,7 @@ def decompose(
                 ready,
                 cloud,
                 info=info | found,
-                extension=lambda turned: KernelExtension.fit(cloud.points, turned.vectors, chosen["metric"]),
+                extension=lambda turned: KernelExtension(cloud.points, turned.vectors, chosen["metric"]),
             )
     elif method == "network":
         from .training.fit import fit_network

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import build_graph
+from eigenprobe.graph.graph import stack
 from eigenprobe.smoothers.balanced import Stencil, balanced_stencil
 from tests import clouds as c
 
@@ -16,7 +19,7 @@ from tests import clouds as c
 def stencil(points: np.ndarray, dimension: int = 2, k: int = 30) -> Stencil:
     x = torch.as_tensor(points)
     graph = build_graph(x, k)
-    return balanced_stencil(x, graph.indices, graph.distances, dimension)
+    return balanced_stencil(graph, dimension)
 
 
 def sheets(gap: float, rng: np.random.Generator, n: int = 600) -> np.ndarray:
@@ -27,7 +30,7 @@ def sheets(gap: float, rng: np.random.Generator, n: int = 600) -> np.ndarray:
 
 @pytest.mark.parametrize("gap", [4, 5])
 def test_parallel_sheets_are_two_parts(gap: float, rng: np.random.Generator) -> None:
-    count, labels = stencil(sheets(gap, rng)).edges.components()
+    count, labels = stencil(sheets(gap, rng)).edges.components
     assert count == 2
     assert torch.equal(labels, torch.arange(2).repeat_interleave(600))
 
@@ -52,7 +55,7 @@ def test_a_gap_in_one_sheet_is_bridged(shape: str, rng: np.random.Generator) -> 
     else:  # rings, whose own frames do not see the way along the tube
         angle, place = np.meshgrid(np.arange(12) * np.pi / 6, np.arange(40) * 0.3 + 0.4 * (np.arange(40) > 20))
         points = np.c_[0.4 * np.cos(angle).ravel(), 0.4 * np.sin(angle).ravel(), place.ravel()]
-    assert stencil(points).edges.components()[0] == 1
+    assert stencil(points).edges.components[0] == 1
 
 
 @pytest.mark.parametrize(("n", "radii"), [(200, 20), (1000, 8), (1000, 1e6), (5000, 4), (5000, 1.3)])
@@ -83,12 +86,23 @@ def test_copies_that_fill_a_row_do_not_count(dimension: int, rng: np.random.Gene
     else:
         x = torch.as_tensor(c.random_sphere(400, rng))
     graph = build_graph(x, 30)
-    short = balanced_stencil(x, graph.indices[:, :20], graph.distances[:, :20], dimension)
+    short = balanced_stencil(graph.truncate(20), dimension)
     for order in (slice(None), [0, *range(20, 30), *range(1, 20)]):  # copies last, copies in ascending order
         indices, distances = graph.indices.clone(), graph.distances.clone()
         indices[:, 20:], distances[:, 20:] = indices[:, :1], distances[:, :1]
-        filled = balanced_stencil(x, indices[:, order], distances[:, order], dimension)
+        rows = replace(graph, indices=indices[:, order], distances=distances[:, order])
+        filled = balanced_stencil(rows, dimension)
         assert torch.equal(filled.edges.head, short.edges.head)
         assert torch.equal(filled.edges.tail, short.edges.tail)
         torch.testing.assert_close(filled.weight, short.weight)
         torch.testing.assert_close(filled.mass, short.mass)
+
+
+def test_a_stacked_cloud_has_the_weights_it_has_alone(rng: np.random.Generator) -> None:
+    """Each has its own conjugate gradients: with one residual for all of them weights differed by 1e-3."""
+    clouds = [torch.as_tensor(c.random_sphere(n, rng)) for n in (300, 500, 900)]
+    graphs = [build_graph(x, 30) for x in clouds]
+    alone = [balanced_stencil(graph, 2) for graph in graphs]
+    together = balanced_stencil(stack(graphs), 2)
+    torch.testing.assert_close(together.weight, torch.cat([part.weight for part in alone]), rtol=1e-5, atol=0)
+    torch.testing.assert_close(together.mass, torch.cat([part.mass for part in alone]), rtol=1e-5, atol=0)

@@ -73,15 +73,12 @@ class SparseOperator:
         """``A x`` for ``x (n, p)``."""
         return (self.single if x.dtype == torch.float32 else self.matrix) @ x
 
-    def laplacian(self) -> Any:
-        """``I - A`` as a scipy CSR array; its diagonal without cancellation where the smoother knows it."""
-        from scipy.sparse import csr_array
-
-        values = -self.matrix.values().cpu().numpy()
-        place = self.diagonal.cpu().numpy()
-        values[place] = values[place] + 1 if self.leaving is None else self.leaving.double().cpu().numpy()
-        pointers, columns = (index.cpu().numpy() for index in self.pattern)
-        return csr_array((values, columns, pointers), shape=(self.n, self.n))
+    def laplacian(self) -> Tensor:
+        """``I - A``, CSR float64; its diagonal without cancellation where the smoother knows it."""
+        values = -self.matrix.values()
+        own = values[self.diagonal] + 1 if self.leaving is None else self.leaving.double()
+        values[self.diagonal] = own
+        return csr(*self.pattern, values, (self.n, self.n))
 
     def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
         """``T_degree(B) x``."""

@@ -27,6 +27,6 @@ def solve(problem: Problem) -> Eigenpairs:
 def _gap(operator: Operator) -> Tensor:
     """``I - A (n, n)`` float64."""
     if isinstance(operator, SparseOperator):
-        return torch.from_numpy(operator.laplacian().toarray()).to(operator.device)
+        return operator.laplacian().to_dense()
     identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
     return identity - operator.apply(identity)

@@ -35,6 +35,7 @@ class Filtering:
 
 
 FILTERING = Filtering()
+WIDENED = 1 << 20  # rows of a block in float64 at once
 ROOM = 1e-5  # of the spectrum: the third power of its inverse, squared, is still a float32
 
 
@@ -157,12 +158,22 @@ def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTE
 
 def inner(x: Tensor, y: Tensor) -> Tensor:
     """``x^T y`` in float64. A GPU may multiply float32 in reduced precision, so there the factors are widened."""
-    return x.double().mT @ y.double() if x.is_cuda else (x.mT @ y).double()
+    if x.dtype == torch.float64 or not x.is_cuda:
+        return (x.mT @ y).double()
+    out = torch.zeros((x.shape[1], y.shape[1]), dtype=torch.float64, device=x.device)
+    for left, right in zip(x.split(WIDENED), y.split(WIDENED), strict=True):
+        out.addmm_(left.double().mT, right.double())
+    return out
 
 
 def times(x: Tensor, small: Tensor) -> Tensor:
     """``x small`` in the precision of ``x``, for a small float64 matrix."""
-    return (x.double() @ small).to(x.dtype) if x.is_cuda else x @ small.to(x.dtype)
+    if x.dtype == torch.float64 or not x.is_cuda:
+        return x @ small.to(x.dtype)
+    out = torch.empty((x.shape[0], small.shape[1]), dtype=x.dtype, device=x.device)
+    for part, rows in zip(out.split(WIDENED), x.split(WIDENED), strict=True):
+        part.copy_(rows.double() @ small)
+    return out
 
 
 def without(block: Tensor, known: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ import torch
 from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
 from .span import small_ritz
+from .sparse import as_scipy
 
 CHAIN = 4  # mean entries per row up to which a graph is a union of chains and rings
 PLANAR = 16  # the same of a surface: with nothing known, as with a potential, multigrid has nothing to start from
@@ -34,7 +35,7 @@ def suits(problem: Problem) -> bool:
 
 def solve(problem: Problem) -> Eigenpairs:
     assert isinstance(problem.operator, SparseOperator)
-    laplacian = problem.operator.laplacian()
+    laplacian = as_scipy(problem.operator.laplacian())
     known = problem.known.cpu().numpy()
     values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, shift=_shift(laplacian, known))
     return Eigenpairs(torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known))

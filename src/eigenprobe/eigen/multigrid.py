@@ -7,20 +7,18 @@
 
 P reproduces the known null vectors exactly, so on smooth vectors the coarse problem is as good as the fine one.  One
 symmetric V-cycle (one polynomial of degree 1 in S before and after the coarse correction: four products on the finest
-level) is a preconditioner for H.  Matrices are built in float64 by scipy and applied in float32 to blocks (n, p).
+level) is a preconditioner for H.  Matrices are built in float64 and applied in float32 to blocks (n, p), on any device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from ..smoothers.smoother import csr
+from .sparse import multiply, row_max, rows_of, scaled, transpose, with_values
 
 
 @dataclass(frozen=True)
@@ -41,53 +39,74 @@ COARSENING = Coarsening()
 class Level:
     """``H`` and ``G`` (None: identity) of one level, its null vectors, and the way to the next coarser level."""
 
-    laplacian: Any  # scipy CSR (n, n)
-    gram: Any  # scipy CSR (n, n) or None
-    known: np.ndarray  # (n, c)
+    laplacian: Tensor  # CSR (n, n) float64
+    gram: Tensor | None  # CSR (n, n) float64, or None
+    known: Tensor  # (n, c) float64
     scale: Tensor  # (n, 1) D^-1/2
     scaled: Tensor  # S
     smooth: Tensor | None = None  # the smoothing polynomial, a matrix with the pattern of S
     down: Tensor | None = None  # P^T
     up: Tensor | None = None  # P
-    prolong: Any = None  # scipy CSR D^-1/2 P: coarse vectors to vectors of this level
     inverse: Tensor | None = None  # coarsest: the pseudo-inverse of S
 
     @property
     def n(self) -> int:
         return self.laplacian.shape[0]
 
+    def prolong(self, x: Tensor) -> Tensor:
+        """Coarse vectors ``(m, p)`` as vectors of this level: ``D^-1/2 P x``."""
+        assert self.up is not None
+        return (self.up @ x).mul_(self.scale)
 
-def hierarchy(laplacian: Any, known: np.ndarray, width: int, seed: int = 0) -> list[Level]:
+
+def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
     """Levels from fine to coarse; the coarsest has at least 1.5 ``width`` points."""
-    rng = np.random.default_rng(seed)
-    gram, levels = None, []
+    gram: Tensor | None = None
+    levels: list[Level] = []
     while True:
-        diagonal = laplacian.diagonal()
-        root = np.maximum(diagonal, 1e-8 * diagonal.max()) ** -0.5
-        scaled = sp.diags_array(root) @ laplacian @ sp.diags_array(root)
-        scaled = scaled.tocsr()
-        level = Level(laplacian, gram, known, _column(root), matrix(scaled))
+        rows, columns = rows_of(laplacian), laplacian.col_indices()
+        on = rows == columns
+        diagonal = torch.zeros(len(known), dtype=known.dtype, device=known.device)
+        diagonal[rows[on]] = laplacian.values()[on]
+        root = torch.maximum(diagonal, 1e-8 * diagonal.max()).rsqrt()
+        matrix = scaled(laplacian, root, root)
+        level = Level(laplacian, gram, known, root.float()[:, None], in_precision(matrix))
         levels.append(level)
         null = known / root[:, None]
-        labels, count = aggregate(scaled, rng)
+        labels, count = aggregate(matrix)
         if level.n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * level.n:
-            level.inverse = _pseudo_inverse(scaled, null)
+            level.inverse = _pseudo_inverse(matrix, null)
             return levels
-        weight = np.abs(null[:, 0])
-        size = np.sqrt(np.bincount(labels, weight**2, minlength=count))
-        shape = (level.n, count)
-        tentative = sp.csr_array((weight / size[labels], labels, np.arange(level.n + 1)), shape=shape)
-        prolong = (tentative - COARSENING.omega * (scaled @ tentative)).tocsr()
-        level.up, level.down = matrix(prolong), matrix(prolong.T.tocsr())
-        # Minimax on [low, high]: x = (a - b S) r is the second Chebyshev iterate from zero.
-        low, high = COARSENING.low, COARSENING.high
-        centre, half = (high + low) / 2, (high - low) / 2
-        first = 2 * centre / (2 * centre**2 - half**2)
-        level.smooth = matrix(2 * first * sp.eye_array(level.n) - first / centre * scaled)
-        level.prolong = (sp.diags_array(root) @ prolong).tocsr()
-        laplacian = (prolong.T @ (scaled @ prolong)).tocsr()
-        gram = (level.prolong.T @ (level.prolong if gram is None else gram @ level.prolong)).tocsr()
-        known = tentative.T @ null
+        prolong, known = _prolongation(matrix, null, labels, count)
+        level.smooth = in_precision(_smoothing(matrix, on))
+        back = transpose(prolong)
+        level.up, level.down = in_precision(prolong), in_precision(back)
+        laplacian = multiply(back, multiply(matrix, prolong))
+        down = scaled(prolong, root)
+        up = with_values(back, back.values() * root[back.col_indices()])
+        gram = multiply(up, down if gram is None else multiply(gram, down))
+
+
+def _prolongation(matrix: Tensor, null: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """``P = (I - omega S) T`` and the null vectors of the coarse level, ``T^T null``."""
+    weight = null[:, 0].abs()
+    size = weight.new_zeros(count).index_add_(0, labels, weight.square()).sqrt()
+    weight = weight / size[labels]
+    pointers = torch.arange(len(labels) + 1, device=labels.device)
+    tentative = csr(pointers, labels, weight, (len(labels), count))
+    rows, columns = rows_of(matrix), matrix.col_indices()
+    jacobi = torch.where(rows == columns, 1.0, 0.0).to(weight) - COARSENING.omega * matrix.values()
+    return multiply(with_values(matrix, jacobi), tentative), null.new_zeros((count, null.shape[1])).index_add_(
+        0, labels, weight[:, None] * null
+    )
+
+
+def _smoothing(matrix: Tensor, on: Tensor) -> Tensor:
+    """Minimax on [low, high]: ``x = (a - b S) r`` is the second Chebyshev iterate from zero."""
+    low, high = COARSENING.low, COARSENING.high
+    centre, half = (high + low) / 2, (high - low) / 2
+    first = 2 * centre / (2 * centre**2 - half**2)
+    return with_values(matrix, 2 * first * on.to(matrix.dtype) - first / centre * matrix.values())
 
 
 def cycle(levels: list[Level], residual: Tensor, at: int = 0) -> Tensor:
@@ -109,48 +128,35 @@ def inverse(levels: list[Level], residual: Tensor, at: int = 0) -> Tensor:
     return x.add_(cycle(levels, torch.addmm(residual, levels[at].scaled, x, alpha=-1), at))
 
 
-def aggregate(graph: Any, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+def aggregate(graph: Tensor) -> tuple[Tensor, int]:
     """Labels ``(n,)`` of connected groups of points, and how many: a random maximal independent set and its rings.
 
     Luby's rounds: an undecided point becomes a root where its random key is the largest among its undecided neighbours.
     """
     n = graph.shape[0]
-    pointers, columns = graph.indptr, graph.indices
-    full = np.flatnonzero(np.diff(pointers))  # reduceat cannot do empty rows
-
-    def largest(key: np.ndarray) -> np.ndarray:
-        out = key.copy()
-        out[full] = np.maximum(out[full], np.maximum.reduceat(key[columns], pointers[full]))
-        return out
-
-    key = rng.permutation(n).astype(np.int32)
-    state = np.zeros(n, np.int8)  # 1: root, -1: next to one
-    while (undecided := state == 0).any():
-        state[undecided & (largest(np.where(undecided, key, -1)) == key)] = 1
-        state[(state == 0) & (largest((state == 1).astype(np.int8)) == 1)] = -1
-    roots = state == 1
-    count = int(roots.sum())
-    labels = np.full(n, -1, np.int32)
-    labels[roots] = np.arange(count)
-    alone = labels < 0
-    labels[alone] = largest(labels)[alone]
-    return labels, count
+    # Odd multipliers permute the residues modulo 2^31: keys that differ, look random and are the same everywhere.
+    key = torch.arange(n, device=graph.device)
+    for factor in (1_103_515_245, 747_796_405):
+        key = (key * factor) & 0x7FFFFFFF
+        key = key ^ (key >> 15)
+    key = key + 1
+    root = torch.zeros(n, dtype=torch.bool, device=graph.device)
+    while bool((key > 0).any()):  # 0: decided
+        root |= (key > 0) & (row_max(graph, key) == key)
+        key = torch.where(row_max(graph, root.long()) > 0, 0, key)
+    labels = torch.where(root, root.cumsum(0), 0)
+    labels = torch.where(root, labels, row_max(graph, labels)) - 1
+    return labels, int(labels.max()) + 1
 
 
-def matrix(array: Any) -> Tensor:
-    """A scipy matrix as a torch one for products: float32, 32-bit indices."""
-    scipy = sp.csr_array(array)
-    pointers, columns = torch.from_numpy(scipy.indptr), torch.from_numpy(scipy.indices)
-    return csr(pointers, columns, torch.from_numpy(scipy.data.astype(np.float32)), scipy.shape)
+def in_precision(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The same matrix in the precision of the blocks it is applied to."""
+    return with_values(matrix, matrix.values().to(dtype))
 
 
-def _column(values: np.ndarray) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32))[:, None]
-
-
-def _pseudo_inverse(scaled: Any, null: np.ndarray) -> Tensor:
+def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     """Of a dense copy: lift the null vectors to eigenvalue 1, invert, take them out again."""
-    basis = np.linalg.qr(null)[0]
-    outer = basis @ basis.T
-    inverse = np.linalg.inv(scaled.toarray() + outer) - outer
-    return torch.from_numpy(((inverse + inverse.T) / 2).astype(np.float32))
+    basis = torch.linalg.qr(null)[0]
+    outer = basis @ basis.mT
+    inverse = torch.linalg.inv(matrix.to_dense() + outer) - outer
+    return ((inverse + inverse.mT) / 2).float()

@@ -1,8 +1,9 @@
 """Nested iteration: eigenvectors from coarse to fine by locally optimal block conjugate gradients [Knyazev 2001].
 
     H y = g G y,   H = I - A,  g = 1 - mu ascending                       (G = I on the finest level)
-    W = B (H X - G X diag g)        B: two multigrid cycles               residuals, preconditioned
+    R = H X - G X diag g,   W = B R         B: two multigrid cycles       residuals, preconditioned
     X, P <- the best p vectors in span [X, W, P] and their new part       Rayleigh-Ritz, at most 3p columns
+    done:  |r| <= tol  and  <r, B r> <= accuracy * g                      <r, B r> estimates the error of g
 
 The coarsest level is solved densely; each finer one starts from the prolonged vectors of the one below, so the number
 of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, p) are float32, inner products float64.
@@ -10,15 +11,15 @@ of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from .filtered import inner, refine
-from .multigrid import Level, hierarchy, inverse, matrix
+from .filtered import FILTERING, inner, refine, times
+from .multigrid import Level, hierarchy, in_precision, inverse
 from .problem import Eigenpairs, Problem
 from .span import small_ritz
 
@@ -31,7 +32,9 @@ class Nesting:
     entries: int = 24  # per row, up to which the graph is one of low dimension
     sweeps: int = 30  # on the finest level
     coarse_sweeps: int = 8  # on each coarser one
+    last_sweeps: int = 3  # on the finest level in float64, where float32 cannot reach the accuracy
     coarse_accuracy: float = 0.05  # a coarse level need not be more accurate than its discretisation
+    accuracy: float = 1e-6  # of eigenvalues, relative, on the finest level
     swept_guards: int = 4  # guard columns improved along with the wanted ones; the others only widen the span
 
 
@@ -40,112 +43,148 @@ NESTING = Nesting()
 
 def suits(problem: Problem) -> bool:
     sparse, n = problem.sparse, problem.n
-    if sparse is None or problem.start is not None or sparse.device.type != "cpu":
+    if sparse is None or problem.start is not None:
         return False
     return n >= NESTING.points and sparse.entries <= NESTING.entries * n
 
 
 def solve(problem: Problem) -> Eigenpairs:
     assert problem.sparse is not None
-    known = problem.known.numpy()
-    block = nested_start(problem.sparse.laplacian(), known, problem.wanted, problem.width, 0.8 * problem.tol)
-    return refine(problem, block[:, : problem.wanted + NESTING.swept_guards].double())
+    goal = Goal(problem.wanted, 0.8 * problem.tol, NESTING.accuracy)
+    levels, start = nested_start(problem.sparse.laplacian(), problem.known, problem.width, goal)
+    block = start.x[:, : problem.wanted + NESTING.swept_guards].double()
+    found = improve(levels, 0, block, goal, NESTING.last_sweeps, start.error)
+    if float(found.norms.max()) > problem.tol:
+        return refine(problem, found.x)
+    return Eigenpairs(found.x[:, : problem.wanted], found.g[: problem.wanted])
 
 
-def nested_start(laplacian: Any, known: np.ndarray, wanted: int, width: int, tol: float) -> Tensor:
-    """Approximate eigenvectors ``(n, width)`` of the smallest eigenvalues beyond ``known``, residuals below ``tol``.
+class Goal(NamedTuple):
+    """The first ``wanted`` columns shall have residuals below ``tol`` and eigenvalues to ``accuracy``, relative."""
 
-    ``laplacian`` is scipy CSR ``H (n, n)``, ``known (n, c)`` its null vectors.  Stops early where it no longer gains.
+    wanted: int
+    tol: float
+    accuracy: float = math.inf
+
+
+class Improved(NamedTuple):
+    """Ritz vectors ``(n, p)`` and values ``(p,)`` on their device; of those wanted, on the host, the norms of their
+    residuals and the estimated errors of their values."""
+
+    x: Tensor
+    g: Tensor
+    norms: Tensor
+    error: Tensor
+
+
+def nested_start(laplacian: Tensor, known: Tensor, width: int, goal: Goal) -> tuple[list[Level], Improved]:
+    """Approximate eigenvectors ``(n, width)`` float32 of the smallest eigenvalues beyond ``known``, and all levels.
+
+    ``laplacian`` is CSR ``H (n, n)``, ``known (n, c)`` its null vectors.  Stops early where it no longer gains.
     """
-    from scipy.linalg import eigh
-
     levels = hierarchy(laplacian, known, width + known.shape[1])
     coarsest = levels[-1]
-    gram = None if coarsest.gram is None else coarsest.gram.toarray()
-    last = min(known.shape[1] + width, coarsest.n) - 1
-    values, vectors = eigh(coarsest.laplacian.toarray(), gram, subset_by_index=[0, last])
-    block = torch.from_numpy(np.ascontiguousarray(vectors[:, known.shape[1] :], np.float32))
-    goal = NESTING.coarse_accuracy * float(values[min(known.shape[1] + wanted, last)])
+    gram = None if coarsest.gram is None else coarsest.gram.to_dense()
+    values, vectors = small_ritz(coarsest.laplacian.to_dense(), gram)
+    block = vectors[:, known.shape[1] : known.shape[1] + width].float()
+    rough = goal._replace(accuracy=math.inf)
+    rough = rough._replace(
+        tol=NESTING.coarse_accuracy * float(values[min(known.shape[1] + goal.wanted, len(values) - 1)])
+    )
+    found = Improved(block, values, values, values)
     for at in range(len(levels) - 2, -1, -1):
-        block = torch.from_numpy(levels[at].prolong @ block.numpy())
-        target, most = (tol, NESTING.sweeps) if at == 0 else (goal, NESTING.coarse_sweeps)
-        block = improve(levels, at, block.float(), wanted, target, most)
-    return block
+        fine = at == 0
+        block = levels[at].prolong(found.x)
+        found = improve(levels, at, block, goal if fine else rough, NESTING.sweeps if fine else NESTING.coarse_sweeps)
+    return levels, found
 
 
-def improve(levels: list[Level], at: int, x: Tensor, wanted: int, tol: float, sweeps: int) -> Tensor:
-    """Sweeps on one level until the first ``wanted`` columns have residuals ``|H x - g G x|`` below ``tol``."""
-    problem = _Problem(levels[at])
-    x = problem.project(x)
-    hx, gx = problem.laplacian @ x, problem.gram(x)
-    g, turn = small_ritz(inner(x, hx), inner(x, gx))
-    turn = turn.float()
-    x, hx = x @ turn, hx @ turn
+def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None) -> Improved:
+    """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known from before."""
+    problem, scale = _Problem(levels[at], x.dtype), levels[at].scale
+    wanted, last = goal.wanted, min(goal.wanted + NESTING.swept_guards, x.shape[1])
+    x, hx, g = problem.rotated(problem.project(x))
     p = hp = None
-    best, stalled, first = np.inf, 0, 0
-    last, scale = min(wanted + NESTING.swept_guards, x.shape[1]), levels[at].scale
-    for _ in range(sweeps):
-        # Columns converge in order: those before `first` are kept in the span but no longer improved.
-        residual = torch.addcmul(hx[:, first:last], problem.gram(x[:, first:last]), g[first:last].float(), value=-1)
-        norms = _norms(residual[:, : wanted - first])
-        worst = float(norms.max())
+    best, stalled = math.inf, 0
+    floor = FILTERING.floor[0] ** 2 if x.dtype == torch.float32 else 0.0  # an error that rounding makes
+    if error is None:
+        error = torch.full((wanted,), 0.0 if goal.accuracy == math.inf else math.inf, dtype=torch.float64)
+    for sweep in range(sweeps + 1):
+        residual = torch.addcmul(hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1)
+        norms, values = torch.stack([_norms(residual[:, :wanted]).double(), g[:wanted]]).cpu()
+        left = torch.maximum(norms / goal.tol, error / (goal.accuracy * values).clamp_min(floor))
+        worst = float(left.max())
         stalled = stalled + 1 if worst > 0.9 * best else 0
         best = min(best, worst)
-        if worst <= tol or stalled > 3:
+        if worst <= 1 or stalled > 2 or sweep == sweeps:
             break
-        done = int((norms > tol).nonzero()[0, 0])
-        first, residual = first + done, residual[:, done:]
-        w = problem.project(inverse(levels, residual * scale, at).mul_(scale))
+        # Columns that have converged stay in the span and are no longer improved.
+        going = (left > 1).nonzero()[:, 0]
+        chosen = torch.cat([going, torch.arange(wanted, last)]).to(x.device)
+        residual = residual if len(chosen) == last else residual[:, chosen]
+        w = inverse(levels, residual.float() * scale, at).mul_(scale).to(x.dtype)
+        error[going] = _sums(residual * w)[: len(going)].double().cpu()
+        w = problem.project(w)
         blocks, images = [x, w], [hx, problem.laplacian @ w]
         if p is not None and hp is not None:
-            blocks, images = [*blocks, p[:, first:last]], [*images, hp[:, first:last]]
+            blocks, images = [*blocks, p[:, chosen]], [*images, hp[:, chosen]]
         del residual, w
         g, turns = problem.ritz(blocks, images, g)
         p, blocks = _combine(blocks[1:], turns[1:]), []  # blocks are the largest arrays: freed as soon as used
-        x = torch.addmm(p, x, turns[0])
+        x = times(x, turns[0]).add_(p)
         hp, images = _combine(images[1:], turns[1:]), []
-        hx = torch.addmm(hp, hx, turns[0])
-    return x
+        hx = times(hx, turns[0]).add_(hp)
+    return Improved(x, g, norms, error)
 
 
 class _Problem:
-    """``H`` and ``G`` of a level in float32, and the projection away from the known vectors."""
+    """``H`` and ``G`` of a level in the precision of its blocks, and the projection away from the known vectors."""
 
-    def __init__(self, level: Level) -> None:
-        self.laplacian = matrix(level.laplacian)
-        self._gram = None if level.gram is None else matrix(level.gram)
+    def __init__(self, level: Level, dtype: torch.dtype) -> None:
+        self.laplacian = in_precision(level.laplacian, dtype)
+        self._gram = None if level.gram is None else in_precision(level.gram, dtype)
         image = level.known if level.gram is None else level.gram @ level.known
-        inverse = np.linalg.inv(level.known.T @ image)
-        self.known = torch.from_numpy((level.known @ inverse).astype(np.float32))
-        self.image = torch.from_numpy(image.astype(np.float32))
+        self.known = (level.known @ torch.linalg.inv(level.known.mT @ image)).to(dtype)
+        self.image = image.to(dtype)
 
     def gram(self, x: Tensor) -> Tensor:
         return x if self._gram is None else self._gram @ x
 
     def project(self, x: Tensor) -> Tensor:
-        return torch.addmm(x, self.known, self.image.T @ x, alpha=-1)
+        return x.sub_(times(self.known, inner(self.image, x)))
+
+    def rotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Ritz vectors of the span of a block, their images under ``H``, and their values."""
+        hx = self.laplacian @ x
+        g, turn = small_ritz(inner(x, hx), inner(x, self.gram(x)))
+        return times(x, turn), times(hx, turn), g
 
     def ritz(self, blocks: list[Tensor], images: list[Tensor], g: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already (values ``g``)."""
         grams = [self.gram(b) for b in blocks]
-        left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64)]]
+        left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64, device=g.device)]]
         right: list[list[Tensor]] = [[torch.diag(g)]]
         for i in range(1, len(blocks)):
             left.append([inner(blocks[i], grams[j]) for j in range(i + 1)])
             right.append([inner(blocks[i], images[j]) for j in range(i + 1)])
         values, turn = small_ritz(_assemble(right), _assemble(left))
         sizes = [block.shape[1] for block in blocks]
-        return values[: g.numel()], list(turn[:, : g.numel()].float().split(sizes))
+        return values[: g.numel()], list(turn[:, : g.numel()].split(sizes))
+
+
+def _sums(x: Tensor) -> Tensor:
+    ones = torch.ones((1, x.shape[0]), dtype=x.dtype, device=x.device)
+    return (ones @ x)[0]  # faster than sums along a strided axis
 
 
 def _norms(x: Tensor) -> Tensor:
-    return (torch.ones((1, x.shape[0]), dtype=x.dtype) @ x.square())[0].sqrt()  # faster than norms along a strided axis
+    return _sums(x.square()).sqrt()
 
 
 def _combine(parts: list[Tensor], turns: list[Tensor]) -> Tensor:
-    out = parts[0] @ turns[0]
+    out = times(parts[0], turns[0])
     for part, turn in zip(parts[1:], turns[1:], strict=True):
-        out.addmm_(part, turn)
+        out.add_(times(part, turn))
     return out
 
 

@@ -10,6 +10,7 @@ on that point, so v(x_i) = v_i. Every row depends on its own point alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -24,29 +25,31 @@ CHUNK = 2048  # rows averaged at once
 
 @dataclass(frozen=True)
 class KernelExtension:
-    """Fitted ``values (n, K)`` at ``points (n, d)``, with the ``remainder`` v - N and the ``scale`` s."""
+    """Fitted ``values (n, K)`` at ``points (n, d)``; ``stored`` is what a file had of the fit."""
 
     points: Tensor
     values: Tensor
-    remainder: Tensor
-    scale: Tensor
     metric: Metric = "euclidean"
+    stored: tuple[Tensor, Tensor] | None = None
     kind: str = "kernel"
 
-    @classmethod
-    def fit(cls, points: Tensor, values: Tensor, metric: Metric = "euclidean") -> KernelExtension:
-        """Prepare the extension of ``values (n, K)`` from ``points (n, d)``."""
-        bare = cls(points, values, torch.zeros_like(values), torch.ones_like(values[0]), metric)
-        smooth, _ = bare._smooth(points)
-        scale = (smooth * values).sum(0) / smooth.square().sum(0).clamp_min(torch.finfo(values.dtype).tiny)
-        return cls(points, values, values - scale * smooth, scale, metric)
+    @cached_property
+    def fitted(self) -> tuple[Tensor, Tensor]:
+        """The ``remainder (n, K)`` v - N and the ``scale (K,)`` s: a search and an average over all points."""
+        if self.stored is not None:
+            return self.stored
+        smooth, _ = self._smooth(self.points)
+        tiny = torch.finfo(smooth.dtype).tiny
+        scale = (smooth * self.values).sum(0) / smooth.square().sum(0).clamp_min(tiny)
+        return self.values - scale * smooth, scale
 
     def __call__(self, points: Tensor) -> Tensor:
         x = points.to(self.points)
         return torch.cat([self._rows(part) for part in x.split(65536)]) if len(x) else self.values[:0]
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"points": self.points, "values": self.values, "remainder": self.remainder, "scale": self.scale}
+        remainder, scale = self.fitted
+        return {"points": self.points, "values": self.values, "remainder": remainder, "scale": scale}
 
     def facts(self) -> dict[str, Any]:
         return {"metric": self.metric}
@@ -57,14 +60,15 @@ class KernelExtension:
         n, k = t["values"].shape
         if t["points"].shape[:-1] != (n,) or t["remainder"].shape != (n, k) or t["scale"].shape != (k,):
             raise InputError(f"expected an extension of {n} points and {k} vectors, got {[*t['points'].shape]} points")
-        return cls(t["points"], t["values"], t["remainder"], t["scale"], cast(Metric, facts["metric"]))
+        return cls(t["points"], t["values"], cast(Metric, facts["metric"]), (t["remainder"], t["scale"]))
 
     def _rows(self, points: Tensor) -> Tensor:
         smooth, (indices, squared) = self._smooth(points)
         tiny = torch.finfo(squared.dtype).eps ** 2 * squared[:, -1:].clamp_min(torch.finfo(squared.dtype).tiny)
         inverse = 1 / squared.clamp_min(tiny)
         inverse = inverse / inverse.sum(1, keepdim=True)
-        return self.scale * smooth + _average(inverse, self.remainder, indices)
+        remainder, scale = self.fitted
+        return scale * smooth + _average(inverse, remainder, indices)
 
     def _smooth(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         empty = torch.empty((self.points.shape[0], 0), dtype=torch.int64, device=self.points.device)

@@ -25,6 +25,7 @@ from torch import Tensor
 from ..errors import InputError, extra
 from .cells import CellIndex
 from .graph import Graph, Metric
+from .grid import grid_search
 from .order import REORDER, morton_order
 
 Backend = Literal["auto", "kdtree", "torch", "cells", "faiss", "pynndescent"]
@@ -35,6 +36,7 @@ CACHE_SCORES = 1 << 20  # the same on a processor: chosen from while they are in
 GROUP = 12  # columns of scores that a minimum stands for
 CACHE_ENTRIES = 1 << 18  # differences held at once: four times as fast from the cache as from memory
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
+GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells instead
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared
 FEW_ROWS = 5000  # compared with each other by any metric
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
@@ -86,6 +88,8 @@ def nearest_rows(
 ) -> tuple[Tensor, Tensor]:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
     if backend == "auto":
+        if data is queries and data.device.type != "cpu" and data.shape[1] <= 3 and len(data) > GRID_ON_DEVICE:
+            return grid_search(data, k)
         backend = _choose(data)
     if backend == "kdtree" and data is queries and not ordered and data.shape[1] <= 3 and len(data) > REORDER:
         # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.

@@ -215,7 +215,7 @@ class SpectralModel:
         if context:  # the columns are functions of a subset; the kernel carries what they leave out
 
             def extension(rotation: Rotation) -> Any:
-                return KernelExtension.fit(cloud.points, rotation.vectors)
+                return KernelExtension(cloud.points, rotation.vectors)
 
         info = self._info(refine) | {"components": count}
         basis = basis_from_span(span, smoother, k, cloud, extension=extension, info=info, turn=ritz, sweeps=refine)

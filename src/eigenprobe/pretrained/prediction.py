@@ -60,7 +60,7 @@ class CloudMemory:
         values = torch.cat([seen.features[0, :, PLACED:], seeds, added, guards(points[None], smoother, seen)[0]], -1)
         bias = network.bias(network.shape(seen.gram))[:, None]
         memory = network.transformer.context(seen.features[0], bias)
-        return cls(network, seen.pose[0], KernelExtension.fit(points, values), mixing, bias, memory)
+        return cls(network, seen.pose[0], KernelExtension(points, values), mixing, bias, memory)
 
     @torch.no_grad()
     def __call__(self, points: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class ModelExtension:
         if self._memory is None:
             self._memory = CloudMemory.of(self.network.to(device), self.points, diffusion(self.points[None]))
             if self.residual is not None:
-                self._remainder = KernelExtension.fit(self.points, self.residual)
+                self._remainder = KernelExtension(self.points, self.residual)
         x = self.frame(points.to(device), torch.float32)
         z = self._memory(x).double()
         values = torch.cat([torch.ones_like(z[:, :1]), z], 1)[:, : len(self.matrix)] @ self.matrix

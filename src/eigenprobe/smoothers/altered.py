@@ -170,7 +170,7 @@ def _rebuilt(smoother: Smoother, factor: Tensor | float, leaving: Tensor) -> Smo
     rows, columns, values = smoother.entries()
     values = torch.where(rows == columns, (1 - leaving)[rows], values * factor)
     matrix = csr(smoother.matrix.crow_indices(), columns, values, (smoother.n, smoother.n))
-    return replace(smoother, matrix=matrix, leaving=leaving)
+    return replace(smoother, matrix=matrix, leaving=leaving, edges=None)
 
 
 def _leaving(smoother: Smoother) -> Tensor:

@@ -27,6 +27,7 @@ and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -78,24 +79,18 @@ def balanced_smoother(
 ) -> Smoother:
     """The smoother of a graph without self-loops in one to three dimensions; ``field (n, d)`` stretches its metric."""
     whole = max(1, min(round(dimension), graph.points.shape[1]))
-    stencil = balanced_stencil(graph.points, graph.indices, graph.distances, whole, settings, field)
+    stencil = balanced_stencil(graph, whole, settings, field)
     smoother = laplacian_smoother(stencil.edges, stencil.weight, stencil.mass, graph, float(whole))
     return smoother if field is None else replace(smoother, density=1 + field.norm(dim=1))
 
 
-def balanced_stencil(
-    points: Tensor,
-    indices: Tensor,
-    distances: Tensor,
-    dimension: int,
-    settings: Balance = BALANCE,
-    field: Tensor | None = None,
-) -> Stencil:
-    """Balanced weights on the cloud ``points (n, d)`` with its neighbours ``(n, k)``, self excluded, ascending.
+def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, field: Tensor | None = None) -> Stencil:
+    """Balanced weights on a graph without self-loops, of one cloud or of several.
 
     A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
     """
-    near = Neighbours.of(points, indices, distances)
+    points = graph.points
+    near = Neighbours.of(points, graph.indices, graph.distances)
     few = slice(0, SELECTION.frame)
     frames = tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
     if field is not None:
@@ -130,7 +125,8 @@ def balanced_stencil(
         weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
         weight = torch.where(loose, settings.stray_weight * weight, weight)
         crossing = _boundary_direction(near, frames, settings)
-        weight = _balance(weight, forward, backward, length2, edges, crossing, settings)
+        vectors = _Vectors(forward, backward, length2, crossing)
+        weight = _balance(weight, vectors, edges, settings, graph.clouds)
     return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
 
 
@@ -174,16 +170,18 @@ def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> 
     return torch.where((outside < settings.few_outside * near.real)[:, None], inward, 0.0)
 
 
-def _balance(
-    weight: Tensor,
-    forward: Tensor,
-    backward: Tensor,
-    length2: Tensor,
-    edges: Edges,
-    crossing: Tensor,
-    settings: Balance,
-) -> Tensor:
+class _Vectors(NamedTuple):
+    """Directions of the edges at both ends ``(e, dim)``, their squared lengths, and directions that stay free."""
+
+    forward: Tensor
+    backward: Tensor
+    length2: Tensor  # (e,)
+    crossing: Tensor  # (n, dim)
+
+
+def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance, sizes: tuple[int, ...]) -> Tensor:
     """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds point i's edges."""
+    forward, backward, length2, crossing = vectors
     dimension, head, tail = crossing.shape[1], edges.head, edges.tail
     moment = weight * length2
     total = edges.at(moment)
@@ -197,10 +195,11 @@ def _balance(
         ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
         behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
         ridge = torch.cat([ridge, weight.new_full((2,), settings.round_ridge)])
+    clouds = _Clouds(sizes, len(ridge), weight.device)
     incidence = _Incidence(ahead, behind, edges)
     ridge = ridge.repeat(edges.n)
     for _ in range(settings.rounds):
-        dual = _conjugate_gradients(incidence, weight, ridge, -(incidence.scatter @ weight), settings)
+        dual = _conjugate_gradients(incidence, weight, ridge, -(incidence.scatter @ weight), settings, clouds)
         weight = weight * (1 + incidence.gather @ dual).clamp_min(settings.least_factor)
     return weight
 
@@ -241,18 +240,39 @@ class _Incidence:
 
 
 def _conjugate_gradients(
-    incidence: _Incidence, weight: Tensor, ridge: Tensor, right: Tensor, settings: Balance
+    incidence: _Incidence, weight: Tensor, ridge: Tensor, right: Tensor, settings: Balance, clouds: _Clouds
 ) -> Tensor:
+    """``(B W B^T + ridge) t = right``; every cloud has its own steps and its own end, as if it were alone."""
     solution, residual, direction = torch.zeros_like(right), right, right
-    size = right @ right
+    size = clouds.inner(right, right)
     target = settings.tolerance**2 * size
     for _ in range(settings.steps):
-        if not bool(size > target):
+        going = size > target
+        if not bool(going.any()):
             break
         image = torch.addcmul(incidence.scatter @ (weight * (incidence.gather @ direction)), ridge, direction)
-        step = size / (direction @ image)
-        solution = solution + step * direction
-        residual = residual - step * image
-        size, before = residual @ residual, size
-        direction = residual + size / before * direction
+        step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
+        solution = torch.addcmul(solution, step, direction)
+        residual = torch.addcmul(residual, step, image, value=-1)
+        size, before = clouds.inner(residual, residual), size
+        direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / before, 0.0)), direction)
     return solution
+
+
+class _Clouds:
+    """Inner products of ``(n dim,)`` within every cloud, and numbers per cloud at all entries."""
+
+    def __init__(self, sizes: tuple[int, ...], dimension: int, device: torch.device) -> None:
+        self.owner = None
+        if len(sizes) > 1:
+            counts = torch.tensor(sizes, device=device) * dimension
+            each = torch.arange(len(sizes), device=device)
+            self.owner = each.repeat_interleave(counts, output_size=sum(sizes) * dimension)
+        self.count = max(1, len(sizes))
+
+    def inner(self, x: Tensor, y: Tensor) -> Tensor:
+        """``(b,)``, or a number where there is one cloud."""
+        return x @ y if self.owner is None else x.new_zeros(self.count).index_add_(0, self.owner, x * y)
+
+    def spread(self, values: Tensor) -> Tensor:
+        return values if self.owner is None else values[self.owner]

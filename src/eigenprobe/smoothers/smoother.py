@@ -46,6 +46,7 @@ class Smoother:
     leaving: Tensor | None = None
     lowest: float | None = None
     density: Tensor | None = None
+    edges: Edges | None = None  # that the matrix was made of: they know its parts already
 
     @property
     def symmetric(self) -> bool:
@@ -119,6 +120,9 @@ class Smoother:
     @cached_property
     def components(self) -> tuple[int, Tensor]:
         """The number of connected components and the label ``(n,)`` of every point."""
+        if self.edges is not None:
+            count, labels = self.edges.components
+            return count, labels.to(self.device)
         rows, columns, _ = self.entries()
         return components(rows, columns, self.n)
 
@@ -182,4 +186,4 @@ def laplacian_smoother(
     leaving = each * rate
     off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * (each if not sizes else each[edges.head])
     matrix = symmetric_matrix(edges, off, 1 - leaving)
-    return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, leaving)
+    return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, leaving, edges=edges)

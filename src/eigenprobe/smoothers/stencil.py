@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Edges, undirected
+from ..graph.axes import principal_axes
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,7 @@ def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor
 
 def principal(matrices: Tensor, count: int) -> Tensor:
     """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
-    parts = matrices.split(16384)  # cuSOLVER fails on much longer batches
-    return torch.cat([torch.linalg.eigh(part).eigenvectors[..., -count:] for part in parts])
+    return principal_axes(matrices)[1][..., -count:]
 
 
 def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
@@ -178,7 +178,7 @@ def _bridged(near: Neighbours, keep: Tensor, frames: Tensor, selection: Selectio
     Two sheets stay two parts: an edge between them leaves at least one of them steeply.
     """
     edges, _ = undirected(near.indices, keep)
-    count, labels = edges.components()
+    count, labels = edges.components
     if count == 1:
         return edges
     crossing = labels[:, None] != labels[near.indices]

@@ -65,7 +65,7 @@ def mesh_field(field: Field, low: Array, high: Array, resolution: int) -> tuple[
     with torch.no_grad():
         values = field(torch.from_numpy(grid.reshape(1, -1, 3)).float())[0].double().numpy()
     vertices, faces = march(grid, values)
-    _, labels = mesh_edges(faces, len(vertices)).components()
+    _, labels = mesh_edges(faces, len(vertices)).components
     kept = (labels == labels.bincount().argmax()).numpy()  # a coarse grid can cut thin tips off
     vertices, faces = vertices[kept], (np.cumsum(kept) - 1)[faces[kept[faces[:, 0]]]]
     return _evened(field, vertices, mesh_edges(faces, len(vertices))), faces
