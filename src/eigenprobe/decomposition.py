@@ -31,7 +31,7 @@ from .extensions import KernelExtension
 from .graph import Metric, estimate_dimension
 from .graph.arranged import Arranged, arrange
 from .pretrained.neighbours import Neighbours, without_short_cuts
-from .probes.given import Eigenvalues, best_basis, check_estimator, with_eigenvalues
+from .probes.estimates import Eigenvalues, best_basis, check_estimator, with_eigenvalues
 from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
 from .smoothers.altered import PLAIN, Alteration, alter, numbers
 from .smoothers.balanced import BALANCE, FIRM, FIRM_AND_ROUND

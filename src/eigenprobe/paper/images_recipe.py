@@ -1,6 +1,7 @@
 """The paper's own network on a data set of features, by recipe: one YAML for each data set and feature extractor.
 
-    features (n, d) -> 5000 rows -> graph (cosine, self-loops) -> 300 probes S^t g -> transformer -> 11 vectors
+    features (n, d) -> 5000 rows, drawn anew for every batch -> graph (cosine, self-loops) -> 300 probes S^t g
+    -> transformer -> 11 vectors
 
 The recipe trains it on the paper's sampled, hybrid loss and saves the basis, a function of new rows. Six
 layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the record
@@ -25,6 +26,8 @@ from ..training.module import Optimisation
 from ..training.recipes import Resume, recipe_kind
 from ..training.runs import RunSettings
 
+POOL = 16  # times the size of a subset: rows held in memory
+
 
 @dataclass(frozen=True)
 class ImagesRecipe:
@@ -42,7 +45,6 @@ class ImagesRecipe:
     vectors: int = 11
     probes: int = 300
     sample: int = 5000
-    subsets: int = 4
     loss: Literal["sampled", "expected"] = "sampled"
     steps: int = 2000
     rate: float = 5e-4
@@ -60,8 +62,8 @@ def _run(recipe: ImagesRecipe, out: Path, device: str, resume: Resume) -> Path:
     rows = open_rows(recipe.features)
     rng = np.random.default_rng(recipe.seed)
     size = min(recipe.sample, rows.shape[0])
-    # The subsets a network sees are drawn from a pool a few times their size: no more is ever in memory.
-    chosen = np.sort(rng.permutation(rows.shape[0])[: min(rows.shape[0], recipe.subsets * size)])
+    # Subsets are drawn from a pool a few times their size: no more is ever in memory.
+    chosen = np.sort(rng.permutation(rows.shape[0])[: min(rows.shape[0], POOL * size)])
     points = torch.from_numpy(np.asarray(rows.take(chosen), np.float32))
     graph: dict[str, Any] = {"k": recipe.neighbours, "metric": "cosine", "self_loops": True}
     count, steps = recipe.probes, recipe.smoothing_steps
@@ -80,7 +82,8 @@ def _run(recipe: ImagesRecipe, out: Path, device: str, resume: Resume) -> Path:
         preset=recipe.preset,
         sizes={"width": recipe.width, "feedforward": recipe.width, "heads": recipe.heads},
         optimisation=Optimisation(steps=recipe.steps, rate=recipe.rate, clip=recipe.clip),
-        resamplings=recipe.subsets if len(points) > size else 1,
+        resamplings="fresh" if recipe.loss == "sampled" else 4 if len(points) > size else 1,
+        subset="uniform",
         size=size,
         accelerate="none",
     )

@@ -9,6 +9,7 @@ with G = Q^T M Q = L L^T, W = Q L^-T (nested, M-orthonormal), a = W^T M F, b = W
 
 and, in expectation over f ~ (0, C),  E[a_i b_i] = (W^T C M W)_ii  and  E[a a^T] = (M W)^T C (M W): one application of C
 to the K columns of M W.  With M = I the errors are  |f|^2 - cumsum(a^2)  and  tr C - cumsum_i w_i^T C w_i.
+In the M-norm, which [P]'s theorems ask for and its training avoids,  |f - P_k f|_M^2 = |f|_M^2 - cumsum(a^2)_k.
 
 `Q` need not be orthonormal: the errors depend only on the nested spans, so raw network features `(b, n, K)` may be
 passed and the QR step is the Cholesky factor above.  Shapes: Q (..., n, K), F (..., n, m), mass (..., n).
@@ -28,6 +29,8 @@ from ..eigen import orthonormalise
 from ..errors import InputError
 
 CovarianceApply = Callable[[Tensor], Tensor]
+Norm = Literal["euclidean", "mass"]
+Projection = Literal["euclidean", "hybrid", "mass"]
 
 
 def nested_basis(features: Tensor, mass: Tensor | None = None) -> Tensor:
@@ -36,11 +39,11 @@ def nested_basis(features: Tensor, mass: Tensor | None = None) -> Tensor:
     return orthonormalise(features, mass, method="cholesky", check=False, passes=1)[0]
 
 
-def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None) -> Tensor:
-    """Squared 2-norm errors ``(..., K, m)`` of the M-orthogonal projections on every prefix of the columns.
+def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None, *, norm: Norm = "euclidean") -> Tensor:
+    """Squared errors ``(..., K, m)`` of the M-orthogonal projections on every prefix of the columns.
 
     Equivalent to K separate least-squares solves; costs ``O(nKm + K^2 m)`` time and ``O((n + K) m)`` memory.
-    ``mass=None`` is the Euclidean projection.
+    ``mass=None`` is the Euclidean projection; ``norm`` is that of the error, ``"mass"`` the M-norm.
     """
     _check(basis, probes, mass)
     nested = nested_basis(basis, mass)
@@ -50,6 +53,8 @@ def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None) -> 
     if mass is None:
         return total - b.square().cumsum(-2)
     a = ((nested * mass.to(probes.dtype).unsqueeze(-1)).mT @ probes).double()
+    if norm == "mass":
+        return (mass.unsqueeze(-1) * probes.square()).sum(-2, keepdim=True).double() - a.square().cumsum(-2)
     overlap = nested.double()
     overlap = overlap.mT @ overlap  # (..., K, K)
     return total + _hybrid_increment(a, b, overlap).cumsum(-2)
@@ -95,7 +100,10 @@ class Objective:
     kind
         ``"expected"`` (from a covariance) or ``"sampled"`` (from drawn probes, the paper's loss).
     projection
-        ``"euclidean"`` or ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the paper's).
+        ``"euclidean"``; ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the paper's); or
+        ``"mass"``: M-projection and M-norm error, sampled probes only (unstable: the mass may leave the points).
+    probe
+        ``"mean"`` over the probes, or ``"worst"``: the largest error of each prefix, the min-max form of the theorem.
     prefix
         ``"mean"`` averages ``e_k``; ``"log"`` averages ``log e_k``, which weighs every prefix by its relative error.
     relative
@@ -105,15 +113,21 @@ class Objective:
     """
 
     kind: Literal["expected", "sampled"] = "expected"
-    projection: Literal["euclidean", "hybrid"] = "euclidean"
+    projection: Projection = "euclidean"
+    probe: Literal["mean", "worst"] = "mean"
     prefix: Literal["mean", "log"] = "mean"
     relative: bool = False
     decay: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.kind == "expected" and (self.projection == "mass" or self.probe == "worst"):
+            raise InputError(
+                "the M-norm and the worst probe need drawn probes: expected kind 'sampled', got 'expected'"
+            )
         for name, allowed in {
             "kind": ("expected", "sampled"),
-            "projection": ("euclidean", "hybrid"),
+            "projection": ("euclidean", "hybrid", "mass"),
+            "probe": ("mean", "worst"),
             "prefix": ("mean", "log"),
         }.items():
             if getattr(self, name) not in allowed:
@@ -127,13 +141,15 @@ class Objective:
         trace: Tensor | float | None = None,
         probes: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Mean prefix errors ``(..., K)`` and the probes' energy ``(...)``, both float64."""
-        mass = first_mass(features) if self.projection == "hybrid" else None
+        """Mean (or worst) prefix errors ``(..., K)`` and the probes' energy ``(...)``, both float64."""
+        mass = None if self.projection == "euclidean" else first_mass(features)
         if self.kind == "sampled":
             if probes is None:
                 raise InputError("a sampled objective needs probes of shape (..., n, m), got None")
-            errors = prefix_errors(features, probes, mass).mean(-1)
-            return errors, _norms(probes).squeeze(-2).mean(-1)
+            weighted = self.projection == "mass"
+            errors = prefix_errors(features, probes, mass, norm="mass" if weighted else "euclidean")
+            energy = _norms(probes).squeeze(-2).mean(-1) / (features.shape[-2] if weighted else 1)
+            return errors.amax(-1) if self.probe == "worst" else errors.mean(-1), energy
         if covariance is None or trace is None:
             raise InputError("an expected objective needs a covariance and its trace, got None")
         errors = expected_errors(features, covariance, trace, mass)

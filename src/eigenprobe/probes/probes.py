@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph.neighbours import Graph, build_graph
+from ..graph.graph import Graph, stack
+from ..graph.neighbours import build_graph
 
 if TYPE_CHECKING:
     from ..smoothers import Smoother
@@ -75,17 +76,26 @@ class Probes:
         """Variance of one entry of the seed signal."""
         return 1 / 3 if self.distribution == "uniform" else 1.0
 
+    @property
+    def widest(self) -> int:
+        """The largest number of neighbours."""
+        return self.k if isinstance(self.k, int) else self.k[1]
+
+    def graph(self, points: Tensor) -> Graph:
+        """The graph on which these probes of a cloud ``(n, d)`` are smoothed."""
+        return build_graph(points, self.widest, metric=self.metric, self_loops=self.self_loops)
+
     def draw(self, cloud: Tensor | Graph, generator: torch.Generator | None = None) -> Tensor:
         """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``."""
         if isinstance(cloud, Tensor) and cloud.ndim == 3:
-            return torch.stack([self.draw(points, generator) for points in cloud])
-        widest = self.k if isinstance(self.k, int) else self.k[1]
-        if isinstance(cloud, Graph):
-            if cloud.k < widest:
-                raise InputError(f"expected a graph with at least {widest} neighbours, got {cloud.k}")
-            graph = cloud.truncate(widest)
-        else:
-            graph = build_graph(cloud, widest, metric=self.metric, self_loops=self.self_loops)
+            if self.sigma is None:  # chosen for each cloud
+                return torch.stack([self.draw(points, generator) for points in cloud])
+            together = stack([self.graph(points) for points in cloud])  # one set of kernels for all clouds
+            return self.draw(together, generator).unflatten(0, cloud.shape[:2])
+        graph = cloud if isinstance(cloud, Graph) else self.graph(cloud)
+        if graph.k < self.widest:
+            raise InputError(f"expected a graph with at least {self.widest} neighbours, got {graph.k}")
+        graph = graph.truncate(self.widest)
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         lengths = self._lengths(graph, generator)  # (m,)
         last = int(lengths.max())

@@ -1,6 +1,7 @@
 """One Gaussian for the whole cloud.
 
     row         S = D^-1 W,  w_ij = exp(-d_ij^2 / sigma^2) on the directed graph                      [P]
+                d_ij in the metric of the graph, cosine distances too: the kernel of the paper's probes
     symmetric   W <- max(W, W^T),  W <- D^-alpha W D^-alpha,  A = R^-1/2 W R^-1/2,  M = R / sum R     [Coifman, Lafon]
 
 sigma is the median distance to the tenth neighbour unless it is given.
@@ -20,12 +21,12 @@ TENTH = 10  # the neighbour whose median distance is sigma: [P] uses 10 to 15 ne
 
 def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> Smoother:
     """The paper's directed average ``S``."""
-    squared, n = graph.squared, graph.n
+    squared, n = graph.distances.square(), graph.n
     # The nearest neighbour has weight 1 before normalisation, so that no row underflows to 0 / 0.
     nearest = squared[:, :1] if not graph.self_loops else torch.zeros_like(squared[:, :1])
-    weight = torch.exp(-(squared - nearest) / _sigma2(graph, bandwidth))
+    weight = torch.exp(-(squared - nearest) / _sigma2(graph, squared, bandwidth))
     weight = weight / weight.sum(1, keepdim=True)
-    time = float((weight * squared).sum(1).mean() / (2 * dimension))
+    time = float((weight * graph.squared).sum(1).mean() / (2 * dimension))
     pointers = torch.arange(0, n * graph.k + 1, graph.k, device=graph.device)
     columns, order = graph.indices.sort(1)
     matrix = csr(pointers, columns.reshape(-1), weight.gather(1, order).reshape(-1), (n, n))
@@ -34,7 +35,7 @@ def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> Smo
 
 def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, alpha: float = 1.0) -> Smoother:
     """The symmetrised kernel; ``alpha`` is the power of the density that is divided out."""
-    sigma2, n = _sigma2(graph, bandwidth), graph.n
+    sigma2, n = _sigma2(graph, graph.squared, bandwidth), graph.n
     bare = graph.without_loops()
     edges, place = undirected(bare.indices)
     squared = torch.zeros(len(edges), dtype=bare.distances.dtype, device=graph.device)
@@ -51,8 +52,7 @@ def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, 
     )
 
 
-def _sigma2(graph: Graph, bandwidth: float | None) -> Tensor:
-    squared = graph.squared
+def _sigma2(graph: Graph, squared: Tensor, bandwidth: float | None) -> Tensor:
     tenth = squared[:, min(TENTH - 1 + graph.self_loops, graph.k - 1)].median()
     sigma2 = tenth if bandwidth is None else torch.tensor(bandwidth**2, dtype=squared.dtype, device=squared.device)
     if not bool(sigma2 > 0):

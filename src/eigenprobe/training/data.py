@@ -3,14 +3,15 @@
     points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) -> Batch
 
 A network trained over many samplings of one surface averages the sampling noise of each graph away, so its basis can be
-better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.
+better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws a new
+sampling for every step instead, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -19,14 +20,16 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph import build_graph
 from ..graph.farthest import farthest_points
 from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
 from ..probes.objective import Objective
 from ..probes.probes import Probes, smooth_noise
 from ..probes.scale import learn_scale
 from ..smoothers import Kind, Smoother, build_smoother
-from .batch import Batch
+from .batch import Batch, Draw
+
+CHUNK = 128  # fresh samplings drawn at once
+Subset = Literal["farthest", "uniform"]
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def prepare(
     local = frame(points, torch.float32)
     batch = Batch(local.unsqueeze(0), weight)
     if objective.kind == "sampled":
-        batch.probes = _sampler(points, single, probes)
+        batch.probes = _sampler(local, single, probes)
     else:
         covariance = probes.covariance(single, k, generator)
         n = smoother.n
@@ -97,11 +100,10 @@ def prepare(
     return Sampling(local, smoother, batch)
 
 
-def _sampler(points: Tensor, smoother: Smoother, probes: ProbeSettings) -> Callable[[torch.Generator], Tensor]:
+def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
+    """Draws probes ``(1, n, m)``; those of the paper are smoothed on the framed points, where sigma has a meaning."""
     if probes.paper is not None:
-        paper = probes.paper
-        widest = paper.k if isinstance(paper.k, int) else paper.k[1]
-        graph = build_graph(points.float(), widest, metric=paper.metric, self_loops=paper.self_loops)
+        paper, graph = probes.paper, probes.paper.graph(local)
         return lambda generator: paper.draw(graph, generator).unsqueeze(0)
     steps = 20 if probes.steps is None else probes.steps
     return lambda generator: smooth_noise(smoother, probes.count, steps, generator=generator).unsqueeze(0)
@@ -132,12 +134,44 @@ class Pool:
         return self
 
 
-def resample(points: Tensor, n: int, count: int, seed: int) -> list[Tensor]:
-    """``count`` farthest-point subsets of ``n`` points, each from its own random start."""
+def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farthest") -> list[Tensor]:
+    """``count`` subsets of ``n`` points: farthest points, each from its own random start, or uniform draws."""
     if n >= len(points):
         return [points]
+    if how == "uniform":
+        generator = torch.Generator().manual_seed(seed)
+        return [points[torch.randperm(len(points), generator=generator)[:n].to(points.device)] for _ in range(count)]
     chosen = farthest_points(points.unsqueeze(0).expand(count, -1, -1), n, seed)  # (count, n)
     return [points[index] for index in chosen]
+
+
+class Fresh:
+    """A sampling of its own for every step, as in the paper, with the paper's probes on it.
+
+    The sampling of a step depends on the seed and the step alone.  Samplings are drawn ``CHUNK`` at a time: on a GPU
+    many cost hardly more than one.  With ``size`` points or fewer the cloud is taken whole.
+    """
+
+    def __init__(
+        self, points: Tensor, frame: Frame, probes: Probes, size: int, seed: int = 0, how: Subset = "farthest"
+    ) -> None:
+        self.points, self.probes, self.size, self.seed = frame(points, torch.float32), probes, size, seed
+        self.how: Subset = how
+        self._chunk: tuple[int, list[Tensor]] = (-1, [])
+
+    def at(self, step: int) -> Batch:
+        turn, place = divmod(step, CHUNK)
+        if self._chunk[0] != turn:
+            seed = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)))
+            self._chunk = (turn, resample(self.points, self.size, CHUNK, seed, self.how))
+        points = self._chunk[1][place % len(self._chunk[1])]
+        graph = self.probes.graph(points)
+        return Batch(points.unsqueeze(0), probes=lambda generator: self.probes.draw(graph, generator).unsqueeze(0))
+
+    def to(self, device: torch.device | str) -> Fresh:
+        """The same samplings, drawn on a device."""
+        self.points = self.points.to(device)
+        return self
 
 
 class Repeat(IterableDataset[Any]):

@@ -27,9 +27,9 @@ from ..errors import InputError, RankError
 from ..graph.arranged import Arranged
 from ..networks.extension import NetworkExtension
 from ..probes.covariance import visible_scales
-from ..probes.objective import Objective
+from ..probes.objective import Objective, Projection
 from ..smoothers import KINDS, Kind, Smoother
-from .data import ManifoldData, Pool, ProbeSettings, Sampling, prepare, resample
+from .data import Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -49,8 +49,9 @@ class FitSettings:
         ``"adaptive"``, ``"symmetric"`` or ``"row"`` (the paper's; the mass is then learned).
     metric, neighbours, bandwidth, dimension
         Of the graph and the smoother, chosen from the data by default.
-    loss, projection
-        ``"expected"`` or ``"sampled"``; ``"hybrid"`` is the default for ``row``, ``"euclidean"`` otherwise.
+    loss, projection, probe
+        ``"expected"`` or ``"sampled"``; ``"hybrid"`` is the default for ``row``, ``"euclidean"`` otherwise (`Objective`
+        has a third, and ``probe="worst"``, the min-max form).
     probes
         What is reconstructed; its ``kind`` is overridden by ``smoother``.
     preset, sizes
@@ -60,6 +61,9 @@ class FitSettings:
     resamplings, size, held_out
         Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.  By default a cloud
         of up to 2000 points (4000 on a GPU) is taken whole and a larger one gives 4 subsets of 1500 (16 of 4000).
+        ``"fresh"``: a subset of its own for every step, as in the paper (sampled loss with ``probes.paper`` only).
+    subset
+        Subsets are ``"farthest"`` points, or ``"uniform"`` draws (the paper's for rows of features).
     ritz
         Rotate the result within its span by the K x K Ritz problem of the smoother.
     reference
@@ -72,7 +76,8 @@ class FitSettings:
     bandwidth: float | None = None
     dimension: float | None = None
     loss: Literal["expected", "sampled"] = "expected"
-    projection: Literal["euclidean", "hybrid"] | None = None
+    projection: Projection | None = None
+    probe: Literal["mean", "worst"] = "mean"
     probes: ProbeSettings = field(default_factory=ProbeSettings)
     preset: str | None = None
     sizes: dict[str, Any] | None = None
@@ -80,8 +85,9 @@ class FitSettings:
     steps: int | None = None
     rate: float | None = None
     clip: float | None = None
-    resamplings: int | None = None
+    resamplings: int | Literal["fresh"] | None = None
     size: int | None = None
+    subset: Subset = "farthest"
     held_out: int = 0
     ritz: bool = True
     reference: bool = True
@@ -99,8 +105,8 @@ class FitSettings:
 
     def objective(self) -> Objective:
         """The training loss, relative to the probes' energy so that samplings and shapes are comparable."""
-        hybrid = "hybrid" if self.smoother == "row" else "euclidean"
-        return Objective(self.loss, self.projection or hybrid, relative=True)  # type: ignore[arg-type]
+        usual: Projection = "hybrid" if self.smoother == "row" else "euclidean"
+        return Objective(self.loss, self.projection or usual, self.probe, relative=True)
 
     def all_probes(self) -> ProbeSettings:
         """The probes with the smoother's kind and the settings of its graph."""
@@ -172,7 +178,11 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
             attach_optimum(sampling, k, objective, settings.seed)
     module = _module(cloud, k, settings)
     clock.append(_now(cloud.device))
-    data = ManifoldData(Pool(pool, settings.seed), Pool(held) if held else None, module.optimisation.steps)
+    source: Any = Pool(pool, settings.seed)
+    if settings.resamplings == "fresh":
+        assert probes.paper is not None
+        source = Fresh(cloud, frame, probes.paper, len(pool[0].points), settings.seed, settings.subset)
+    data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
     clock.append(_now(cloud.device))
     module.to(cloud.device).eval()
@@ -186,7 +196,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     basis.info.update(
         network=settings.preset or _default_preset(cloud.device),
         steps=int(trainer.global_step),
-        samplings=len(pool),
+        samplings=settings.resamplings if settings.resamplings == "fresh" else len(pool),
         feedforward=feedforward_loss(module, references),
         seconds={name: round(value, 3) for name, value in seconds.items()},
     )
@@ -235,12 +245,17 @@ def draw_samplings(
     place = "cuda" if cloud.device.type == "cuda" else "cpu"
     count, size = (1, n) if n <= WHOLE[place] else SUBSETS[place]
     size = size if settings.size is None else settings.size
-    count = count if settings.resamplings is None else settings.resamplings
+    if settings.resamplings == "fresh":
+        if probes.paper is None or objective.kind != "sampled" or probes.kind != "row":
+            raise InputError("resamplings='fresh' goes with smoother='row', loss='sampled' and probes.paper")
+        count = 1  # the context of the function that is learned
+    elif settings.resamplings is not None:
+        count = settings.resamplings
     if not 1 < size <= n:
         raise InputError(f"expected a sampling size between 2 and n={n}, got {size}")
     if size == n and held_out:
         raise InputError(f"held-out samplings of {n} points need a sampling size below {n}")
-    clouds = resample(cloud, size, count + held_out, settings.seed)
+    clouds = resample(cloud, size, count + held_out, settings.seed, settings.subset)
     generator = torch.Generator(cloud.device).manual_seed(settings.seed)
     ready = [prepare(x, frame, probes, objective, k, generator) for x in clouds]
     return ready[: len(ready) - held_out], ready[len(ready) - held_out :]

@@ -31,7 +31,8 @@ class Optimisation:
     """AdamW (or Adam) and its schedule over ``steps`` optimiser steps.
 
     ``schedule`` is ``"cosine"`` from ``rate`` to ``final_rate`` after ``warmup`` steps, ``"step"`` (times 0.1 at 30 %
-    and at 70 %, the paper's toy) or ``"constant"``.  ``clip`` bounds the gradient norm (0: no bound).
+    and at 70 %, the paper's toy) or ``"constant"``.  It takes ``anneal`` steps where given (the paper: 5000 of 12 000)
+    and stays at its end.  ``clip`` bounds the gradient norm (0: no bound).
     """
 
     steps: int = 1000
@@ -42,12 +43,13 @@ class Optimisation:
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.99)
     clip: float = 1.0
+    anneal: int | None = None
 
     def factor(self, step: int) -> float:
         """Learning rate at an optimiser step, relative to ``rate``."""
         if step < self.warmup:
             return (step + 1) / self.warmup
-        done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
+        done = min(1.0, (step - self.warmup) / max(1, (self.anneal or self.steps) - self.warmup))
         if self.schedule == "constant":
             return 1.0
         if self.schedule == "step":

@@ -1,0 +1,108 @@
+"""The paper's own way of training: probes in the unit sphere, one kernel, fresh samplings, its losses and schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.cloud import Frame
+from eigenprobe.errors import InputError
+from eigenprobe.probes.objective import Objective, prefix_errors
+from eigenprobe.probes.probes import Probes
+from eigenprobe.smoothers import build_smoother
+from eigenprobe.training.data import Fresh, ProbeSettings, prepare
+from eigenprobe.training.fit import fit_network
+from eigenprobe.training.module import Optimisation
+
+
+def ellipsoid(n: int = 300) -> torch.Tensor:
+    i = torch.arange(n, dtype=torch.float64) + 0.5
+    height, angle = 1 - 2 * i / n, np.pi * (1 + 5**0.5) * i
+    ring = (1 - height.square()).sqrt()
+    return torch.stack([ring * angle.cos(), 0.8 * ring * angle.sin(), 0.6 * height], 1)
+
+
+def draw(points: torch.Tensor, paper: Probes) -> torch.Tensor:
+    settings = ProbeSettings("row", paper=paper)
+    batch = prepare(points, Frame.of(points), settings, Objective("sampled", "hybrid"), 5).batch
+    assert callable(batch.probes)
+    return batch.probes(torch.Generator().manual_seed(0))[0]
+
+
+def test_probes_of_the_paper_do_not_depend_on_the_unit_of_the_file():
+    # sigma is a length in the unit sphere: the armadillo (radius 100) and its copy of radius 1 have the same probes.
+    paper = Probes(20, steps=10, k=10, sigma=(0.05, 0.2))
+    small, large = draw(ellipsoid(), paper), draw(100 * ellipsoid() + 7, paper)
+    torch.testing.assert_close(small, large, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        small, paper.draw(ellipsoid().float(), torch.Generator().manual_seed(0)), atol=5e-3, rtol=0
+    )
+
+
+def test_the_row_smoother_is_the_operator_of_the_probes_with_the_cosine_metric_too():
+    rows = torch.randn(80, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    graph = {"k": 9, "metric": "cosine", "self_loops": True}
+    probes, g = Probes(4, steps=1, sigma=0.3, **graph), torch.Generator()
+    seed = Probes(4, steps=0, sigma=0.3, **graph).draw(rows, g.manual_seed(1))
+    smoother = build_smoother(rows, "row", bandwidth=0.3, dimension=3, **graph)
+    torch.testing.assert_close(smoother.apply(seed), probes.draw(rows, g.manual_seed(1)))
+
+
+def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
+    points = 50 * ellipsoid()
+    frame = Frame.of(points)
+    first, again = (Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3) for _ in range(2))
+    assert first.at(0).points.shape == (1, 100, 3)
+    assert not torch.equal(first.at(0).points, first.at(1).points)
+    assert torch.equal(first.at(200).points, again.at(200).points)  # asked out of order
+    assert float(first.at(0).points.norm(dim=-1).max()) == pytest.approx(1, abs=0.1)
+    uniform = Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
+    spacing = [torch.cdist(f.at(0).points[0], f.at(0).points[0]).fill_diagonal_(9).min() for f in (first, uniform)]
+    assert spacing[0] > 1.2 * spacing[1]
+
+
+@pytest.mark.parametrize(("projection", "probe"), [("hybrid", "mean"), ("hybrid", "worst"), ("mass", "mean")])
+def test_the_papers_losses_against_k_separate_solves(projection, probe):
+    g = torch.Generator().manual_seed(0)
+    features, probes = (torch.randn(40, m, generator=g, dtype=torch.float64) for m in (6, 30))
+    mass = features[:, 0].square() / features[:, 0].square().sum()
+    errors = []
+    for k in range(1, 7):
+        q = features[:, :k]
+        rest = probes - q @ torch.linalg.solve(q.T @ (mass[:, None] * q), q.T @ (mass[:, None] * probes))
+        weight = mass[:, None] if projection == "mass" else 1.0
+        each = (weight * rest.square()).sum(0)
+        errors.append(each.max() if probe == "worst" else each.mean())
+    found, _ = Objective("sampled", projection, probe).errors(features, probes=probes)
+    torch.testing.assert_close(found, torch.stack(errors))
+
+
+def test_the_rate_falls_over_the_annealing_steps_and_stays():
+    schedule = Optimisation(steps=12_000, rate=1e-3, final_rate=1e-5, warmup=0, anneal=5000)
+    rates = [1e-3 * schedule.factor(step) for step in (0, 2500, 5000, 11_999)]
+    assert rates == pytest.approx([1e-3, 0.5 * (1e-3 + 1e-5), 1e-5, 1e-5])
+
+
+def test_the_whole_way_on_a_cloud_of_radius_100():
+    probes = ProbeSettings(paper=Probes(64, steps=20, k=10, sigma=(0.05, 0.3)))
+    schedule = Optimisation(steps=150, rate=3e-3, warmup=0, clip=0.01)
+    basis = fit_network(
+        100 * ellipsoid(600), 5, smoother="row", loss="sampled", probes=probes, preset="tiny", resamplings="fresh",
+        size=300, optimisation=schedule, ritz=False,
+    )  # fmt: skip
+    assert basis.info["samplings"] == "fresh" and basis.info["steps"] == 150
+    x = ellipsoid(600)
+    span = torch.linalg.qr(torch.cat([torch.ones(600, 1, dtype=torch.float64), x], 1)).Q
+    v = basis.vectors[:, :3] / basis.vectors[:, :3].norm(dim=0)
+    assert float((span.T @ v).norm(dim=0).min()) > 0.9  # the constant and the two longest axes
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="fresh"):
+        fit_network(ellipsoid(), 4, resamplings="fresh")
+    with pytest.raises(InputError, match="drawn probes"):
+        Objective("expected", "mass")
+    with pytest.raises(InputError, match="must be one of"):
+        Objective("sampled", probe="least")
+    assert prefix_errors(torch.ones(5, 1), torch.ones(5, 2)).shape == (1, 2)
