@@ -74,7 +74,7 @@ def test_the_papers_losses_against_k_separate_solves(projection, probe):
         weight = mass[:, None] if projection == "mass" else 1.0
         each = (weight * rest.square()).sum(0)
         errors.append(each.max() if probe == "worst" else each.mean())
-    found, _ = Objective("sampled", projection, probe).errors(features, probes=probes)
+    found, _ = Objective("sampled", projection, probe=probe).errors(features, probes=probes)
     torch.testing.assert_close(found, torch.stack(errors))
 
 

@@ -102,22 +102,22 @@ class Objective:
     projection
         ``"euclidean"``; ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the paper's); or
         ``"mass"``: M-projection and M-norm error, sampled probes only (unstable: the mass may leave the points).
-    probe
-        ``"mean"`` over the probes, or ``"worst"``: the largest error of each prefix, the min-max form of the theorem.
     prefix
         ``"mean"`` averages ``e_k``; ``"log"`` averages ``log e_k``, which weighs every prefix by its relative error.
     relative
         Divide by the energy ``tr C`` (or ``mean |f|^2``) of each cloud, so that clouds and scales are comparable.
     decay
         Weight of prefix ``k`` is ``k^-decay``, normalised to sum to 1; 0 is the paper's uniform mean.
+    probe
+        ``"mean"`` over the probes, or ``"worst"``: the largest error of each prefix, the min-max form of the theorem.
     """
 
     kind: Literal["expected", "sampled"] = "expected"
     projection: Projection = "euclidean"
-    probe: Literal["mean", "worst"] = "mean"
     prefix: Literal["mean", "log"] = "mean"
     relative: bool = False
     decay: float = 0.0
+    probe: Literal["mean", "worst"] = "mean"
 
     def __post_init__(self) -> None:
         if self.kind == "expected" and (self.projection == "mass" or self.probe == "worst"):

@@ -106,7 +106,7 @@ class FitSettings:
     def objective(self) -> Objective:
         """The training loss, relative to the probes' energy so that samplings and shapes are comparable."""
         usual: Projection = "hybrid" if self.smoother == "row" else "euclidean"
-        return Objective(self.loss, self.projection or usual, self.probe, relative=True)
+        return Objective(self.loss, self.projection or usual, relative=True, probe=self.probe)
 
     def all_probes(self) -> ProbeSettings:
         """The probes with the smoother's kind and the settings of its graph."""
