@@ -180,27 +180,16 @@ def shapes(samples: list[Sample], o: argparse.Namespace, device: torch.device) -
 
 
 def prepare(meshes: Path, folder: Path, names: list[str], n: int, k: int) -> None:
-    """One npz per shape: vertices (N, 3), the indices (n,) of a sample, the oracle's vectors (n, K), eigenvalues."""
+    """One npz per shape, as `Sample.save` writes it."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in geometry.find_shapes([meshes]):
-        if path.stem not in (names or NINE):
-            continue
-        shape = geometry.load(path)
-        sample = Sample.on_surface(shape, min(n, shape.n), k, SAMPLE_SEED)
-        arrays = {"vertices": shape.vertices.astype(np.float32), "vectors": sample.vectors.astype(np.float32)}
-        arrays |= {"indices": sample.indices, "eigenvalues": sample.eigenvalues}
-        np.savez_compressed(folder / f"{path.stem}.npz", **arrays)
-        print(f"{path.stem}: {shape.n} vertices, {len(sample.points)} samples", flush=True)
+        if path.stem in (names or NINE):
+            Sample.of_file(path, n, k, SAMPLE_SEED).save(folder / f"{path.stem}.npz")
 
 
 def load(folder: Path, names: list[str], n: int, k: int) -> list[Sample]:
     files = [folder / f"{name}.npz" for name in names] if names else sorted(folder.glob("*.npz"))
-    samples = []
-    for path in files:
-        with np.load(path) as z:
-            shape, indices = geometry.Shape(z["vertices"], None, path.stem), z["indices"][:n]
-            samples.append(Sample(shape, shape.vertices[indices], z["vectors"][:n], z["eigenvalues"], indices))
-    return samples or [procedural(2 * n, n, k)]
+    return [Sample.load(path, k) for path in files] or [procedural(2 * n, n, k)]
 
 
 def procedural(count: int, n: int, k: int) -> Sample:

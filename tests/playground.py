@@ -83,4 +83,4 @@ TINY_PRETRAIN = (
     "network.outputs=8 shapes.tokens=600 shapes.typical=200 shapes.sizes=[200,300] shapes.chunk=4 shapes.chunks=1 "
     "shapes.renew=1 validate_every=0"
 )
-TINY_IMAGES = "steps=2 width=16 heads=2 sample=100 subsets=1 probes=8 accumulate=1 neighbours=8"
+TINY_IMAGES = "steps=2 width=16 heads=2 sample=100 probes=8 accumulate=1 neighbours=8"

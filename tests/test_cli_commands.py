@@ -160,7 +160,7 @@ def test_embed(run: Run) -> None:
 def test_train(run: Run) -> None:
     out = done(run(f"train pretrain {TINY_PRETRAIN} --out p"), "p/model/config.json")
     assert "ep.SpectralModel.from_pretrained('p/model')" in out
-    images = "train images_stl10_clip features=features.npz"
+    images = "train paper_images dataset=stl10 extractor=clip features=features.npz"
     done(run(f"{images} {TINY_IMAGES} --out i"), "i/basis.safetensors")
     assert ep.Basis.load("i/basis.safetensors").k == 11
 

@@ -13,11 +13,12 @@ from sklearn.datasets import make_blobs
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, trustworthiness
-from eigenprobe.paper import images, images_recipe  # noqa: F401 (enters its kind of recipe)
+from eigenprobe.paper import images, images_recipe
 from eigenprobe.paper.protocol import Protocol, class_weights, summarise, weighted_subset
+from eigenprobe.paper.published_images import SETTINGS, published_scores
 from eigenprobe.training import recipes
 
-RECIPES = sorted((Path(__file__).parents[2] / "src" / "eigenprobe" / "recipes").glob("images_*.yaml"))
+RECIPE = Path(__file__).parents[2] / "src" / "eigenprobe" / "recipes" / "paper_images.yaml"
 
 
 def test_weights_have_the_wanted_entropy(rng: np.random.Generator) -> None:
@@ -106,33 +107,46 @@ def test_protocol_errors(tmp_path: Path) -> None:
         images.run(tmp_path / "bare.npz", Protocol(), tmp_path)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_recipes_carry_the_papers_settings(recipe: Path) -> None:
-    loaded = recipes.load_recipe(recipe)
-    assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate) == (11, 300, 5000, 5e-4)
-    assert loaded.width == (256 if "clip" in recipe.stem else 128)
-    assert loaded.dataset in recipe.stem and 5 <= loaded.neighbours <= 35 and 0.04 <= loaded.sigma <= 0.2
+@pytest.mark.parametrize("pair", SETTINGS, ids="-".join)
+def test_the_recipe_fills_in_the_papers_settings(pair: tuple[str, str]) -> None:
+    loaded = recipes.load_recipe(RECIPE, [f"dataset={pair[0]}", f"extractor={pair[1]}"]).filled()
+    assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate, loaded.accumulate) == (11, 300, 5000, 5e-4, 16)
+    assert loaded.width == (256 if pair[1] == "clip" else 128) and loaded.heads in (4, 8)
+    assert (loaded.width, loaded.heads, loaded.neighbours, loaded.sigma, loaded.smoothing_steps) == SETTINGS[pair]
+    assert published_scores(*pair, 10)["nmi"] > published_scores(*pair, 2)["nmi"] > 0.4
 
 
-@pytest.mark.parametrize("name", ["images_stl10_dinov2", "images_cifar100_clip"])
-def test_recipes_run(tmp_path: Path, table: Path, name: str) -> None:
-    recipe = next(path for path in RECIPES if path.stem == name)
-    changes = [f"features={table}", "sample=100", "subsets=2", "steps=3", "accumulate=1", "probes=20", "width=16"]
-    changes += ["heads=4", "vectors=4"]
-    path = recipes.run_recipe(recipe, tmp_path / "run", changes, device="cpu")
+def test_the_recipe_runs_and_embeds_other_rows_in_one_pass(tmp_path: Path, table: Path) -> None:
+    changes = [f"features={table}", "dataset=stl10", "sample=100", "steps=3", "accumulate=1", "probes=20"]
+    changes += ["width=16", "heads=4", "vectors=4"]
+    path = recipes.run_recipe(RECIPE, tmp_path / "run", changes, device="cpu")
     basis = Basis.load(path)
     with np.load(table) as stored:
-        rows = stored["features"].astype(np.float32)
+        rows, labels = stored["features"].astype(np.float32), stored["labels"]
     assert np.asarray(basis(rows)).shape == (240, 4)
     assert np.isfinite(np.asarray(basis(rows))).all()
+    coordinates = images_recipe.feed_forward(basis, rows)
+    assert coordinates.shape == (240, 3) and np.isfinite(coordinates).all()
+    protocol = Protocol(1, 100, (2,), ["paper", "laplacian", "laplacian_sphere"])
+    records = protocol.records(rows, labels, fitted=lambda x: images_recipe.feed_forward(basis, x))
+    assert [record["method"] for record in records] == list(protocol.methods) and "error" not in str(records)
+    assert set(METRICS) <= set(records[0])
+
+
+def test_rows_of_length_one_are_for_every_method() -> None:
+    wide = np.random.default_rng(0).normal(size=(30, 80)) * np.arange(1, 31)[:, None]
+    chosen = np.arange(10)
+    np.testing.assert_allclose(np.linalg.norm(Protocol().rows(wide, chosen), axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(Protocol(unit=False).rows(wide, chosen), wide[:10], rtol=1e-6)
+    np.testing.assert_allclose(Protocol().rows(wide[:, :20], chosen), wide[:10, :20], rtol=1e-6)
 
 
 def test_recipe_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs its table"):
-        recipes.run_recipe(RECIPES[0], tmp_path)
+        recipes.run_recipe(RECIPE, tmp_path)
     with pytest.raises(InputError, match="no key 'sigmma'"):
-        recipes.load_recipe(RECIPES[0], ["sigmma=1"])
-    with pytest.raises(InputError, match="expected a whole number for heads"):
-        recipes.load_recipe(RECIPES[0], ["heads=many"])
+        recipes.load_recipe(RECIPE, ["sigmma=1"])
+    with pytest.raises(InputError, match="expected a whole number or null for heads"):
+        recipes.load_recipe(RECIPE, ["heads=many"])
     with pytest.raises(InputError, match=r"kind 'pretrain' has no key|kind is one of"):
-        recipes.load_recipe(RECIPES[0], ["kind=pretrain"])
+        recipes.load_recipe(RECIPE, ["kind=pretrain"])

@@ -2,6 +2,7 @@
 
 mesh         n farthest vertices (n, 3)     oracle: the Laplacian of the whole mesh, read off at them
 closed mesh  n points inside (n, 3)         oracle: the Laplacian of a grid that fills it
+npz          what `Sample.save` wrote       for machines without the mesh libraries
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..geometry import farthest_points, oracle, sample_volume
+from ..files import Archive, atomic_path
+from ..geometry import farthest_points, load, oracle, sample_volume
 from ..geometry.io import Shape
 from ..progress import track
 from .alignment import Alignment, compare_vectors
@@ -35,6 +37,37 @@ class Sample:
     vectors: Array  # (n, K) of the oracle
     eigenvalues: Array  # (K,)
     indices: Array | None = None  # the points among the mesh's vertices, None for points inside
+    known_areas: Array | None = None  # (n,) of a sample read back without its faces
+
+    @classmethod
+    def of_file(cls, path: Path, n: int, k: int, seed: int) -> Sample:
+        """``n`` farthest vertices of a mesh (all, where it has fewer), or a sample as it was saved."""
+        if path.suffix == ".npz":
+            return cls.load(path, k)
+        shape = load(path)
+        return cls.on_surface(shape, min(n, shape.n), k, seed)
+
+    def save(self, path: Path) -> None:
+        """Vertices, which of them are the points, areas, and the oracle there, in one npz of single precision."""
+        arrays = {"vertices": self.shape.vertices, "vectors": self.vectors, "areas": self.areas}
+        single: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
+        single |= {"indices": self.indices, "eigenvalues": self.eigenvalues}
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **single)
+
+    @classmethod
+    def load(cls, path: Path, k: int | None = None) -> Sample:
+        """What `save` wrote, its first ``k`` vectors."""
+        wanted = ("vertices", "indices", "vectors", "eigenvalues", "areas")
+        with Archive(path) as archive:
+            held = archive.keys()
+            if missing := [name for name in wanted if name not in held]:
+                raise InputError(f"{path.name} is no saved sample: expected the array {missing[0]!r}")
+            vertices, indices, vectors, values, areas = (archive[name] for name in wanted)
+        if k is not None and k > len(values):
+            raise InputError(f"{path.name} holds {len(values)} vectors of the oracle, got k={k}")
+        shape = Shape(vertices, None, path.stem)
+        return cls(shape, vertices[indices], vectors[:, :k], values[:k], indices, areas)
 
     @classmethod
     def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
@@ -59,6 +92,8 @@ class Sample:
     def areas(self) -> Array:
         """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""
         n = len(self.points)
+        if self.known_areas is not None:
+            return self.known_areas
         return np.full(n, 1 / n) if self.indices is None else nearest_sample_areas(self.shape, self.points)
 
     def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:

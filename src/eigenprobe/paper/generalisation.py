@@ -138,19 +138,20 @@ class Comparison:
         root = smoother.mass.sqrt()[:, None]
         optimum = (solve(smoother, self.k).vectors / root).cpu().numpy()
         truth = optimum if truth is None else truth
-        yield {"start": "closed form", "stage": ""} | _agreement(optimum, truth)
+        yield {"start": "closed form", "stage": ""} | agreement_by_level(optimum, truth)
         generator = torch.Generator().manual_seed(self.seed)
         for start, columns in starts(self.network, x, generator).items():
             for stage, q in stages(root * columns, smoother, self.k):
                 if stage != "feed-forward" or start in ORDERED:
-                    yield {"start": start, "stage": stage} | _agreement((q / root).cpu().numpy(), truth)
+                    yield {"start": start, "stage": stage} | agreement_by_level((q / root).cpu().numpy(), truth)
 
 
 def _closed(shape: Shape) -> bool:
     return shape.faces is not None and is_closed(shape.faces)[0]
 
 
-def _agreement(vectors: Array, truth: Array) -> dict[str, float]:
+def agreement_by_level(vectors: Array, truth: Array) -> dict[str, float]:
+    """|cosine| of vectors ``(n, k)`` with the oracle's, averaged over i <= 5, 10, ..., k."""
     k = vectors.shape[1]
     alignment = compare_vectors(vectors, truth, np.zeros(k), np.zeros(k))
     cosines = {f"k<={level}": alignment.cosine(level) for level in LEVELS if level <= k}
@@ -160,7 +161,6 @@ def _agreement(vectors: Array, truth: Array) -> dict[str, float]:
 def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
     """The columns of every start, the constant first, on points of about unit size."""
     k = network.k + SEEDS + GUARDS  # as many as `encode` rotates in
-    powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if 0 < a + b + c < 9), key=sum)
     waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
     phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
     columns = {
@@ -168,11 +168,17 @@ def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dic
         "network": network.columns(x),
         "its inputs alone": network.inputs_alone(x),
         "diffused seeds, 148": network.inputs_alone(x, k - 1 - SEEDS),
-        "polynomials": torch.stack([(x ** torch.tensor(power).to(x)).prod(1) for power in powers[: k - 1]], 1),
+        "polynomials": polynomials(x, k)[:, 1:],
         "Fourier features": torch.cos(x @ waves + phase),
         "random vectors": torch.randn(len(x), k - 1, generator=generator),
     }
     return {name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1) for name, each in columns.items()}
+
+
+def polynomials(points: Tensor, k: int) -> Tensor:
+    """The first ``k`` monomials of the coordinates ``(n, 3)`` by degree: what the input gives without a network."""
+    powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if a + b + c < 9), key=sum)
+    return torch.stack([(points ** torch.tensor(power).to(points)).prod(1) for power in powers[:k]], 1)
 
 
 def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:

@@ -19,7 +19,7 @@ from ..estimators.rows import read_table
 from ..evaluation import tables
 from ..evaluation.clustering import METRICS
 from ..viz.charts import embeddings
-from .peers import METHODS, embed
+from .peers import METHODS, Function, embed
 from .protocol import Protocol, summarise
 
 log = logging.getLogger(__name__)
@@ -29,14 +29,16 @@ class Images(tables.Report):
     """One row for each k and method: means and deviations over the runs."""
 
     def markdown(self) -> str:
-        """Mean and deviation of NMI and ARI, trustworthiness and seconds; the best of every k in bold."""
+        """Mean and deviation of NMI and ARI, the other scores, trustworthiness and seconds; the best in bold."""
         shown = []
         best = {metric: _ranks(self.rows, metric) for metric in ("nmi", "ari")}
+        others = [name for name in METRICS if name not in (*best, "v_measure")]  # the V-measure is the NMI
         for index, row in enumerate(self.rows):
             cells = {"method": METHODS[row["method"]], "k": row["k"]}
             for metric, ranks in best.items():
                 text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
                 cells[METRICS[metric]] = f"**{text}**" if ranks[index] == 0 else text
+            cells |= {METRICS[name]: row[name] for name in others}
             shown.append({**cells, "trust.": row["trustworthiness"], "seconds": row["seconds"]})
         return tables.markdown(shown)
 
@@ -48,6 +50,7 @@ def run(
     *,
     labels: str | None = None,
     jobs: int = 1,
+    fitted: Function | None = None,
     say: Callable[[str], None] = log.info,
 ) -> Images:
     """Run the protocol on a table with labels and write its tables and figure into ``out``."""
@@ -57,7 +60,7 @@ def run(
     x, y = np.asarray(table.features), np.asarray(table.labels)
     size = min(protocol.n, len(y))
     say(f"{len(protocol.methods)} methods, {protocol.runs} subsets of {size} rows out of {len(y)}")
-    records = protocol.records(x, y, jobs)
+    records = protocol.records(x, y, jobs, fitted)
     failed = {f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r}
     facts = {"table": features.stem, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}
     result = Images(summarise(records), failed, facts | asdict(protocol)).write(out, "images")
@@ -66,8 +69,8 @@ def run(
     files = [out / "records.csv", out / "images.tex"]
     if 2 in protocol.ks:
         rows = protocol.subset(y, 0)
-        chosen = np.asarray(x[rows], np.float32)
-        pictures = {METHODS[name]: embed(name, chosen, (2,), protocol.seed)[0][2] for name in protocol.methods}
+        chosen, seed = protocol.rows(x, rows), protocol.seed
+        pictures = {METHODS[name]: embed(name, chosen, (2,), seed, fitted)[0][2] for name in protocol.methods}
         files.append(out / "embeddings.png")
         embeddings(pictures, y[rows], files[-1])
     return replace(result, written=(*result.written, *files))

@@ -1,47 +1,53 @@
-"""The paper's own network on a data set of features, by recipe: one YAML for each data set and feature extractor.
+"""The paper's own network on a data set of features: its eight experiments are one recipe with two names.
 
     features (n, d) -> 5000 rows, drawn anew for every batch -> graph (cosine, self-loops) -> 300 probes S^t g
     -> transformer -> 11 vectors
+    other rows (m, d): one pass over them; their coordinates are V = Q / q_1 without its constant
 
-The recipe trains it on the paper's sampled, hybrid loss and saves the basis, a function of new rows. Six
-layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the record
-of how the paper did it, with its hyper-parameters.
+Six layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the
+record of how the paper did it, with its hyper-parameters (`published_images.SETTINGS`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from ..basis import Basis
 from ..errors import InputError
 from ..estimators.rows import open_rows
+from ..networks.extension import NetworkExtension
 from ..probes.probes import Probes
+from ..training.batch import Batch
 from ..training.data import ProbeSettings
 from ..training.fit import fit_network
 from ..training.module import Optimisation
-from ..training.recipes import Resume, recipe_kind
+from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings
+from .published_images import SETTINGS
 
 POOL = 16  # times the size of a subset: rows held in memory
+TUNED = ("width", "heads", "neighbours", "sigma", "smoothing_steps")
+Extractor = Literal["dinov2", "clip"]
 
 
 @dataclass(frozen=True)
 class ImagesRecipe:
-    """The paper's hyper-parameters ([P] table of image experiments) and the size of the run."""
+    """The paper's hyper-parameters and the size of the run; those of `TUNED` are by data set and extractor."""
 
-    dataset: str = ""
-    extractor: str = ""
+    dataset: str = "imagenette"
+    extractor: Extractor = "dinov2"
     features: str = ""  # the table, given on the command line
-    preset: str = "images-dinov2"
-    width: int = 128
-    heads: int = 8
-    neighbours: int = 15
-    sigma: float = 0.15
-    smoothing_steps: int = 20
+    width: int | None = None
+    heads: int | None = None
+    neighbours: int | None = None
+    sigma: float | None = None
+    smoothing_steps: int | None = None
     vectors: int = 11
     probes: int = 300
     sample: int = 5000
@@ -52,40 +58,77 @@ class ImagesRecipe:
     accumulate: int = 16
     seed: int = 0
 
+    def filled(self) -> ImagesRecipe:
+        """The same with what is None as the paper has it."""
+        known = SETTINGS.get((self.dataset, self.extractor))
+        missing = [name for name in TUNED if getattr(self, name) is None]
+        if known is None and missing:
+            names = ", ".join(sorted({name for name, _ in SETTINGS}))
+            raise InputError(
+                f"the paper has no {missing[0]} for {self.dataset!r}: set it, or dataset to one of {names}"
+            )
+        theirs: dict[str, Any] = dict(zip(TUNED, known or (), strict=False))
+        return replace(self, **{name: theirs[name] for name in missing})
 
-@recipe_kind("images", ImagesRecipe)
-def _run(recipe: ImagesRecipe, out: Path, device: str, resume: Resume) -> Path:
-    """Fit a random sample of the recipe's table and save the basis; ``basis(rows)`` embeds any others."""
-    if not recipe.features:
-        how = f"see 'eigenprobe features', {recipe.extractor}"
-        raise InputError(f"the recipe needs its table: features=FILE.npz ({how})")
-    rows = open_rows(recipe.features)
-    rng = np.random.default_rng(recipe.seed)
-    size = min(recipe.sample, rows.shape[0])
-    # Subsets are drawn from a pool a few times their size: no more is ever in memory.
-    chosen = np.sort(rng.permutation(rows.shape[0])[: min(rows.shape[0], POOL * size)])
-    points = torch.from_numpy(np.asarray(rows.take(chosen), np.float32))
+
+def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> Basis:
+    """Train the paper's network on rows ``(n, d)``."""
+    recipe = recipe.filled()
     graph: dict[str, Any] = {"k": recipe.neighbours, "metric": "cosine", "self_loops": True}
-    count, steps = recipe.probes, recipe.smoothing_steps
-    paper = Probes(count=count, steps=steps, sigma=recipe.sigma, **graph)
-    smoother = {**graph, "bandwidth": recipe.sigma}
-    basis = fit_network(
+    paper = Probes(recipe.probes, recipe.smoothing_steps or 0, sigma=recipe.sigma, **graph)
+    size = min(recipe.sample, len(points))
+    schedule: dict[str, Any] = {
+        "schedule": "constant",
+        "warmup": 0,
+        "betas": (0.9, 0.999),
+        "weight_decay": 0.01,
+        "clip": recipe.clip,
+    }
+    return fit_network(
         points,
         recipe.vectors,
         seed=recipe.seed,
-        device=device,
-        folder=out,
-        run=RunSettings(accumulate=recipe.accumulate, resume=resume),
+        device=how.device,
+        run=replace(how, accumulate=recipe.accumulate),
         smoother="row",
         loss=recipe.loss,
-        probes=ProbeSettings("row", steps=steps, count=count, paper=paper, smoother=smoother),
-        preset=recipe.preset,
+        probes=ProbeSettings(
+            "row",
+            recipe.smoothing_steps,
+            count=recipe.probes,
+            paper=paper,
+            smoother={**graph, "bandwidth": recipe.sigma},
+        ),
+        preset=f"images-{recipe.extractor}",
         sizes={"width": recipe.width, "feedforward": recipe.width, "heads": recipe.heads},
-        optimisation=Optimisation(steps=recipe.steps, rate=recipe.rate, clip=recipe.clip),
+        optimisation=Optimisation(recipe.steps, recipe.rate, **schedule),
         resamplings="fresh" if recipe.loss == "sampled" else 4 if len(points) > size else 1,
         subset="uniform",
         size=size,
+        ritz=False,
         accelerate="none",
     )
-    basis.save(out / "basis.safetensors")
+
+
+@torch.no_grad()
+def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Coordinates ``(m, K - 1)`` of rows ``(m, d)`` by one pass of the network of ``basis`` over them."""
+    function = basis.extension
+    assert isinstance(function, NetworkExtension)
+    points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
+    vectors, _ = Batch(points).vectors(function.network(points))
+    return vectors[0, :, 1:].cpu().numpy()
+
+
+@recipe_kind("images", ImagesRecipe)
+def _run(recipe: ImagesRecipe, out: Path, how: RunSettings) -> Path:
+    """Fit a random sample of the recipe's table and save the basis; ``basis(rows)`` embeds any others."""
+    if not recipe.features:
+        made = f"see 'eigenprobe features', {recipe.extractor}"
+        raise InputError(f"the recipe needs its table: features=FILE.npz ({made})")
+    rows = open_rows(recipe.features)
+    # Subsets are drawn from a pool a few times their size: no more is ever in memory.
+    chosen = np.random.default_rng(recipe.seed).permutation(rows.shape[0])[: POOL * recipe.sample]
+    points = torch.from_numpy(np.asarray(rows.take(np.sort(chosen)), np.float32))
+    learn_rows(recipe, points, how).save(out / "basis.safetensors")
     return out / "basis.safetensors"

@@ -4,6 +4,9 @@
     subset: n rows without replacement, classes by w
     record: run, method, k, seven clustering scores, trustworthiness, seconds
 
+Rows of 64 columns or more are scaled to length one first, for every method alike: neighbours are then those of the
+cosine distance, which [P] and our estimator use.
+
 [P] draws "random class weights with entropy in the range [0.01, 0.1]". An entropy below 0.1 would put
 nearly all rows in one class, which its scores exclude, so the range is read as the relative deficit from the largest
 entropy.
@@ -22,10 +25,11 @@ from scipy.special import softmax
 from scipy.stats import entropy
 
 from ..errors import InputError
+from ..estimators.eigenmaps import COSINE_COLUMNS
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 from ..evaluation.tables import Row, grouped
 from ..progress import track
-from .peers import METHODS, check_methods, embed
+from .peers import METHODS, Function, check_methods, embed
 
 Array = NDArray[Any]
 DEFICIT = (0.01, 0.1)
@@ -58,13 +62,14 @@ def weighted_subset(labels: Array, n: int, rng: np.random.Generator) -> NDArray[
 
 @dataclass(frozen=True)
 class Protocol:
-    """``runs`` subsets of ``n`` rows, embedded in ``ks`` dimensions by ``methods``."""
+    """``runs`` subsets of ``n`` rows, embedded in ``ks`` dimensions by ``methods``; ``unit`` scales wide rows."""
 
     runs: int = 32
     n: int = 1500
     ks: Sequence[int] = (2, 5, 10)
-    methods: Sequence[str] = tuple(METHODS)
+    methods: Sequence[str] = tuple(name for name in METHODS if name != "paper")
     seed: int = 0
+    unit: bool = True
 
     def __post_init__(self) -> None:
         check_methods(self.methods)
@@ -75,15 +80,20 @@ class Protocol:
         """The rows of one run."""
         return weighted_subset(labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run]))
 
-    def records(self, features: Array, labels: Array, jobs: int = 1) -> list[dict[str, Any]]:
-        """One record for each run, method and k; the same whatever ``jobs``, the number of processes."""
+    def records(
+        self, features: Array, labels: Array, jobs: int = 1, fitted: Function | None = None
+    ) -> list[dict[str, Any]]:
+        """One record for each run, method and k; the same whatever ``jobs``, the number of processes.
+
+        ``fitted`` maps rows to coordinates: the method ``paper``.
+        """
         from joblib import Parallel, delayed
 
         if len(features) != len(labels):
             raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
         subsets = [self.subset(labels, run) for run in range(self.runs)]
         calls = (
-            delayed(self._one)(np.asarray(features[rows], np.float32), labels[rows], name, run)
+            delayed(self._one)(self.rows(features, rows), labels[rows], name, run, fitted)
             for run, rows in enumerate(subsets)
             for name in self.methods
         )
@@ -91,11 +101,20 @@ class Protocol:
         total = self.runs * len(self.methods)
         return [record for result in track(results, "runs", total) for record in result]
 
-    def _one(self, features: Array, labels: Array, name: str, run: int) -> list[dict[str, Any]]:
+    def rows(self, features: Array, chosen: Array) -> Array:
+        """Some rows in single precision, of length one where asked."""
+        x = np.asarray(features[chosen], np.float32)
+        if not self.unit or x.shape[1] < COSINE_COLUMNS:
+            return x
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+
+    def _one(
+        self, features: Array, labels: Array, name: str, run: int, fitted: Function | None
+    ) -> list[dict[str, Any]]:
         """One method on one subset. A method that fails loses this run, not the table."""
         base: dict[str, Any] = {"run": run, "method": name}
         try:
-            embeddings, seconds = embed(name, features, self.ks, self.seed + run)
+            embeddings, seconds = embed(name, features, self.ks, self.seed + run, fitted)
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if isinstance(error, InputError) and "pip install" in str(error):
                 raise

@@ -32,7 +32,7 @@ from ..training.batch import Batch
 from ..training.data import ManifoldData, Pool, ProbeSettings, Sampling, prepare
 from ..training.fit import network_basis
 from ..training.module import Optimisation, SpectralModule
-from ..training.recipes import Resume, recipe_kind
+from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings, train
 
 POINTS, VECTORS, NEIGHBOURS, SIGMA, STEPS = 100, 5, 16, 0.05, 10
@@ -145,7 +145,7 @@ class ToyRecipe:
 
 
 @recipe_kind("toy1d", ToyRecipe)
-def _run(recipe: ToyRecipe, out: Path, device: str, resume: Resume) -> Path:
+def _run(recipe: ToyRecipe, out: Path, how: RunSettings) -> Path:
     toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes).write(out, "toy1d")
     toy.bases["paper"].save(out / "basis.safetensors")
     return out / "basis.safetensors"

@@ -27,6 +27,7 @@ from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
 from ..training.data import ManifoldData
 from ..training.module import Optimisation
 from ..training.recipes import Resume, recipe_kind
+from ..training.runs import RunSettings, train
 from ..training.timed import Schedule, TimedModule
 from .geodesics import links, ratios
 from .store import write_shortcut
@@ -233,11 +234,14 @@ class NeighbourModule(TimedModule):
 
 
 def train_neighbours(
-    settings: NeighbourSettings, folder: Path, *, device: str = "auto", resume: Resume = "auto"
+    settings: NeighbourSettings,
+    folder: Path,
+    *,
+    device: str = "auto",
+    resume: Resume = "auto",
+    flags: dict[str, Any] | None = None,
 ) -> Path:
     """Run (or go on with) training in `folder`; returns the folder of the exported network."""
-    from ..training.runs import RunSettings, train
-
     module = NeighbourModule(settings)
     data = ManifoldData(ContactStream(settings), None, settings.schedule.steps)
     run = RunSettings(
@@ -246,7 +250,7 @@ def train_neighbours(
         device=device,
         average=settings.average,
         checkpoint_every=settings.checkpoint_every,
-        flags={"max_epochs": -1},
+        flags={"max_epochs": -1, **(flags or {})},
     )
     trainer = train(module, data, run)
     module.to(trainer.strategy.root_device).eval()
@@ -268,8 +272,8 @@ SHORT = dict.fromkeys(("minutes", "piece", "steps"), "schedule")
 
 
 @recipe_kind("neighbours", NeighbourSettings, SHORT)
-def _train(settings: NeighbourSettings, out: Path, device: str, resume: Resume) -> Path:
-    return train_neighbours(settings, out, device=device, resume=resume)
+def _train(settings: NeighbourSettings, out: Path, how: RunSettings) -> Path:
+    return train_neighbours(settings, out, device=how.device, resume=how.resume, flags=how.flags)
 
 
 @torch.no_grad()

@@ -28,6 +28,7 @@ from ..training.data import ManifoldData
 from ..training.module import Optimisation
 from ..training.muon import MuonAdamW
 from ..training.recipes import Resume, recipe_kind
+from ..training.runs import RunSettings, train
 from ..training.timed import Schedule, TimedModule
 from .reconstruction import dense_is_faster, energies, misalignment, relative_errors
 from .shapes import ShapeSettings, ShapeStream
@@ -190,7 +191,6 @@ def pretrain(
 
     Each call trains until the budget, the piece or the steps are used up, and exports the averaged weights so far.
     """
-    from ..training.runs import RunSettings, train
     from .model import SpectralModel
 
     if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
@@ -230,5 +230,5 @@ SHORT = dict.fromkeys(("minutes", "piece", "steps", "optimiser", "rate"), "sched
 
 
 @recipe_kind("pretrain", PretrainSettings, SHORT)
-def _pretrain(settings: PretrainSettings, out: Path, device: str, resume: Resume) -> Path:
-    return pretrain(settings, out, device=device, resume=resume)
+def _pretrain(settings: PretrainSettings, out: Path, how: RunSettings) -> Path:
+    return pretrain(settings, out, device=how.device, resume=how.resume, flags=how.flags)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..probes.objective import Objective
+from ..probes.objective import Objective, nested_basis
 
 Draw = Callable[[torch.Generator], Tensor]
 
@@ -59,6 +59,12 @@ class Batch:
         if self.weight is not None:
             features = features * self.weight.unsqueeze(-1)
         return features if self.mask is None else features * self.mask.unsqueeze(-1)
+
+    def vectors(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """``V = M^-1/2 Q (b, n, K)`` of the network's features and the mass ``(b, n)``: known, or learned as q_1^2."""
+        q = nested_basis(self.weigh(features))
+        root = q[..., 0] if self.weight is None else self.weight.double()
+        return q / root.unsqueeze(-1), root.square()
 
     def losses(self, objective: Objective, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The objective ``(b,)`` of the network's features ``(b, n, K)``."""

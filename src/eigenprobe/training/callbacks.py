@@ -1,4 +1,4 @@
-"""Callbacks: checkpoints that survive a kill, weights averaged over the last steps.
+"""Callbacks: checkpoints that survive a kill, weights averaged over the last steps, agreement with an oracle.
 
 `Checkpoints` writes ``last.ckpt`` beside its final place and renames it, so a run killed in the middle of a write
 still has the one before.  It saves every few steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM) or
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
 
 from ..errors import InputError
 from ..files import atomic_path, reading
+from .batch import Batch
 
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"
@@ -111,6 +115,40 @@ class Averaged(WeightAveraging):
 
     def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         super().on_train_end(trainer, module)
+
+
+class OracleCosine(pl.Callback):
+    """|cosine| of the learned vectors with an oracle's, mean over i <= 10, 20, 50, logged every few steps.
+
+    ``clouds`` are batches of one cloud, each with the oracle's vectors ``(n, K)`` at its points; ``history`` keeps what
+    was logged, and the seconds since the start.
+    """
+
+    def __init__(self, clouds: Sequence[tuple[Batch, Tensor]], every: int = 200) -> None:
+        self.clouds, self.every = list(clouds), every
+        self.history: list[dict[str, float]] = []
+        self._began = time.monotonic()
+
+    @torch.no_grad()
+    def measure(self, module: Any) -> dict[str, float]:
+        """The mean over the clouds, by level."""
+        training, rows = module.training, []
+        module.eval()
+        for batch, truth in self.clouds:
+            batch, truth = batch.to(module.device), truth.to(module.device, torch.float64)
+            found = batch.vectors(module(batch.points))[0][0][:, : truth.shape[1]]
+            rows.append(cosine_similarity(found, truth[:, : found.shape[1]], dim=0).abs())
+        module.train(training)
+        mean = torch.stack(rows).mean(0)
+        return {f"cosine_{k}": float(mean[:k].mean()) for k in (10, 20, 50) if k <= len(mean)}
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: Any) -> None:
+        step = trainer.global_step
+        if step % self.every == 0 and (not self.history or self.history[-1]["step"] != step):
+            found = self.measure(module)
+            self.history.append({"step": step, "seconds": round(time.monotonic() - self._began, 1), **found})
+            for name, value in found.items():
+                module.log(f"val/{name}", value, batch_size=1, rank_zero_only=True)
 
 
 class Capture(pl.Callback):

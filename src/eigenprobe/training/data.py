@@ -28,7 +28,7 @@ from ..probes.scale import learn_scale
 from ..smoothers import Kind, Smoother, build_smoother
 from .batch import Batch, Draw
 
-CHUNK = 128  # fresh samplings drawn at once
+CHUNK = (4, 128)  # fresh samplings drawn at once: on a processor, on a GPU
 Subset = Literal["farthest", "uniform"]
 
 
@@ -148,8 +148,8 @@ def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farth
 class Fresh:
     """A sampling of its own for every step, as in the paper, with the paper's probes on it.
 
-    The sampling of a step depends on the seed and the step alone.  Samplings are drawn ``CHUNK`` at a time: on a GPU
-    many cost hardly more than one.  With ``size`` points or fewer the cloud is taken whole.
+    The sampling of a step depends on the seed and the step (and the kind of device).  Samplings are drawn ``CHUNK`` at
+    a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is taken whole.
     """
 
     def __init__(
@@ -160,10 +160,11 @@ class Fresh:
         self._chunk: tuple[int, list[Tensor]] = (-1, [])
 
     def at(self, step: int) -> Batch:
-        turn, place = divmod(step, CHUNK)
+        chunk = CHUNK[self.points.device.type == "cuda"]
+        turn, place = divmod(step, chunk)
         if self._chunk[0] != turn:
             seed = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)))
-            self._chunk = (turn, resample(self.points, self.size, CHUNK, seed, self.how))
+            self._chunk = (turn, resample(self.points, self.size, chunk, seed, self.how))
         points = self._chunk[1][place % len(self._chunk[1])]
         graph = self.probes.graph(points)
         return Batch(points.unsqueeze(0), probes=lambda generator: self.probes.draw(graph, generator).unsqueeze(0))

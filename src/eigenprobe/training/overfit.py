@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from ..errors import InputError
 from ..files import atomic_path
 from .fit import FitSettings, fit_network
-from .recipes import Resume, recipe_kind
+from .recipes import recipe_kind
 from .runs import RunSettings
 
 
@@ -32,20 +32,19 @@ class OverfitRecipe(FitSettings):
 
 
 @recipe_kind("overfit", OverfitRecipe)
-def _overfit(recipe: OverfitRecipe, out: Path, device: str, resume: Resume) -> Path:
+def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
     """Train, then write ``basis.safetensors`` and ``summary.json``."""
     from ..geometry import load
 
-    run = RunSettings(
-        out,
-        resume=resume,
+    run = replace(
+        how,
         validate_every=recipe.validate_every,
         checkpoint_every=recipe.checkpoint_every,
         average=recipe.average,
         accumulate=recipe.accumulate,
     )
     points = torch.as_tensor(load(str(recipe.shape)).vertices).float()
-    basis = fit_network(points, recipe.k, settings=recipe, run=run, device=device)
+    basis = fit_network(points, recipe.k, settings=recipe, run=run, device=how.device)
     result = out / "basis.safetensors"
     basis.save(result)
     with atomic_path(out / "summary.json") as temporary:

@@ -13,19 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
 
+if TYPE_CHECKING:
+    from .runs import RunSettings
+
 SHIPPED = Path(__file__).resolve().parent.parent / "recipes"
 Resume = Literal["auto", "never"]
-Run = Callable[[Any, Path, str, Resume], Path]
+Run = Callable[[Any, Path, "RunSettings"], Path]
 
 
 @dataclass(frozen=True)
 class RecipeKind:
-    """``run(settings, folder, device, resume)`` returns what it wrote; ``short`` maps keys that may stand at the top to
-    their section."""
+    """``run(settings, folder, how)`` returns what it wrote in the folder; ``short`` maps keys that may stand at the top
+    to their section."""
 
     settings: type
     run: Run
@@ -57,16 +60,19 @@ def run_recipe(
     *,
     device: str = "auto",
     resume: Resume = "auto",
+    flags: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Run a recipe in the folder ``out``; what it wrote there."""
+    """Run a recipe in the folder ``out``; what it wrote there. ``flags`` are further ones of Lightning's Trainer."""
     import torch
+
+    from .runs import RunSettings
 
     kind, settings = _load(path, changes)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return kind.run(settings, folder, device, resume)
+    return kind.run(settings, folder, RunSettings(folder, resume, device, flags=dict(flags or {})))
 
 
 def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:

@@ -1,0 +1,139 @@
+"""The paper's experiments its own way, on a machine with a GPU: without mesh libraries and without the command line.
+
+    python -m benchmarks.paper prepare MESHES... --data carried [--n 4000] [--names ...]
+    python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--seconds 200] [--tag full]
+    python -m benchmarks.paper generalisation --data carried [--steps 400] [--seconds 60]
+    python -m benchmarks.paper merge
+
+`overfit` and `generalisation` write a JSON each to $OUT (or benchmarks/results): what `eigenprobe reproduce overfit|
+generalisation --way paper` measures. A run that is given seconds stops after them and says at which step; its rate
+falls with the share of the time where that is ahead of the steps, so that it ends at the lowest in any case.
+`merge` makes one paper_overfit.json of those of the shapes and prints the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+
+from benchmarks.record import best_device, facts, results_file, write
+from eigenprobe import geometry
+from eigenprobe.evaluation.samples import Sample
+from eigenprobe.evaluation.tables import grouped, markdown, mean_row
+from eigenprobe.paper.amortised import AmortisedRecipe, amortise, unseen
+from eigenprobe.paper.overfit import SAMPLE_SEED
+from eigenprobe.paper.published import single_shape
+from eigenprobe.paper.single import SETTINGS, learn_their_way
+from eigenprobe.training import RunSettings
+
+COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
+COLUMNS += ("mass_correlation", "mass_correlation_adaptive", "steps", "seconds")
+
+
+def prepare(o: argparse.Namespace) -> None:
+    """One npz per shape, as `Sample.save` writes it."""
+    o.data.mkdir(parents=True, exist_ok=True)
+    for path in geometry.find_shapes(o.meshes):
+        shape = geometry.load(path)
+        if (o.names and path.stem not in o.names) or shape.n < min(o.n, 1500):
+            continue
+        sample = Sample.on_surface(shape, min(o.n, shape.n), o.k, 0 if o.n == 1500 else SAMPLE_SEED)
+        if o.n == 1500:  # unseen shapes: nothing but the points compared is needed
+            small = geometry.Shape(sample.points, None, shape.name)
+            sample = replace(sample, shape=small, indices=range(o.n), known_areas=sample.areas)
+        sample.save(o.data / f"{path.stem}.npz")
+
+
+class Hurry(pl.Callback):
+    """The rate that belongs to the share of the seconds used up, where it is below that of the step."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds, self.began = 0.95 * seconds, 0.0
+
+    def on_train_batch_start(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
+        self.began = self.began or time.monotonic()
+        o = module.optimisation
+        spent = int((time.monotonic() - self.began) / self.seconds * (o.anneal or o.steps))
+        for group in trainer.optimizers[0].param_groups:
+            group["lr"] = o.rate * min(o.factor(spent), o.factor(trainer.global_step))
+
+
+def how(o: argparse.Namespace) -> RunSettings:
+    limit = {"max_time": {"seconds": o.seconds}, "callbacks": [Hurry(o.seconds)]} if o.seconds else {}
+    return RunSettings(device=o.device, flags=limit)
+
+
+def overfit(o: argparse.Namespace) -> None:
+    settings = replace(SETTINGS, preset=o.preset or SETTINGS.preset, size=o.size or SETTINGS.size)
+    assert settings.optimisation is not None and settings.probes.paper is not None
+    if o.steps:
+        schedule = replace(settings.optimisation, steps=o.steps, anneal=min(o.steps, 5000))
+        settings = replace(settings, optimisation=schedule)
+    if o.probes:
+        paper = replace(settings.probes.paper, count=o.probes)
+        settings = replace(settings, probes=replace(settings.probes, paper=paper))
+    for name in o.names or sorted(path.stem for path in o.data.glob("*.npz")):
+        sample = Sample.load(o.data / f"{name}.npz", o.k)
+        rows = learn_their_way(sample, o.k, settings, device=o.device, run=how(o), watch_every=o.every)
+        found = facts("paper", o.device) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
+        write(f"paper_overfit_{name}.json", found)
+
+
+def generalisation(o: argparse.Namespace) -> None:
+    small = {} if not o.preset else {"preset": o.preset, "clouds": 4, "points": 300, "chunk": 16}
+    recipe = AmortisedRecipe(steps=o.steps or 2000, k=o.k, validate_every=o.every, **small)
+    samples = [Sample.load(path, o.k) for path in sorted(o.data.glob("*.npz"))]
+    module, history = amortise(recipe, how(o), samples)
+    rows = unseen(module, samples)
+    found = {"n": len(samples[0].points), "k": o.k, "recipe": str(recipe), "steps": module.global_step}
+    write("paper_generalisation.json", {"facts": facts("paper", o.device) | found, "history": history, "rows": rows})
+    levels = [name for name in rows[0] if name.startswith("k<=")]
+    means = [
+        mean_row(group, levels, start=start, shapes=len(group)) for (start,), group in grouped(rows, "start").items()
+    ]
+    print(markdown(means))
+
+
+def merge(o: argparse.Namespace) -> None:
+    """One file of all shapes; every row says how long it was trained."""
+    rows: list[dict[str, Any]] = []
+    documents = []
+    for path in sorted(results_file("").glob("paper_overfit_*.json")):
+        document = json.loads(path.read_text())
+        documents.append(document)
+        rows += [row | {"schedule": document["schedule"]} for row in document["rows"]]
+        path.unlink()
+    made = {key: documents[0][key] for key in ("date", "device", "torch", "settings")}
+    made["command"] = "python -m benchmarks.paper overfit --data carried --names SHAPE"
+    write("paper_overfit.json", {**made, "rows": rows})
+    theirs = [row for row in rows if row["method"] == "the paper's way"]
+    table = [row | {f"paper_{key}": value for key, value in single_shape(row["shape"]).items()} for row in theirs]
+    print(markdown(table, ["shape", "schedule", "paper_cosine_10", "paper_cosine_20", "paper_cosine_50", *COLUMNS]))
+    print(markdown([mean_row(group, COLUMNS, method=name) for (name,), group in grouped(rows, "method").items()]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["prepare", "overfit", "generalisation", "merge"])
+    parser.add_argument("meshes", type=Path, nargs="*")
+    parser.add_argument("--data", type=Path, default=Path("carried"))
+    parser.add_argument("--names", nargs="*", default=[])
+    parser.add_argument("--device", default=best_device())
+    parser.add_argument("--preset", default="", help="a smaller network, to try it")
+    parser.add_argument("--tag", default="full")
+    for name, value in {"n": 4000, "k": 50, "steps": 0, "seconds": 0, "every": 500, "size": 0, "probes": 0}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    o = parser.parse_args()
+    warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
+    globals()[o.what](o)
+
+
+if __name__ == "__main__":
+    main()
