@@ -49,6 +49,8 @@ FRONT_DOORS = {
     *("viz.report.write_report", "viz.scatter.write_scatter"),  # documented in docs/api.md
     # commands: every parameter is an option
     *("cli.clouds.decompose", "cli.clouds.encode", "cli.tables.embed", "cli.experiments.surfaces"),
+    *("cli.experiments.overfit", "cli.experiments.generalisation", "cli.experiments.images"),
+    *("paper.reproduction.reproduce_overfit", "paper.reproduction.reproduce_images"),
 }
 # Methods and functions that an interface asks for in several modules under one name.
 PROTOCOL = {"suits", "solve", "run"}  # solvers; experiments

@@ -179,6 +179,19 @@ def test_reproduce_overfit(run: Run) -> None:
     assert "skipped cloud.xyz" in out and "| a " in out
 
 
+def test_reproduce_the_papers_way(run: Run) -> None:
+    small = "--way paper --quick --steps 3"
+    out = done(run(f"reproduce overfit meshes/a.obj -k 6 --n 150 --size 100 {small} --out p"), "p/overfit.json")
+    assert "random weights" in out and "closed form of its probes" in out and "| published |" in out
+    rows = json.loads(Path("p/overfit.json").read_text())["rows"]
+    assert rows[0]["method"] == "the paper's way" and {"discrepancy_fixed", "discrepancy_rayleigh"} <= set(rows[0])
+    out = done(run(f"reproduce generalisation meshes/a.obj -k 6 --n 100 {small} --out q"), "q/generalisation.json")
+    assert "| k <= 5" in out.replace("\\|cosine\\| ", "") and "random weights" in out
+    out = done(run(f"reproduce images features.npz --ks 2 --dataset stl10 {small} --out r"), "r/images.json")
+    assert "0.790" in out and "(the paper's way)" in out and "Isomap" in out  # the published NMI of STL10 at k = 2
+    assert "0.9" in done(run("reproduce toy1d --way paper --quick --steps 150 --out t"), "t/toy1d.json")
+
+
 def test_reproduce_generalisation(run: Run) -> None:
     words = "reproduce generalisation meshes/a.obj cloud.xyz -k 10 --n 250 --volumes 1 --no-figures --out g"
     out = done(run(words), "g/generalisation.json", "g/generalisation.csv")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.paper.overfit import SETTINGS, overfit
+from eigenprobe.paper.overfit import SETTINGS
+from eigenprobe.paper.reproduction import reproduce_overfit
 
 
 def test_table_of_a_bumpy_sphere(tmp_path):
@@ -19,7 +20,8 @@ def test_table_of_a_bumpy_sphere(tmp_path):
     mesh.export(tmp_path / "bumpy.obj")
     (tmp_path / "broken.obj").write_text("not a mesh")
     settings = replace(SETTINGS, resamplings=2, held_out=1, size=400, steps=120)
-    result = overfit(list(tmp_path.glob("*.obj")), k=12, n=500, settings=settings)
+    files = list(tmp_path.glob("*.obj"))
+    result = reproduce_overfit(files, tmp_path / "out", "ours", k=12, n=500, settings=settings).report
     assert set(result.failed) == {"broken.obj"} and len(result.rows) == 3
     rows = {row["method"]: row for row in result.rows}
     assert list(rows) == ["feedforward", "ritz", "closed form"]
@@ -27,4 +29,4 @@ def test_table_of_a_bumpy_sphere(tmp_path):
     assert rows["ritz"]["discrepancy"] < 0.1 and rows["ritz"]["gap"] < 0.05 and result.facts["history"]["bumpy"]
     assert "bumpy" in result.markdown() and "**mean, all**" in result.headline().splitlines()[-1]
     with pytest.raises(InputError, match="none of the shapes"):
-        overfit([tmp_path / "broken.obj"], k=12)
+        reproduce_overfit([tmp_path / "broken.obj"], tmp_path / "out", "ours", k=12)

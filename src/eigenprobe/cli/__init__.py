@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def commands() -> Command:
     about = "Measure methods against the cotangent oracle, with peers beside."
     evaluate = Command.group("evaluate", about, experiments.surfaces, experiments.volumes)
     about, of = "Run an experiment of the paper and print its table.", experiments
-    reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images)
+    whole = replace(Command.of(of.everything), name="all")
+    reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
     first = (clouds.decompose, tables.embed, training.train, clouds.encode)
     last = (clouds.cache, tables.features, tour.view, tour.export, tour.demo)
     return Command.group("eigenprobe", summary, *first, evaluate, reproduce, *last)

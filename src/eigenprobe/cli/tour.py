@@ -96,7 +96,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     folder = session.folder("demo")
     points, faces = creature(resolution)
     shape = folder / "creature.obj"
-    _write_obj(shape, points, faces)
+    write_obj(shape, points, faces)
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
     basis = decompose(points, k=k, seed=session.seed)
@@ -124,7 +124,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     session.say(str(report.resolve()))
 
 
-def _write_obj(path: Path, points: Any, faces: Any) -> None:
+def write_obj(path: Path, points: Any, faces: Any) -> None:
     """By hand, so that the demo needs no extra."""
     lines = [f"v {x:.6f} {y:.6f} {z:.6f}" for x, y, z in points]
     lines += [f"f {a} {b} {c}" for a, b, c in faces + 1]
