@@ -152,7 +152,7 @@ def overfit(
 ) -> None:
     """One network per shape: the paper's single-shape table, by its own way and by ours, with controls.
 
-    The paper's way is recipes/paper_overfit.yaml; its full schedule asks for a GPU.
+    The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
 
     Examples:
       eigenprobe reproduce overfit meshes/ --way ours
@@ -201,7 +201,7 @@ def generalisation(
 ) -> None:
     """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs as controls.
 
-    The paper's way is recipes/paper_generalisation.yaml, on procedural shapes; it asks for a GPU.
+    The paper's way is the recipe paper_generalisation, on procedural shapes; it asks for a GPU.
 
     Examples:
       eigenprobe reproduce generalisation meshes/ --way ours
@@ -259,7 +259,7 @@ def images(
 ) -> None:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
 
-    The paper's way trains recipes/paper_images.yaml on the train split and embeds in one pass; it asks for a GPU.
+    The paper's way trains the recipe paper_images on the train split and embeds in one pass; it asks for a GPU.
 
     Examples:
       eigenprobe reproduce images features.npz --out images
