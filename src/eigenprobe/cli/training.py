@@ -36,7 +36,7 @@ def train(
         changes: key=value, overriding the recipe
         resume: auto continues from the last checkpoint in the output folder, never starts again
     """
-    from ..paper import images_recipe, toy1d  # noqa: F401 (each enters its kind of recipe in the table)
+    from ..paper import amortised, images_recipe, toy1d  # noqa: F401 (each enters its kind of recipe in the table)
     from ..pretrained import neighbour_training, pretrain  # noqa: F401
     from ..training import overfit  # noqa: F401
     from ..training.recipes import load_recipe, run_recipe

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, extra
 from ..estimators import OptimalApproximationEigenmaps
-from ..estimators.eigenmaps import coordinates
+from ..estimators.coordinates import coordinates
 
 Array = NDArray[Any]
 Function = Callable[[Array], Array]

@@ -25,7 +25,7 @@ from scipy.special import softmax
 from scipy.stats import entropy
 
 from ..errors import InputError
-from ..estimators.eigenmaps import COSINE_COLUMNS
+from ..estimators.coordinates import COSINE_COLUMNS
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 from ..evaluation.tables import Row, grouped
 from ..progress import track
