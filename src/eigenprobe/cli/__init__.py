@@ -25,7 +25,7 @@ CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "v
 
 def commands() -> Command:
     """The tree of commands. Their modules import nothing heavy until they run."""
-    from . import clouds, experiments, tables, tour, training
+    from . import clouds, evaluate, experiments, tables, tour, training
     from .arguments import Command
 
     summary = (
@@ -36,13 +36,13 @@ def commands() -> Command:
         "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
     )
     about = "Measure methods against the cotangent oracle, with peers beside."
-    evaluate = Command.group("evaluate", about, experiments.surfaces, experiments.volumes)
+    measures = Command.group("evaluate", about, evaluate.surfaces, evaluate.volumes)
     about, of = "Run an experiment of the paper and print its table.", experiments
     whole = replace(Command.of(of.everything), name="all")
     reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
     first = (clouds.decompose, tables.embed, training.train, clouds.encode)
     last = (clouds.cache, tables.features, tour.view, tour.export, tour.demo)
-    return Command.group("eigenprobe", summary, *first, evaluate, reproduce, *last)
+    return Command.group("eigenprobe", summary, *first, measures, reproduce, *last)
 
 
 def main(argv: list[str] | None = None) -> int:

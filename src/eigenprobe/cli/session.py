@@ -7,10 +7,13 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..files import atomic_path, writable_folder
+
+if TYPE_CHECKING:
+    from ..evaluation.tables import Report
 
 KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
 LISTED = 12  # files named in the closing summary
@@ -60,6 +63,12 @@ class Session:
         """One line for every input that could not be used, and why."""
         for name, reason in failed.items():
             self.say(f"skipped {name}: {reason}")
+
+    def tell(self, result: Report) -> None:
+        """The tables of a report, what was skipped, and its files for the closing summary."""
+        self.say(result.markdown())
+        self.skipped(result.failed)
+        self.wrote_all(result.written)
 
     def existing(self, path: Path, force: bool, other: str = "another --out") -> str:
         """Why a file is not written: an earlier run has; empty where it has not, or may be overwritten."""

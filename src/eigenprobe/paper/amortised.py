@@ -56,7 +56,7 @@ class AmortisedRecipe:
     seed: int = 0
 
 
-class Clouds:
+class ProbedClouds:
     """Batches of procedural clouds with probes on them, by step."""
 
     def __init__(self, recipe: AmortisedRecipe) -> None:
@@ -66,7 +66,7 @@ class Clouds:
             ShapeSettings(recipe.seed, recipe.clouds * n, n, (n, n), chunk=recipe.chunk, chunks=4, renew=recipe.renew)
         )
 
-    def to(self, device: torch.device | str) -> Clouds:
+    def to(self, device: torch.device | str) -> ProbedClouds:
         """The same clouds, drawn on a device."""
         self.stream = self.stream.to(device)
         return self
@@ -95,7 +95,7 @@ def amortise(
     module = SpectralModule(network, objective, schedule, precision="bf16" if gpu else "32", seed=recipe.seed)
     cosines = OracleCosine([known(sample) for sample in samples], recipe.validate_every)
     flags = {**run.flags, "callbacks": [*run.flags.get("callbacks", []), *([cosines] if samples else [])]}
-    data = ManifoldData(Clouds(recipe), steps=recipe.steps * recipe.accumulate)
+    data = ManifoldData(ProbedClouds(recipe), steps=recipe.steps * recipe.accumulate)
     source = {"network": str(recipe.sizes), "points": str(recipe.points)}
     trainer = train(module, data, replace(run, accumulate=recipe.accumulate, flags=flags, source=source))
     module.to(trainer.strategy.root_device).eval()

@@ -85,7 +85,7 @@ def learn_their_way(
         "polynomials": nested_basis(polynomials(wide, k)),
         "closed form of its probes": best_of_probes(local, settings.probes.paper, k, settings.seed),
     }
-    measure = Measure(sample, local, k, settings.seed)
+    measure = Estimators(sample, local, k, settings.seed)
     rows = [measure(name, q) for name, q in bases.items()]
     rows[0] |= facts
     return rows
@@ -108,7 +108,7 @@ def best_of_probes(points: Tensor, probes: Probes, k: int, seed: int) -> Tensor:
     return torch.linalg.eigh(covariance).eigenvectors.flip(-1)[:, :k]
 
 
-class Measure:
+class Estimators:
     """Cosines, eigenvalues by three estimators, and the mass, of bases ``q (n, K)`` at the points of a sample."""
 
     def __init__(self, sample: Sample, local: Tensor, k: int, seed: int) -> None:
