@@ -56,8 +56,8 @@ FRONT_DOORS = {
 PROTOCOL = {"suits", "solve", "run"}  # solvers; experiments
 # Commands are named like what they run.
 COMMANDS = {"decompose", "embed", "overfit", "toy1d", "train", "view"}
-# Called by name from outside Python: a console script, a documentation tool.
-ENTRY_POINTS = {"cli.main"}
+# Called by name from outside Python: a console script, a documentation tool, the standard library's server.
+ENTRY_POINTS = {"cli.main", "viz.viewer._Handler.do_GET", "viz.viewer._Handler.do_POST"}
 
 
 @dataclass(frozen=True)

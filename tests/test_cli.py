@@ -161,7 +161,7 @@ def raising(error: BaseException) -> Callable[..., None]:
         (InputError("expected points (n, d), got (3,)"), 2, r"^eigenprobe: expected points \(n, d\), got \(3,\)$"),
         (FileNotFoundError(2, "No such file or directory", "x.obj"), 2, "x.obj: No such file"),
         (IsADirectoryError(21, "Is a directory", "d"), 2, "d: Is a directory"),
-        (ModuleNotFoundError("No module named 'viser'", name="viser"), 2, r"pip install 'eigenprobe\[viewer\]'"),
+        (ModuleNotFoundError("No module named 'umap'", name="umap"), 2, r"pip install 'eigenprobe\[peers\]'"),
         (RuntimeError("two\nlines"), 1, r"unexpected RuntimeError: two lines \(--debug shows where\)"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

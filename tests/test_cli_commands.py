@@ -231,7 +231,6 @@ def test_features(run: Run) -> None:
 
 
 def test_view(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("viser", reason="the viewer needs viser: pip install 'eigenprobe[viewer]'")
     from urllib.request import urlopen
 
     seen: list[int] = []

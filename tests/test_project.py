@@ -58,7 +58,7 @@ def _modules_after(statement: str) -> set[str]:
 def test_imports_are_lazy() -> None:
     assert not {"torch", "scipy", "numpy"} & _modules_after("import eigenprobe")
     # Core, networks, training and procedural shapes run on machines that have torch, Lightning and scikit-learn only.
-    heavy = {"trimesh", "igl", "plotly", "viser", "umap", "openTSNE", "transformers", "jsonargparse"}
+    heavy = {"trimesh", "igl", "plotly", "umap", "openTSNE", "transformers", "jsonargparse"}
     core = "import eigenprobe as ep; ep.decompose, ep.Basis, ep.Probes"
     assert not {"lightning", "sklearn", "matplotlib", *heavy} & _modules_after(core)
     assert not {"matplotlib", *heavy} & _modules_after("import eigenprobe.geometry.procedural, eigenprobe.networks")

@@ -151,18 +151,15 @@ def _virtual(h5py: Any, file: Any, other: Path) -> None:
 
 
 def test_the_viewer_answers_its_own_page_only(tmp_path: Path) -> None:
-    pytest.importorskip("viser", reason="viser is not installed")
     from eigenprobe.viz.viewer import serve
 
     points = np.random.default_rng(0).normal(size=(60, 3))
     viewer = serve(ep.decompose(points, k=4), port=18432, block=False)
     here = f"127.0.0.1:{viewer.port}"
-    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
-    upgrade |= {"Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw=="}
 
-    def status(**headers: str) -> int:
+    def status(method: str = "GET", path: str = "/", body: str | None = None, **headers: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=20)
-        connection.request("GET", "/", headers=headers)
+        connection.request(method, path, body, headers=headers)
         code = connection.getresponse().status
         connection.close()
         return code
@@ -170,9 +167,14 @@ def test_the_viewer_answers_its_own_page_only(tmp_path: Path) -> None:
     try:
         assert status(Host=here) == 200
         assert status(Host=f"localhost:{viewer.port}") == 200
-        assert status(Host=here, Origin=f"http://{here}", **upgrade) == 101
-        assert status(Host=here, Origin="https://elsewhere.example", **upgrade) == 403
-        assert status(Host=here, Origin="null", **upgrade) == 403
+        choice = ("POST", "/choice", '{"index": 3}')
+        for elsewhere in ("https://elsewhere.example", "null"):
+            assert status(Host=here, Origin=elsewhere) == 403
+            assert status(*choice, Host=here, Origin=elsewhere) == 403 and viewer.choice["index"] == 2
+        assert status(*choice, Host=here, Origin=f"http://{here}") == 204 and viewer.choice["index"] == 3
+        assert status("POST", "/choice", "x" * 20_000, Host=here) == 400
+        assert status("POST", "/choice", "[1, 2", Host=here) == 400
+        assert status(path="/../../etc/passwd", Host=here) == 404
         assert status(Host=f"elsewhere.example:{viewer.port}") == 403
     finally:
         viewer.stop()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
+from eigenprobe import apps
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.viz.report import write_report
+from eigenprobe.viz.scene import cloud_normals, look_at
 
 from .conftest import READY, Sphere, array, make_sphere, payload
 
@@ -19,7 +23,7 @@ from .conftest import READY, Sphere, array, make_sphere, payload
 def test_stored_numbers_are_the_basis(sphere: Sphere, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(path, sphere.basis, sphere.points, faces=sphere.faces, title="sphere", facts={"points": 700})
-    data = payload(path.read_text())
+    (data,) = payload(path.read_text())["shapes"]
     n, k = sphere.basis.n, sphere.basis.k
     vectors = array(data["vectors"], "<i2").reshape(k, n).T / 32767 * data["scales"]
     np.testing.assert_allclose(vectors, sphere.basis.vectors, atol=1e-4)
@@ -62,7 +66,7 @@ def test_large_shapes_are_thinned_and_say_so(sphere: Sphere, tmp_path: Path) -> 
         path = tmp_path / "report.html"
         write_report(path, sphere.basis, faces=faces, limit=300)
         page = path.read_text()
-        assert payload(page)["n"] <= 300
+        assert payload(page)["shapes"][0]["n"] <= 300
         assert "of 700 points" in page
 
 
@@ -72,7 +76,7 @@ def test_any_cloud_makes_a_report(rng: np.random.Generator, tmp_path: Path, n: i
     basis = Basis(q * np.sign(q[0, 0]), np.full(n, 1 / n), np.arange(k, dtype=float), rng.normal(size=(n, d)))
     path = tmp_path / "report.html"
     write_report(path, basis.torch())
-    assert payload(path.read_text())["k"] == k
+    assert payload(path.read_text())["shapes"][0]["k"] == k
 
 
 def test_a_missing_or_wrong_cloud_is_told(sphere: Sphere, tmp_path: Path) -> None:
@@ -156,5 +160,150 @@ def test_cut_edges_are_shown(tmp_path) -> None:
     cut = np.array([[0, 1], [0, 2]])
     basis = Basis(q * np.sign(q[0, 0]), np.full(40, 1 / 40), np.arange(4.0), x, short_cuts=cut)
     write_report(tmp_path / "r.html", basis)
-    data = payload((tmp_path / "r.html").read_text())
+    (data,) = payload((tmp_path / "r.html").read_text())["shapes"]
     assert data["cutEdges"] == 2 and data["cuts"][:4] == [2, 1, 1, 0]
+    assert array(data["cutLines"], "<u4").tolist() == [0, 1, 0, 2]
+    # Of a thinned cloud, the edges between the points that are shown.
+    write_report(tmp_path / "r.html", basis, limit=20)
+    (data,) = payload((tmp_path / "r.html").read_text())["shapes"]
+    kept = [[data["rows"].index(i), data["rows"].index(j)] for i, j in cut if {i, j} <= set(data["rows"])]
+    assert array(data["cutLines"], "<u4").reshape(-1, 2).tolist() == kept and data["cutEdges"] == 2
+
+
+def test_a_second_basis_has_the_signs_of_the_first(sphere: Sphere, tmp_path: Path) -> None:
+    flipped = Basis(-sphere.basis.normalized, sphere.basis.mass, sphere.basis.eigenvalues, sphere.points)
+    write_report(tmp_path / "r.html", sphere.basis, compare=flipped)
+    first, second = payload((tmp_path / "r.html").read_text())["shapes"]
+    assert set(second["signs"]) == {-1} and np.allclose(second["cosines"], 1) and first["name"] == "exact"
+    write_report(tmp_path / "r.html", sphere.basis, faces=sphere.faces, compare="oracle")
+    _, second = payload((tmp_path / "r.html").read_text())["shapes"]
+    assert second["name"] == "oracle" and abs(second["eigenvalues"][1] - 2) < 0.1
+    with pytest.raises(InputError, match="the oracle needs a mesh, got a cloud"):
+        write_report(tmp_path / "a.html", sphere.basis, compare="oracle")
+
+
+def test_normals_of_a_cloud_point_outwards(rng: np.random.Generator) -> None:
+    x = make_sphere(900).points[rng.permutation(900)]
+    two = np.concatenate([x, 0.5 * x + [3.0, 0, 0]])
+    normals, _ = cloud_normals(two)
+    assert (normals * np.concatenate([x, x])).sum(1).min() > 0.9
+    u, v = rng.uniform(0, 2 * np.pi, (2, 4000))
+    outward = np.stack([np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u)], 1)
+    torus = np.stack([np.cos(v), np.sin(v), 0 * v], 1) + 0.4 * outward
+    normals, _ = cloud_normals(torus)
+    assert ((normals * outward).sum(1) > 0).mean() > 0.999
+
+
+@pytest.mark.browser
+def test_what_the_page_computes_is_what_python_computes(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
+    """Heat kernels, distances, reconstructions and filters of the page against `ep.apps`, from rounded vectors."""
+    uneven = np.abs(sphere.points[:, 2]) + 0.2
+    mass = uneven / uneven.sum()
+    q = np.linalg.qr(np.sqrt(mass)[:, None] * np.column_stack([np.ones(700), sphere.points, sphere.points**3]))[0]
+    basis = Basis(q, mass, np.array([0.0, 1.5, 2, 2.5, 7, 9, 11]), sphere.points)
+    write_report(tmp_path / "r.html", basis, faces=sphere.faces)
+    page = watch((tmp_path / "r.html").as_uri()).page
+    page.wait_for_selector(READY, timeout=60_000)
+    time = page.evaluate("window.report.shapes[0].time(0.4)")
+    fields = {
+        "heat kernel": apps.heat_kernel(basis, 17, time),
+        "diffusion distance": apps.distance(basis, 17, "diffusion", time=time),
+    }
+    fields |= {f"{kind} distance": apps.distance(basis, 17, kind) for kind in ("commute", "biharmonic")}
+    for name, expected in fields.items():
+        page.evaluate("(name) => window.report.set({ mode: 'point', field: name, point: 17 })", name)
+        shown = np.array(page.evaluate("[...window.report.fromPoint(window.report.shapes[0], 17)]"))
+        np.testing.assert_allclose(shown, expected, atol=2e-3 * np.abs(expected).max())
+    camera = look_at(sphere.points)
+    unit = (sphere.points - camera.centre) / camera.radius
+    keep = np.arange(7)
+    for choice, gain in (
+        ({"response": "first k", "k": 3}, keep < 3),
+        ({"response": "band", "low": 2, "k": 4}, (keep > 0) & (keep < 4)),
+        ({"response": "heat", "detail": 0.5}, np.exp(-time * basis.eigenvalues)),
+    ):
+        page.evaluate("(choice) => window.report.set({ mode: 'rebuild', detail: 0, reach: 0.4, ...choice })", choice)
+        outside, coefficients = choice.get("detail", 0.0), basis.vectors.T @ (mass[:, None] * unit)
+        expected = basis.vectors @ (gain[:, None] * coefficients) + outside * (unit - basis.vectors @ coefficients)
+        shown = np.array(page.evaluate("[...window.report.rebuilt(window.report.shapes[0])]")).reshape(-1, 3)
+        np.testing.assert_allclose(shown, expected, atol=2e-3)
+        moved = 100 * np.sqrt((mass[:, None] * (expected - unit) ** 2).sum())
+        assert abs(page.evaluate("window.report.moved(window.report.shapes[0])") - moved) < 1e-3 * moved + 1e-4
+
+
+@pytest.mark.browser
+def test_compare_colours_edges_and_pictures(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
+    cut = replace(sphere.basis, short_cuts=np.array([[0, 350], [5, 600]]))
+    write_report(tmp_path / "r.html", cut, faces=sphere.faces, compare="oracle", title="a ball")
+    seen = watch((tmp_path / "r.html").as_uri())
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    page.wait_for_timeout(300)
+    assert page.inner_text("#name").split() == ["exact", "φ₂"] and "|cos|" in page.inner_text("#second-value")
+    words = page.locator(".hint .mouse").text_content()
+    assert all(word in words for word in ("turn", "pan", "zoom", "reset", "← →", "click the spectrum"))
+    # Words over the shape have a plate that is not see-through.
+    assert (
+        float(
+            re.findall(
+                r"[\d.]+", page.evaluate("getComputedStyle(document.querySelector('.readout')).backgroundColor")
+            )[3]
+        )
+        > 0.5
+    )
+    low = page.inner_text("#low")
+    changes: list[Any] = [
+        lambda: page.select_option("#map", "grey"),
+        lambda: page.locator("#range").fill("-1"),
+        lambda: page.check("#wire"),
+        lambda: page.click("[data-mode=cuts]"),
+    ]
+    for change in changes:
+        before = seen.pixels("#scene")
+        change()
+        page.wait_for_timeout(250)
+        assert np.abs(seen.pixels("#scene") - before).mean() > 0.002
+    assert page.inner_text("#low") == "0" != low
+    # Both turn together.
+    before = seen.pixels("#second")
+    box = page.locator("#scene").bounding_box()
+    page.mouse.move(box["x"] + 150, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 230, box["y"] + 200, steps=3)
+    page.mouse.up()
+    assert page.evaluate("window.report.scenes[0].turn.join() === window.report.scenes[1].turn.join()")
+    with page.expect_download() as saved:
+        page.click("#shot")
+    assert saved.value.suggested_filename == "a_ball.png"
+    picture = imread(saved.value.path())
+    assert picture.shape[1] > 1.9 * picture.shape[0] * box["width"] / box["height"] and picture[..., :3].std() > 0.05
+    assert seen.problems == []
+
+
+@pytest.mark.browser
+def test_a_cloud_has_lines_and_a_clean_outline(tmp_path: Path, watch: Any) -> None:
+    sphere = make_sphere(2500, 9)
+    write_report(tmp_path / "r.html", sphere.basis)
+    seen = watch((tmp_path / "r.html").as_uri())
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.report.scene.lines")
+    shown = seen.pixels("#scene")
+    page.evaluate("() => { const { scene } = window.report; scene.lines = false; scene.draw(); }")
+    page.wait_for_timeout(300)
+    without = seen.pixels("#scene")
+    darker = (without - shown).max(2) > 0.08
+    assert 0.002 < darker.mean() < 0.1  # thin dark lines, and nothing else
+    mask = np.abs(without - without[-1, -1]).max(2) > 0.04
+    mask[:80, :160] = False  # the words in the corner
+    rows = np.flatnonzero(mask.sum(1) > 40)
+    left, right = np.array([np.flatnonzero(mask[r])[[0, -1]] for r in rows]).T
+    centre, middle = (left + right).mean() / 2, (rows[0] + rows[-1]) / 2
+    radius = np.hypot(np.concatenate([left, right]) - centre, np.concatenate([rows, rows]) - middle)
+    assert radius.std() / radius.mean() < 0.01
+    # Reconstruction: the original beside it, the error as colours.
+    page.click("[data-mode=rebuild]")
+    page.wait_for_timeout(300)
+    assert page.inner_text("#second-name") == "original" and page.inner_text("#middle") == "% of radius"
+    assert seen.problems == []

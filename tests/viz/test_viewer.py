@@ -1,102 +1,35 @@
-"""The live viewer: what it shows as plain functions, then the real thing in a browser."""
+"""The live viewer: a server on this machine, and the page it serves in a browser and on a phone."""
 
 from __future__ import annotations
 
-import json
 import re
 import socket
-import struct
-from collections.abc import Callable, Iterator
+import sys
+import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.viz.panels import FIELDS, FILTERS, MODES, Choice, Panel, glb
+from eigenprobe.viz.page import open_browser
+from eigenprobe.viz.viewer import Viewer, serve
 
-from .conftest import Sphere
+from .conftest import READY, Sphere
 
-
-@pytest.mark.parametrize("mesh", [True, False])
-def test_every_choice_can_be_shown(sphere: Sphere, mesh: bool) -> None:
-    panel = Panel(sphere.basis, faces=sphere.faces if mesh else None)
-    choices = [Choice(mode=mode) for mode in MODES]
-    choices += [Choice(mode="Filtered shape", filter=name, low=2, high=9) for name in FILTERS]
-    choices += [Choice(mode="From a point", field=name, point=5) for name in FIELDS]
-    for choice in choices:
-        xyz, rgb, text = panel.show(choice)
-        assert xyz.shape == rgb.shape
-        assert np.isfinite(xyz).all()
-        assert 0 <= rgb.min() <= rgb.max() <= 1
-        assert text
-
-
-def test_filters_move_the_shape_as_they_should(sphere: Sphere) -> None:
-    panel = Panel(sphere.basis, faces=sphere.faces)
-    whole = panel.show(Choice(mode="Filtered shape", filter="lowpass", high=16))[0]
-    np.testing.assert_allclose(whole, panel.xyz, atol=1e-9)  # a sphere's coordinates are harmonics
-    point = panel.show(Choice(mode="Filtered shape", filter="lowpass", high=1))[0]
-    assert np.ptp(point, axis=0).max() < 1e-9
-    empty = panel.show(Choice(mode="Filtered shape", filter="band", low=10, high=16, outside=1.0))[0]
-    assert np.abs(empty).max() < 1e-9  # and neither that band nor the rest holds any of them
-
-
-def test_heat_is_strongest_at_its_source(sphere: Sphere) -> None:
-    panel = Panel(sphere.basis, faces=sphere.faces)
-    for field in FIELDS:
-        rgb = panel.show(Choice(mode="From a point", field=field, point=17, reach=0.0))[1]
-        assert rgb[17].sum() <= rgb.sum(1).min() + 0.05  # the map darkens with strength
-
-
-@pytest.mark.parametrize("mesh", [True, False])
-def test_a_ray_hits_the_near_side(sphere: Sphere, mesh: bool) -> None:
-    panel = Panel(sphere.basis, faces=sphere.faces if mesh else None)
-    row = panel.hit(np.array([0.05, 0.02, 5.0]), np.array([0.0, 0.0, -2.0]))
-    assert row is not None
-    assert panel.xyz[row, 2] > 0.9
-    assert panel.hit(np.array([3.0, 0.0, 5.0]), np.array([0.0, 0.0, -1.0])) is None
-    assert panel.nearest(panel.xyz[31]) == 31
-
-
-def test_a_second_basis_takes_the_signs_of_the_first(sphere: Sphere) -> None:
-    flipped = Basis(-sphere.basis.normalized, sphere.basis.mass, sphere.basis.eigenvalues, sphere.points)
-    first, second = Panel(sphere.basis), Panel(flipped)
-    second.align(first)
-    np.testing.assert_allclose(second.show(Choice(index=3))[1], first.show(Choice(index=3))[1])
-
-
-def test_glb_is_well_formed(sphere: Sphere) -> None:
-    data = glb(sphere.points, sphere.faces, np.full((700, 3), 0.5))
-    magic, version, length = struct.unpack("<4sII", data[:12])
-    assert (magic, version, length) == (b"glTF", 2, len(data))
-    size = struct.unpack("<I", data[12:16])[0]
-    document = json.loads(data[20 : 20 + size])
-    assert document["accessors"][0]["count"] == 700
-    assert document["accessors"][3]["count"] == sphere.faces.size
-    trimesh = pytest.importorskip("trimesh", reason="trimesh is not installed")
-    import io
-
-    mesh = trimesh.load(io.BytesIO(data), file_type="glb", force="mesh", process=False)
-    np.testing.assert_allclose(mesh.vertices, sphere.points, atol=1e-6)
-
-
-def test_a_basis_without_points_is_told(sphere: Sphere) -> None:
-    bare = Basis(sphere.basis.normalized, sphere.basis.mass, sphere.basis.eigenvalues)
-    with pytest.raises(InputError, match="needs points"):
-        Panel(bare)
-    with pytest.raises(InputError, match="expected 700 points"):
-        Panel(bare, sphere.points[:9])
+ALPHA = """(id) => {
+    const canvas = document.getElementById(id), copy = document.createElement("canvas"), pen = copy.getContext("2d");
+    const { width, height } = Object.assign(copy, { width: canvas.width, height: canvas.height });
+    pen.drawImage(canvas, 0, 0);
+    return [width, height, [...pen.getImageData(0, 0, width, height).data].filter((_, i) => i % 4 === 3)];
+}"""
 
 
 @pytest.fixture
-def viewer(sphere: Sphere, tmp_path: Path) -> Iterator[Any]:
-    pytest.importorskip("viser", reason="viser is not installed")
-    from eigenprobe.viz.viewer import serve
-
-    path = tmp_path / "sphere.safetensors"
+def viewer(sphere: Sphere, tmp_path: Path) -> Iterator[Viewer]:
+    path = tmp_path / "ball.safetensors"
     sphere.basis.save(path)
     running = serve(path, compare=sphere.basis, faces=sphere.faces, port=_free_port(), block=False)
     yield running
@@ -109,7 +42,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_it_listens_on_loopback_only(viewer: Any) -> None:
+def test_it_listens_on_loopback_only(viewer: Viewer) -> None:
     socket.create_connection(("127.0.0.1", viewer.port), timeout=5).close()
     assert viewer.url == f"http://127.0.0.1:{viewer.port}"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -124,32 +57,79 @@ def test_it_listens_on_loopback_only(viewer: Any) -> None:
         socket.create_connection((address, viewer.port), timeout=2)
 
 
+def test_ports(viewer: Viewer, sphere: Sphere) -> None:
+    second = serve(sphere.basis, port=viewer.port, block=False)  # taken: the next one
+    assert second.port > viewer.port
+    port = second.port
+    second.stop()
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=2)
+    with pytest.raises(InputError, match=r"port must lie in 0..65535, got 99999999"):
+        Viewer("", port=99_999_999)
+    with pytest.raises(InputError, match=r"a choice has mode, index, .*, got colour"):
+        viewer.set(colour=3)
+
+
+def test_a_browser_is_opened_only_where_a_person_sits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: asked.append(address) or True)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not open_browser("http://a") and asked == []
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert open_browser("http://b") and asked == ["http://b"]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    assert not open_browser("http://c")
+
+
 @pytest.mark.browser
-def test_the_viewer_in_a_browser(viewer: Any, watch: Any) -> None:
-    seen = watch(viewer.url, width=900, height=500)
-    seen.page.wait_for_selector("canvas", timeout=60_000)
-    seen.page.get_by_text("λ = 2").first.wait_for(timeout=30_000)
-    drawn = lambda image: image[100:400, :550].std() > 0.03  # noqa: E731 (the controls are not the picture)
-    first = _until(seen, drawn)
-    assert drawn(first)
+def test_the_viewer_in_a_browser(viewer: Viewer, watch: Any) -> None:
+    seen = watch(viewer.url)
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    # Title, colour bar, spectrum, play.
+    assert page.title() == "ball" and page.inner_text("h1") == "ball"
+    assert page.is_visible("#bar") and page.is_visible("#play") and page.inner_text("#value") == "λ = 2"
+    assert page.locator("#spectrum .scatterlayer").count() == 1
+    page.wait_for_timeout(300)
+    first = seen.pixels("#scene")
+    assert first.std() > 0.03
+    # From Python to the page.
     viewer.set(index=7)
-    seen.page.get_by_text("λ = 6").first.wait_for(timeout=30_000)
-    recoloured = lambda image: np.abs(image - first)[100:400, :550].mean() > 0.005  # noqa: E731
-    assert recoloured(_until(seen, recoloured))
-    # A click on the left sphere asks for the heat kernel at that point.
-    seen.page.mouse.click(150, 250)
-    seen.page.get_by_text(re.compile(r"point \d+, t = ")).first.wait_for(timeout=30_000)
-    assert viewer.choice.mode == "From a point"
-    assert viewer.panels[0].xyz[viewer.choice.point, 2] > 0
+    page.wait_for_function("document.getElementById('value').textContent.startsWith('λ = 6')", timeout=10_000)
+    page.wait_for_timeout(300)
+    assert np.abs(seen.pixels("#scene") - first).mean() > 0.005
+    viewer.set(playing=True)
+    page.wait_for_function("window.report.state.index > 8", timeout=10_000)
+    viewer.set(playing=False, index=2)
+    # From the page to Python: a click on the left sphere asks for the heat kernel at that point.
+    box = page.locator("#scene").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.get_by_text(re.compile(r"point \d+, t = ")).first.wait_for(timeout=10_000)
+    page.wait_for_function("window.report.state.mode === 'point'")
+    page.wait_for_timeout(300)
+    assert viewer.choice["mode"] == "point"
+    turn = np.array(page.evaluate("window.report.scene.turn")).reshape(3, 3)
+    facing = np.array(page.evaluate("[...window.report.shapes[0].shape.positions]")).reshape(-1, 3) @ turn[2]
+    assert facing[viewer.choice["point"]] > 0.9
     assert seen.problems == []
     assert [url for url in seen.requests if "127.0.0.1" not in url and not url.startswith(("data:", "blob:"))] == []
 
 
-def _until(seen: Any, wanted: Callable[[np.ndarray], bool]) -> np.ndarray:
-    """The picture once it is as wanted, or after half a minute: meshes arrive and are decoded in their own time."""
-    for _ in range(60):
-        now = seen.pixels()
-        if wanted(now):
-            break
-        seen.page.wait_for_timeout(500)
-    return now
+@pytest.mark.browser
+def test_a_phone_sees_whole_shapes(viewer: Viewer, watch: Any) -> None:
+    seen = watch(viewer.url, width=390, height=800)
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    page.wait_for_timeout(400)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    top, bottom = (page.locator(name).bounding_box() for name in ("#scene", "#second"))
+    assert bottom["y"] >= top["y"] + top["height"] - 2 and bottom["y"] + bottom["height"] <= 800
+    for name in ("scene", "second"):
+        width, height, alpha = page.evaluate(ALPHA, name)
+        mask = np.array(alpha).reshape(height, width) > 128
+        assert mask.mean() > 0.1  # the shape is there, and nothing of it is cut off
+        assert not (mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
+    assert seen.problems == []

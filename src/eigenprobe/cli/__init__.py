@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
-CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib", "viser", "websockets")
+CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 
 
 def commands() -> Command:

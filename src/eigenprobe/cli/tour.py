@@ -17,6 +17,7 @@ def view(
     k: int = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
+    browser: bool = True,
     session: Session,
 ) -> None:
     """Turn a shape and its eigenfunctions in the browser, live, until interrupted.
@@ -32,11 +33,15 @@ def view(
         k: how many vectors, for a shape
         host: address to listen on; only this machine can connect unless told otherwise
         port: port to listen on; a taken one moves on to the next
+        browser: open it in the browser of this machine
     """
+    from ..viz.page import open_browser
     from ..viz.viewer import serve
 
     viewer = serve(source, compare=compare, k=k, host=host, port=port, block=False)
     session.say(f"viewer at {viewer.url}, Ctrl-C ends it")
+    if browser:
+        open_browser(viewer.url)
     try:
         _wait()
     except KeyboardInterrupt:
@@ -91,6 +96,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     from ..geometry.procedural.meshing import creature
     from ..pretrained.model import SpectralModel
     from ..viz import figures
+    from ..viz.page import open_browser
     from ..viz.report import write_report
 
     folder = session.folder("demo")
@@ -122,6 +128,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     session.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
     session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
     session.say(str(report.resolve()))
+    open_browser(report.resolve().as_uri())
 
 
 def write_obj(path: Path, points: Any, faces: Any) -> None:

@@ -1,13 +1,13 @@
 """Pictures of a basis: matplotlib figures, a single-file HTML report and a live viewer.
 
-The three live in their own modules (`figures`, `report`, `viewer`) and are loaded on first use, so that importing this
-package costs nothing and needs none of matplotlib, plotly or viser.
+They live in their own modules (`figures`, `report`, `scatter`, `viewer`) and are loaded on first use, so that
+importing this package costs nothing and needs neither matplotlib nor plotly.
 """
 
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["colours", "figures", "notebook", "raster", "report", "scene", "viewer"]
+__all__ = ["colours", "figures", "notebook", "raster", "report", "scatter", "scene", "viewer"]
 
 
 def __dir__() -> list[str]:

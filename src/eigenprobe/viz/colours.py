@@ -45,13 +45,13 @@ def oklch(lightness: ArrayLike, chroma: ArrayLike, hue_degrees: ArrayLike) -> Ar
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
-def _diverging_table(size: int = 257) -> Array:
+def _diverging_table(hues: tuple[float, float], turns: tuple[float, float], size: int = 257) -> Array:
     t = np.linspace(-1.0, 1.0, size)
     s = np.abs(t)
     lightness = 0.965 - 0.56 * s**1.15
     # Chroma rises fast so that small values already show their sign, then falls towards the dark ends.
     chroma = np.where(t < 0, 0.145, 0.155) * np.sin(np.pi * np.minimum(s, 1.0) ** 0.8 * 0.72) ** 0.9
-    hue = np.where(t < 0, 245 + 20 * s, 72 - 36 * s)
+    hue = np.where(t < 0, hues[0] + turns[0] * s, hues[1] + turns[1] * s)
     return oklch(lightness, chroma, hue)
 
 
@@ -60,8 +60,14 @@ def _sequential_table(size: int = 256) -> Array:
     return oklch(0.34 + 0.59 * t, 0.075 + 0.07 * np.sin(np.pi * t) ** 0.8, 292 - 190 * t)
 
 
-DIVERGING = _diverging_table()
+DIVERGING = _diverging_table((245, 72), (20, -36))
 SEQUENTIAL = _sequential_table()
+MAPS = {  # what a page offers; the first is for signed functions, the second for the others
+    "blue to orange": DIVERGING,
+    "violet to yellow": SEQUENTIAL,
+    "purple to green": _diverging_table((312, 150), (-8, 8)),
+    "grey": oklch(np.linspace(0.25, 0.97, 257), 0.0, 0.0),
+}
 
 
 def lookup(table: Array, t: Array) -> Array:

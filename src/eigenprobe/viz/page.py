@@ -11,6 +11,8 @@ import gzip
 import html
 import json
 import os
+import sys
+import webbrowser
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
@@ -104,6 +106,12 @@ def page(
     for key, value in parts.items():
         text = text.replace(f"@@{key}@@", value)
     return text
+
+
+def open_browser(address: str) -> bool:
+    """Open a page where a person sits, at a terminal with a screen; whether a browser was asked."""
+    screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(screen) and sys.stdout.isatty() and webbrowser.open(address)
 
 
 def write_page(path: Path, text: str) -> None:

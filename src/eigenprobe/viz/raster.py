@@ -21,6 +21,7 @@ from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, splat_sizes, vert
 
 Index = NDArray[np.int64]
 CHUNK = 2_000_000  # fragments tested at once
+INSIDE = -0.3  # a normal that points away by more is of a surface seen from inside; less, of the outline
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Raster:
         return np.dstack([rgb, alpha])
 
     def contours(self, values: Array, step: float) -> Array:
-        """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at zero; meshes only."""
+        """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at zero; on surfaces."""
         level = np.full(self.height * self.width, np.nan)
         level[self.pixel] = np.floor(values / step)
         depth = np.full(self.height * self.width, np.nan)
@@ -125,7 +126,7 @@ def _disc_fragments(
 ) -> Fragments:
     reach = np.ceil(radius).astype(int)
     flat = np.asarray(normal.any(1))
-    facing = np.where(normal[:, 2] < 0, -1.0, 1.0)
+    facing = np.where(normal[:, 2] < INSIDE, -1.0, 1.0)
     found = []
     corner = np.floor(screen).astype(np.int64) - reach[:, None]
     for part, x, y in _windows(corner, 2 * reach + 1, np.ones(len(screen), bool)):
@@ -181,7 +182,7 @@ def rasterise(
     else:
         normal, spacing = cloud_normals(points)
         splat = np.clip(splat_sizes(normal, spacing) / camera.radius, 0.006, 0.2)
-    margin = 0.8 if normal.any() else 2.2  # a disc at the outline is seen edge on, a ball is not
+    margin = 1.4 if normal.any() else 2.2  # a disc at the outline is seen edge on, a ball is not
     normal = normal @ camera.rotation.T
     extent = np.maximum(bounds[1] - bounds[0], 0.02) + margin * np.median(splat)
     scale = size * supersample / extent.max()
@@ -201,7 +202,7 @@ def rasterise(
         blend, shown = _splatted(found, covered, top, normal, splat)
     shown = shown / np.maximum(np.linalg.norm(shown, axis=1, keepdims=True), 1e-30)
     shade = lambert(shown) * _occlusion(covered, found.depth[top], height, width)
-    return Raster(height, width, supersample, covered, blend, found.depth[top], shade, faces is not None)
+    return Raster(height, width, supersample, covered, blend, found.depth[top], shade, bool(normal.any()))
 
 
 def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat: Array) -> tuple[csr_matrix, Array]:
@@ -216,7 +217,7 @@ def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat
     weight = np.exp(-4 * (found.place[keep] ** 2).sum(1))
     blend = csr_matrix((weight, (row[keep], found.owner[keep])), shape=(len(covered), len(normal)))
     blend.data /= np.repeat(np.asarray(blend.sum(1)).ravel(), np.diff(blend.indptr))
-    shown = blend @ (normal * np.where(normal[:, 2:] < 0, -1.0, 1.0))
+    shown = blend @ (normal * np.where(normal[:, 2:] < INSIDE, -1.0, 1.0))
     lens = found.place[top]
     round_normal = np.column_stack([lens, np.sqrt(np.maximum(0, 1 - (lens**2).sum(1)))])
     return blend, np.where(shown.any(1, keepdims=True), shown, round_normal)

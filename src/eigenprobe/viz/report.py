@@ -1,12 +1,13 @@
-"""One HTML file that shows a basis (or an embedding) and needs nothing but a browser.
+"""One HTML file that shows a basis, or two side by side, and needs nothing but a browser.
 
-What is stored for n shown points and K vectors, gzipped and base64 encoded:
+What is stored for each shape with n shown points and K vectors, gzipped and base64 encoded:
 
     positions (n, 3) int16 in units of the radius;  vectors (K, n) int16, each scaled by its own maximum
-    mass (n,) uint8;  faces (f, 3) uint16 or uint32;  C = V^T M X (K, 3), for the page to rebuild X_k = V_k C_k
+    mass (n,) uint8;  faces (f, 3) uint16 or uint32;  C = V^T M X (K, 3), for the page to make X' = V g(lambda) C
 
-The shape is drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package carries. At 10,000 points
-and 50 vectors the file is about 3 MB, half of it plotly.js.
+The page computes the rest itself (reconstructions and filters, heat kernels and distances from a point). The shape is
+drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package carries. At 10,000 points and 50 vectors
+the file is about 3 MB, half of it plotly.js.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import colours
+from .beside import Source, second_basis
 from .page import Path, page, ramp, raw, say, thinned, write_page
 from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes, to_numpy
 
@@ -30,6 +32,7 @@ def write_report(
     points: Any = None,
     *,
     faces: Any = None,
+    compare: Source | None = None,
     title: str = "eigenprobe",
     facts: Mapping[str, Any] | None = None,
     reconstruction: bool = True,
@@ -38,43 +41,102 @@ def write_report(
 ) -> None:
     """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and reconstruction, and facts.
 
-    `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. More than `limit`
-    points are thinned for display only: every number on the page comes from all of them.
+    `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. `compare` is shown
+    beside it: another `Basis`, a saved one, or "direct", "network", "pretrained", "oracle" (on a mesh) for the same
+    points by that method. More than `limit` points are thinned for display only: every number on the page comes from
+    all of them.
     """
+    shown = {"faces": faces, "compare": compare, "reconstruction": reconstruction, "up": up, "limit": limit}
+    write_page(path, report_page(basis, points, title=title, facts=facts, **shown))
+
+
+def report_page(
+    basis: Any,
+    points: Any = None,
+    *,
+    compare: Source | None = None,
+    title: str = "eigenprobe",
+    facts: Mapping[str, Any] | None = None,
+    live: bool = False,
+    **options: Any,
+) -> str:
+    """The text of the report; `live` lets it talk to the server that it comes from."""
+    points, _ = basis_points(basis, points, "a report")
+    shapes = [_shape(basis, points, **options)]
+    if compare is not None:
+        other, name = second_basis(compare, basis, points, options.get("faces"))
+        beside = dict(options) | {"faces": other.faces if options.get("faces") is None else options["faces"]}
+        shapes[0]["name"] = str(basis.info.get("method", "basis")) or "basis"
+        same = other.n == basis.n
+        shapes.append(_shape(other, points if same else None, **beside) | {"name": name})
+        if same:
+            _align(shapes[1], basis, other)
+    n, d, shown = basis.n, to_numpy(points).shape[1], shapes[0]["n"]
+    note = thinned(shown, n, "; all numbers are from all points.")
+    if d > 3:
+        note = ("Drawn in the first three principal components. " + note).strip()
+    maps = {name: ramp(table) for name, table in colours.MAPS.items()}
+    payload = {"shapes": shapes, "maps": maps, "title": title, "live": live}
+    subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
+    return page("report", payload, title, subtitle, note, facts)
+
+
+def _shape(
+    basis: Any,
+    points: Any,
+    *,
+    faces: Any = None,
+    reconstruction: bool = True,
+    up: str = "auto",
+    limit: int = DISPLAY_LIMIT,
+) -> dict[str, Any]:
     points, xyz = basis_points(basis, points, "a report")
     vectors, mass = to_numpy(basis.vectors), to_numpy(basis.mass)
-    (n, k), d = vectors.shape, to_numpy(points).shape[1]
+    n, k = vectors.shape
     camera = look_at(xyz, up=up)
     unit = (xyz - camera.centre) / camera.radius
     rows, triangles = few(unit, as_faces(faces, n), limit)
-    payload: dict[str, Any] = {
+    made: dict[str, Any] = {
         "n": len(rows),
         "k": k,
+        "name": "",
         "turn": camera.rotation.ravel().tolist(),
         "positions": raw(unit[rows] * 32767, "<i2"),
         "faces": None if triangles is None else raw(triangles, "<u2" if len(rows) < 65536 else "<u4"),
         "rows": rows.tolist() if len(rows) < n else None,
         **_functions(vectors, mass, rows),
         "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
-        "diverging": ramp(colours.DIVERGING),
-        "sequential": ramp(colours.SEQUENTIAL),
     }
     if (cut := getattr(basis, "short_cuts", None)) is not None and len(cut):
-        counts = np.bincount(to_numpy(cut, None).ravel(), minlength=n)
-        payload |= {"cuts": counts[rows].tolist(), "cutEdges": len(cut)}
+        made |= _cuts(to_numpy(cut, np.int64), rows, n)
     if triangles is None:
         normals, spacing = cloud_normals(unit[rows])
-        payload["normals"] = raw(normals * 127, "i1")
-        payload["sizes"] = raw(np.clip(splat_sizes(normals, spacing), 0.006, 0.2) * 65535, "<u2")
+        made["normals"] = raw(normals * 127, "i1")
+        made["sizes"] = raw(np.clip(splat_sizes(normals, spacing), 0.006, 0.2) * 65535, "<u2")
     if reconstruction:
         coefficients = vectors.T @ (mass[:, None] * unit)  # (K, 3), of coordinates in units of the radius
-        payload["coefficients"] = coefficients.tolist()
-        payload["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
-    note = thinned(len(rows), n, "; all numbers are from all points.")
-    if d > 3:
-        note = ("Drawn in the first three principal components. " + note).strip()
-    subtitle = f"{say(n)} points in {d} dimensions, {k} eigenfunctions"
-    write_page(path, page("report", payload, title, subtitle, note, facts))
+        made["coefficients"] = coefficients.tolist()
+        made["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
+    return made
+
+
+def _align(made: dict[str, Any], basis: Any, other: Any) -> None:
+    """Signs and |cosines| of the second basis against the first, where both know the same points."""
+    k = min(basis.k, other.k)
+    v, w, mass = to_numpy(basis.vectors)[:, :k], to_numpy(other.vectors)[:, :k], to_numpy(basis.mass)
+    products = np.einsum("nk,n,nk->k", v, mass, w)
+    made["cosines"] = (np.abs(products) / np.sqrt(mass @ v**2 * (mass @ w**2))).tolist()
+    made["signs"] = np.where(products < 0, -1, 1).tolist()
+
+
+def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> dict[str, Any]:
+    """How many edges were cut at each shown point, and those of them with both ends shown."""
+    place = np.full(n, -1)
+    place[rows] = np.arange(len(rows))
+    ends = place[cut]
+    shown = ends[(ends >= 0).all(1)]
+    counts = np.bincount(cut.ravel(), minlength=n)[rows]
+    return {"cuts": counts.tolist(), "cutEdges": len(cut), "cutLines": raw(shown, "<u4")}
 
 
 def _functions(vectors: Array, mass: Array, rows: NDArray[np.int64]) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
 
 
 def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
-    """Unsigned unit normals (n, 3) of a cloud and its local spacing (n,), the distance to the sixth neighbour halved.
+    """Outward unit normals (n, 3) of a cloud and its local spacing (n,), the distance to the sixth neighbour halved.
 
     Where most neighbourhoods are flat the cloud is a surface and every point has a normal. Otherwise it is a volume or
     a curve: all normals are zero and its points are drawn as balls. So are those of a cloud in the plane, where a
@@ -147,7 +147,31 @@ def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
     flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
     surface = bool(flat.mean() > 0.6 and np.ptp(points, axis=0).min() > 0)
     sixth = distance[:, min(6, k)]
-    return axes[:, :, 0] * surface, 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
+    normals = _outward(points, axes[:, :, 0], index) if surface else np.zeros_like(points)
+    return normals, 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
+
+
+def _outward(points: Array, normals: Array, index: NDArray[np.int64]) -> Array:
+    """Unit normals (n, 3) signed alike along a tree of the flattest edges (Hoppe et al. 1992), outwards at the top."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+
+    n, k = index.shape
+    i, j = np.repeat(np.arange(n), k), index.ravel()
+    weight = 1.001 - np.abs((normals[i] * normals[j]).sum(1))
+    tree = minimum_spanning_tree(coo_matrix((weight, (i, j)), shape=(n, n)).tocsr())
+    normals = normals.copy()
+    _, part = connected_components(tree, directed=False)
+    order = np.argsort(-points[:, 2], kind="stable")
+    for top in order[np.unique(part[order], return_index=True)[1]]:  # the highest point of each component
+        normals[top] *= 1.0 if normals[top, 2] >= 0 else -1.0
+        reached, before = breadth_first_order(tree, top, directed=False)
+        signs = np.ones(n)
+        turned = (normals[reached[1:]] * normals[before[reached[1:]]]).sum(1) < 0
+        for node, flip in zip(reached[1:], turned, strict=True):
+            signs[node] = -signs[before[node]] if flip else signs[before[node]]
+        normals[reached] *= signs[reached, None]
+    return normals
 
 
 def splat_sizes(normals: Array, spacing: Array) -> Array:

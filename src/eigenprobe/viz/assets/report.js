@@ -1,115 +1,197 @@
-// The report page: one slider drives the shape, the spectrum's marker and the error's marker.
+// The report page: one slider drives one shape, or two side by side, and the markers of spectrum and error.
 start().then((data) => {
-  const { n, k } = data, scaled = (text, Type, top) => Float32Array.from(unpack(text, Type), (x) => x / top);
-  const shape = {
-    n, turn: data.turn, positions: scaled(data.positions, Int16Array, 32767), sizes: new Float32Array(n),
-    faces: data.faces ? unpack(data.faces, n < 65536 ? Uint16Array : Uint32Array) : null,
-    normals: data.normals ? scaled(data.normals, Int8Array, 127) : null,
-  };
-  if (data.sizes) shape.sizes = Float32Array.from(unpack(data.sizes, Uint16Array), (x) => x / 65535);
-  const vectors = unpack(data.vectors, Int16Array), mass = scaled(data.mass, Uint8Array, 255);
-  const diverging = unpack(data.diverging, Uint8Array), sequential = unpack(data.sequential, Uint8Array);
-  const scene = new Scene($("scene"), shape), half = new Float32Array(n).fill(0.5);
-  $("cuts").hidden = !data.cuts;
-  const state = { mode: "vector", index: Math.min(2, k), k: Math.min(20, k), shown: null };
-  const subscript = (i) => String(i).replace(/\d/g, (d) => "₀₁₂₃₄₅₆₇₈₉"[d]);
-  const entry = (j, i) => (vectors[j * n + i] / 32767) * data.scales[j];
+  const scaled = (text, Type, top) => Float32Array.from(unpack(text, Type), (x) => x / top), maps = {};
+  for (const [name, bytes] of Object.entries(data.maps)) { maps[name] = unpack(bytes, Uint8Array); $("map").add(new Option(name)); }
+  const [SIGNED, UNSIGNED] = Object.keys(maps), CLAY = [0.8, 0.78, 0.75];
+  $("map").add(new Option("auto"), 0); $("map").value = "auto";
 
-  function rebuilt(count) {
-    const x = new Float32Array(3 * n);
-    for (let j = 0; j < count; j++) {
-      const c = data.coefficients[j].map((value) => (value * data.scales[j]) / 32767), row = j * n;
-      for (let i = 0; i < n; i++) { const v = vectors[row + i]; x[3 * i] += c[0] * v; x[3 * i + 1] += c[1] * v; x[3 * i + 2] += c[2] * v; }
+  const shapes = data.shapes.map((stored) => {
+    const { n } = stored, s = { ...stored, signs: stored.signs || [], vectors: unpack(stored.vectors, Int16Array), share: scaled(stored.mass, Uint8Array, 255) };
+    s.shape = {
+      n, turn: s.turn, positions: scaled(s.positions, Int16Array, 32767), sizes: s.sizes ? scaled(s.sizes, Uint16Array, 65535) : new Float32Array(n),
+      faces: s.faces ? unpack(s.faces, n < 65536 ? Uint16Array : Uint32Array) : null, normals: s.normals ? scaled(s.normals, Int8Array, 127) : null,
+    };
+    s.cutLines = s.cutLines && unpack(s.cutLines, Uint32Array);
+    s.entry = (j, i) => ((s.vectors[j * n + i] / 32767) * s.scales[j]) * (s.signs[j] || 1);
+    const positive = s.eigenvalues.filter((v) => v > 1e-6 * Math.max(...s.eigenvalues)), least = Math.min(...positive), most = Math.max(...positive);
+    s.time = (reach) => (positive.length ? (0.5 / most) * ((4 * most) / least) ** reach : 1); // from the finest to the coarsest known mode
+    return s;
+  });
+  const [first] = shapes, k = Math.min(...shapes.map((s) => s.k)), pair = shapes.length > 1;
+  const scenes = [new Scene($("scene"), first.shape)];
+  if (pair || first.errors) scenes.push(new Scene($("second"), (shapes[1] || first).shape));
+  for (const scene of scenes) scene.peers = scenes;
+  const tab = (mode) => document.querySelector(`[data-mode="${mode}"]`);
+  tab("cuts").hidden = !first.cuts; tab("rebuild").hidden = $("errors-card").hidden = !first.errors; $("wire-label").hidden = !first.shape.faces;
+  const state = { mode: "vector", index: Math.min(2, k), k: Math.min(20, k), response: "first k", low: 1, detail: 0, field: "heat kernel", reach: 0.4, point: 0, map: "auto", range: 1, wire: false, playing: false };
+  const subscript = (i) => String(i).replace(/\d/g, (d) => "₀₁₂₃₄₅₆₇₈₉"[d]), quantile = (list, q) => Float32Array.from(list).sort()[Math.floor(q * (list.length - 1))];
+
+  // --- what is shown: values in [0, 1] along a ramp, words, and where the points are ---
+  function gains(s) { // of the modes of a shape: V g(lambda) V^T M
+    const t = s.time(state.reach);
+    return s.eigenvalues.map((value, j) => (state.response === "heat" ? Math.exp(-t * value) : Number(j < state.k && (state.response !== "band" || j + 1 >= state.low))));
+  }
+  function rebuilt(s) {
+    const g = gains(s), o = state.detail, { n } = s, x = new Float32Array(3 * n), whole = s.shape.positions;
+    for (let j = 0; j < s.k; j++) {
+      const c = s.coefficients[j].map((value) => ((g[j] - o) * value * s.scales[j]) / 32767);
+      if (g[j] !== o) for (let i = 0; i < n; i++) { const v = s.vectors[j * n + i]; for (let a = 0; a < 3; a++) x[3 * i + a] += c[a] * v; }
     }
+    if (o) for (let i = 0; i < 3 * n; i++) x[i] += o * whole[i];
     return x;
   }
-
-  function show() {
-    const slider = $("slider"), vector = state.mode === "vector", rebuild = state.mode === "rebuild";
-    slider.hidden = $("play").hidden = !vector && !rebuild;
-    slider.max = k; slider.value = vector ? state.index : state.k;
-    slider.setAttribute("aria-label", vector ? "Which eigenfunction" : "How many eigenfunctions");
-    for (const tab of $("tabs").children) tab.setAttribute("aria-selected", String(tab.dataset.mode === state.mode));
-    scene.move(rebuild ? rebuilt(state.k) : shape.positions);
-    if (vector) {
-      const j = state.index - 1, limit = data.limits[j], values = new Float32Array(n);
-      for (let i = 0; i < n; i++) values[i] = 0.5 + (0.5 * entry(j, i)) / limit;
-      const flat = values.every((v) => Math.abs(v - values[0]) < 1e-3);
-      state.shown = (i) => `φ${subscript(state.index)} = ${short(entry(j, i))}`;
-      scene.colour(flat ? half : values, diverging, { lines: !flat });
-      legend(diverging, "−" + short(limit), "0", short(limit));
-      $("name").textContent = `φ${subscript(state.index)}`;
-      $("value").textContent = `λ = ${short(data.eigenvalues[j])}` + (flat ? ", constant" : "");
-    } else if (rebuild) {
-      state.shown = null;
-      scene.colour(half, diverging, { plain: [0.8, 0.78, 0.75] });
-      legend(null);
-      $("name").textContent = `k = ${state.k}`;
-      $("value").textContent = `error ${short(data.errors[state.k - 1])} % of radius`;
-    } else if (state.mode === "cuts") {
-      const most = Math.max(1, ...data.cuts), values = Float32Array.from(data.cuts, (count) => count / most);
-      state.shown = (i) => `${data.cuts[i]} cut`;
-      scene.colour(values, sequential);
-      legend(sequential, "0", "edges", String(most));
-      $("name").textContent = "cut edges"; $("value").textContent = `${data.cutEdges} short-cuts in all`;
-    } else {
-      const [low, high] = data.massRange;
-      state.shown = (i) => `${short(low + mass[i] * (high - low))} × 1/n`;
-      scene.colour(mass, sequential);
-      legend(sequential, short(low), "× 1/n", short(high));
-      $("name").textContent = "mass"; $("value").textContent = "share of the total";
+  function moved(s) { // |X' - X|_M in % of the radius, from all points
+    const g = gains(s), rest = s.errors[s.k - 1] / 100;
+    return 100 * Math.sqrt(s.coefficients.reduce((sum, c, j) => sum + (g[j] - 1) ** 2 * (c[0] ** 2 + c[1] ** 2 + c[2] ** 2), 0) + (state.detail - 1) ** 2 * rest ** 2);
+  }
+  function fromPoint(s, source) {
+    const { n } = s, t = s.time(state.reach), kind = state.field.split(" ")[0], top = Math.max(...s.eigenvalues), out = new Float32Array(n);
+    for (let j = 0; j < s.k; j++) {
+      const value = s.eigenvalues[j], at = s.entry(j, source);
+      if (kind === "heat") { const g = Math.exp(-t * value) * at; for (let i = 0; i < n; i++) out[i] += g * s.entry(j, i); }
+      else if (kind === "diffusion" || value > 1e-6 * top) { const g = kind === "diffusion" ? Math.exp(-2 * t * value) : kind === "commute" ? 1 / value : 1 / value ** 2; for (let i = 0; i < n; i++) out[i] += g * (s.entry(j, i) - at) ** 2; }
     }
+    return kind === "heat" ? out : out.map(Math.sqrt);
+  }
+  // The source in another shape: the same row where both have it, else the nearest place.
+  function source(s) {
+    if (s === first || s.n === first.n) return state.point;
+    const x = first.shape.positions.subarray(3 * state.point, 3 * state.point + 3), y = s.shape.positions;
+    let best = 0, least = Infinity;
+    for (let i = 0; i < s.n; i++) { const d = (y[3 * i] - x[0]) ** 2 + (y[3 * i + 1] - x[1]) ** 2 + (y[3 * i + 2] - x[2]) ** 2; if (d < least) { least = d; best = i; } }
+    return best;
+  }
+  const onto = (list, low, high) => Float32Array.from(list, (v) => (v - low) / (high - low || 1));
+
+  const modes = {
+    vector(s) {
+      const j = state.index - 1, limit = s.limits[j] * state.range, raw = Float32Array.from({ length: s.n }, (_, i) => s.entry(j, i));
+      const flat = raw.every((v) => Math.abs(v - raw[0]) < 2e-3 * s.limits[j]), cosine = s.cosines && j < s.cosines.length ? `, |cos| ${s.cosines[j].toFixed(3)}` : "";
+      return { values: flat ? raw.fill(0.5) : onto(raw, -limit, limit), signed: true, lines: !flat, bar: ["−" + short(limit), "0", short(limit)],
+        name: `φ${subscript(state.index)}`, value: `λ = ${short(s.eigenvalues[j])}` + (flat ? ", constant" : "") + cosine, tip: (i) => `φ${subscript(state.index)} = ${short(s.entry(j, i))}` };
+    },
+    mass(s) {
+      const [low, high] = s.massRange, top = low + (high - low) * state.range, at = (i) => low + s.share[i] * (high - low);
+      return { values: onto(Float32Array.from({ length: s.n }, (_, i) => at(i)), low, top), bar: [short(low), "× 1/n", short(top)], name: "mass", value: "share of the total", tip: (i) => `${short(at(i))} × 1/n` };
+    },
+    rebuild(s) {
+      const positions = rebuilt(s), x = s.shape.positions, off = Float32Array.from({ length: s.n }, (_, i) => 100 * Math.hypot(positions[3 * i] - x[3 * i], positions[3 * i + 1] - x[3 * i + 1], positions[3 * i + 2] - x[3 * i + 2]));
+      const top = Math.max(quantile(off, 0.99), 0.05) * state.range;
+      return { positions, values: onto(off, 0, top), bar: ["0", "% of radius", short(top)], name: state.response === "heat" ? `t = ${short(s.time(state.reach))}` : state.response === "band" ? `${state.low} to ${state.k}` : `k = ${state.k}`,
+        value: `error ${short(moved(s))} % of radius`, tip: (i) => `off by ${short(off[i])} % of radius` };
+    },
+    point(s) {
+      const at = source(s), raw = fromPoint(s, at), heat = state.field === "heat kernel", top = (heat ? quantile(raw, 0.999) : Math.max(...raw)) * state.range, row = s.rows ? s.rows[at] : at;
+      return { values: heat ? onto(raw.map((v) => Math.max(v, 1e-3 * top)), -top, top) : onto(raw, 0, top), signed: heat, lines: true, bar: heat ? ["", "0", short(top)] : ["0", "", short(top)], mark: at,
+        name: state.field, value: `point ${row}` + (/heat|diffusion/.test(state.field) ? `, t = ${short(s.time(state.reach))}` : ""), tip: (i) => short(raw[i]) };
+    },
+    cuts(s) {
+      const counts = s.cuts || new Array(s.n).fill(0), most = Math.max(1, ...counts) * state.range;
+      return { values: onto(counts, 0, most), bar: ["0", "edges", short(most)], links: s.cutLines, name: "cut edges", value: `${s.cutEdges || 0} short-cuts in all`, tip: (i) => `${counts[i]} cut` };
+    },
+  };
+
+  let shown = [];
+  function paintOn(scene, s, what, prefix) {
+    const ramp = maps[state.map === "auto" ? (what.signed ? SIGNED : UNSIGNED) : state.map];
+    scene.wires = state.wire; scene.links = what.links || null; scene.mark = what.mark;
+    scene.move(what.positions || s.shape.positions);
+    scene.colour(what.values, ramp, { lines: what.lines, plain: what.plain });
+    $(`${prefix}name`).textContent = s.name && pair ? `${s.name}  ${what.name}` : what.name; $(`${prefix}value`).textContent = what.value;
+    return ramp;
+  }
+  function show() {
+    const { mode } = state, sliding = mode === "vector" || (mode === "rebuild" && state.response !== "heat");
+    $("slider").hidden = $("play").hidden = !sliding;
+    $("slider").max = $("low-mode").max = k; $("slider").value = mode === "rebuild" ? state.k : state.index;
+    $("slider").setAttribute("aria-label", mode === "rebuild" ? "How many eigenfunctions" : "Which eigenfunction");
+    for (const each of $("tabs").children) each.setAttribute("aria-selected", String(each.dataset.mode === mode));
+    for (const each of document.querySelectorAll("[data-for]")) each.hidden = !each.dataset.for.split(" ").includes(mode);
+    $("low-label").hidden ||= state.response !== "band";
+    $("reach-label").hidden ||= mode === "rebuild" ? state.response !== "heat" : !/heat|diffusion/.test(state.field);
+    for (const [id, value] of Object.entries({ response: state.response, "low-mode": state.low, detail: state.detail, field: state.field, reach: state.reach, map: state.map, range: Math.log2(state.range) })) $(id).value = value;
+    $("wire").checked = state.wire;
+    const two = pair || mode === "rebuild";
+    $("beside").hidden = !two;
+    shown = shapes.map((s) => modes[mode](s));
+    if (two && !pair) shown.push({ values: shown[0].values, plain: CLAY, name: "original", value: "the input" });
+    const ramp = paintOn(scenes[0], first, shown[0], "");
+    if (two) paintOn(scenes[1], shapes[1] || first, shown[1], "second-");
+    legend(ramp, ...shown[0].bar);
     mark();
   }
 
-  const drawn = data.errors && data.errors.map((e) => Math.max(e, 1e-4 * data.errors[0])); // rounding is no picture
-  const steps = Array.from({ length: k }, (_, i) => i + 1);
+  // --- charts ---
+  const drawn = first.errors && shapes.map(({ errors }) => errors.map((e) => Math.max(e, 1e-4 * errors[0]))); // rounding is no picture
   function charts() {
-    const accent = paint("--accent"), dot = { color: "#d55e00", size: 10, line: { color: paint("--card"), width: 2 } };
-    const curve = (y, text) => [
-      { x: steps, y, mode: "lines+markers", line: { color: accent, width: 2 }, marker: { size: 4.5, color: accent }, hovertemplate: text },
-      { x: [1], y: [y[0]], mode: "markers", marker: dot, hoverinfo: "skip" },
-    ];
-    Plotly.react("spectrum", curve(data.eigenvalues, "λ<sub>%{x}</sub> = %{y:.4g}<extra></extra>"), chartLayout({ xaxis: { title: { text: "index", standoff: 4 } }, yaxis: { rangemode: "tozero" } }), CONFIG);
-    if (data.errors) Plotly.react("errors", curve(drawn, "k = %{x}: %{y:.3g} %<extra></extra>"), chartLayout({ xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn) } }), CONFIG);
-    const [edges, counts] = data.massHistogram;
-    Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: accent, opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
+    spectrum("spectrum", shapes.map((s) => ({ name: s.name, y: s.eigenvalues })));
+    if (drawn) curves("errors", shapes.map((s, i) => ({ name: s.name, y: drawn[i] })), "k = %{x}: %{y:.3g} %", { xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn.flat()) } });
+    const [edges, counts] = first.massHistogram;
+    Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: paint("--accent"), opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
   }
-
   function mark() {
-    Plotly.restyle("spectrum", { x: [[state.index]], y: [[data.eigenvalues[state.index - 1]]] }, [1]);
-    if (data.errors) Plotly.restyle("errors", { x: [[state.k]], y: [[drawn[state.k - 1]]] }, [1]);
+    Plotly.restyle("spectrum", { x: [[state.index]], y: [[first.eigenvalues[state.index - 1]]] }, [shapes.length]);
+    if (drawn) Plotly.restyle("errors", { x: [[state.k]], y: [[drawn[0][state.k - 1]]] }, [shapes.length]);
   }
 
-  function choose(mode, value) { state.mode = mode; if (mode === "vector") state.index = value ?? state.index; else if (mode === "rebuild") state.k = value ?? state.k; show(); }
-  $("slider").addEventListener("input", (e) => choose(state.mode, Number(e.target.value)));
-  $("tabs").addEventListener("click", (e) => { if (e.target.dataset.mode) choose(e.target.dataset.mode); });
+  // --- controls: everything goes through set ---
+  let tell = () => {};
+  function set(changes) { Object.assign(state, changes); show(); tell(); }
+  const slide = (value) => set(state.mode === "rebuild" ? { k: value } : { index: value });
+  $("slider").addEventListener("input", (e) => slide(Number(e.target.value)));
+  $("tabs").addEventListener("click", (e) => { if (e.target.dataset.mode) set({ mode: e.target.dataset.mode }); });
+  for (const [id, name] of [["response", "response"], ["field", "field"], ["map", "map"]]) $(id).addEventListener("change", (e) => set({ [name]: e.target.value }));
+  for (const [id, name] of [["low-mode", "low"], ["detail", "detail"], ["reach", "reach"]]) $(id).addEventListener("input", (e) => set({ [name]: Number(e.target.value) }));
+  $("range").addEventListener("input", (e) => set({ range: 2 ** Number(e.target.value) }));
+  $("wire").addEventListener("change", (e) => set({ wire: e.target.checked }));
   let timer = 0;
-  $("play").addEventListener("click", () => {
-    clearInterval(timer);
-    if (timer) { timer = 0; $("play").textContent = "▶"; return; }
-    $("play").textContent = "❚❚";
-    timer = setInterval(() => { const at = state.mode === "vector" ? state.index : state.k; if (["vector", "rebuild"].includes(state.mode)) choose(state.mode, (at % k) + 1); }, 450);
-  });
+  function play(playing) {
+    clearInterval(timer); state.playing = playing; $("play").textContent = playing ? "❚❚" : "▶";
+    if (playing) timer = setInterval(() => { if (["vector", "rebuild"].includes(state.mode)) slide(((state.mode === "rebuild" ? state.k : state.index) % k) + 1); }, 450);
+  }
+  $("play").addEventListener("click", () => { play(!state.playing); tell(); });
   document.addEventListener("keydown", (e) => {
-    if (e.target.tagName === "INPUT" || !["ArrowLeft", "ArrowRight"].includes(e.key)) return;
-    const at = (state.mode === "rebuild" ? state.k : state.index) + (e.key === "ArrowRight" ? 1 : -1);
-    choose(state.mode, Math.min(k, Math.max(1, at)));
+    if (["INPUT", "SELECT"].includes(e.target.tagName) || !["ArrowLeft", "ArrowRight"].includes(e.key)) return;
+    slide(Math.min(k, Math.max(1, (state.mode === "rebuild" ? state.k : state.index) + (e.key === "ArrowRight" ? 1 : -1))));
   });
-  scene.onhover = (e) => {
-    const tip = $("tip"), i = state.shown && e.type !== "pointerleave" && e.pointerType === "mouse" ? scene.pick(e.clientX, e.clientY) : -1;
-    tip.hidden = i < 0;
-    if (i < 0) return;
-    const box = $("stage").getBoundingClientRect();
-    tip.textContent = `point ${data.rows ? data.rows[i] : i}: ${state.shown(i)}`;
-    tip.style.left = `${e.clientX - box.left}px`; tip.style.top = `${e.clientY - box.top}px`;
-  };
-  if (!data.errors) { $("errors-card").hidden = true; document.querySelector('[data-mode="rebuild"]').hidden = true; }
+  scenes.forEach((scene, at) => {
+    scene.onhover = (e) => {
+      const tip = $("tip"), say = shown[at] && shown[at].tip, i = say && e.type !== "pointerleave" && e.pointerType === "mouse" ? scene.pick(e.clientX, e.clientY) : -1;
+      tip.hidden = i < 0;
+      if (i < 0) return;
+      const box = $("stage").getBoundingClientRect(), { rows } = shapes[at] || first;
+      tip.textContent = `point ${rows ? rows[i] : i}: ${say(i)}`;
+      tip.style.left = `${e.clientX - box.left}px`; tip.style.top = `${e.clientY - box.top}px`;
+    };
+    scene.onpick = (e) => { const i = scene.pick(e.clientX, e.clientY); if (i >= 0 && (!at || !pair || shapes[1].n === first.n)) set({ mode: "point", point: i }); };
+  });
+
+  // The scenes with their words and the colour bar, as one picture.
+  function picture() {
+    const views = scenes.slice(0, $("beside").hidden ? 1 : 2).map((s) => s.canvas), ratio = views[0].width / views[0].clientWidth, out = document.createElement("canvas"), pen = out.getContext("2d");
+    out.width = views.reduce((sum, v) => sum + v.width, 0); out.height = views[0].height;
+    pen.fillStyle = paint("--card"); pen.fillRect(0, 0, out.width, out.height);
+    views.forEach((view, i) => {
+      const left = i * views[0].width, at = i ? "second-" : "";
+      pen.drawImage(view, left, 0); pen.fillStyle = paint("--ink"); pen.font = `600 ${22 * ratio}px system-ui, sans-serif`; pen.fillText($(`${at}name`).textContent, left + 18 * ratio, 34 * ratio);
+      pen.fillStyle = paint("--faint"); pen.font = `${14 * ratio}px system-ui, sans-serif`; pen.fillText($(`${at}value`).textContent, left + 18 * ratio, 56 * ratio);
+    });
+    const left = out.width - 168 * ratio;
+    pen.drawImage($("ramp"), left, 20 * ratio, 150 * ratio, 9 * ratio); pen.font = `${11 * ratio}px system-ui, sans-serif`;
+    ["low", "middle", "high"].forEach((id, i) => { pen.textAlign = ["left", "center", "right"][i]; pen.fillText($(id).textContent, left + (i * 150 * ratio) / 2, 44 * ratio); });
+    return out;
+  }
+  $("shot").addEventListener("click", () => picture().toBlob((blob) => download(blob, `${data.title.replace(/[^\w.-]+/g, "_")}.png`)));
+
   charts();
-  $("spectrum").on("plotly_click", (e) => choose("vector", e.points[0].x));
-  if (data.errors) $("errors").on("plotly_click", (e) => choose("rebuild", e.points[0].x));
+  $("spectrum").on("plotly_click", (e) => set({ mode: "vector", index: Math.min(k, e.points[0].x) }));
+  if (drawn) $("errors").on("plotly_click", (e) => set({ mode: "rebuild", response: "first k", k: Math.min(k, e.points[0].x) }));
   themeListeners.push(() => { charts(); mark(); });
   show();
-  window.report = { state, choose, scene };
+  if (data.live) {
+    new EventSource("choice").onmessage = (e) => { const changes = JSON.parse(e.data); Object.assign(state, changes); if ("playing" in changes) play(changes.playing); show(); };
+    tell = () => fetch("choice", { method: "POST", body: JSON.stringify(state) }).catch(() => {});
+  }
+  window.report = { state, set, scene: scenes[0], scenes, shapes, fromPoint, rebuilt, moved, picture };
   document.body.dataset.ready = "true";
 });

@@ -3,12 +3,12 @@ const EYE = 5.0; // distance of the eye in units of the shape's radius
 
 const VERTEX = `#version 300 es
 in vec3 position; in vec3 normal; in float value; in float size;
-uniform mat3 turn; uniform vec2 scale; uniform float zoom, pixels; uniform vec2 shift;
+uniform mat3 turn; uniform vec2 scale; uniform float zoom, pixels, least; uniform vec2 shift;
 out float v; out vec3 n; out float depth; out float disc;
 void main() {
   vec3 y = turn * position; float w = 1.0 - y.z / ${EYE.toFixed(1)};
   gl_Position = vec4((y.xy * zoom + shift * w) * scale, (-y.z / 4.0) * w, w);
-  gl_PointSize = max(2.0, 2.0 * size * zoom * pixels / w);
+  gl_PointSize = max(least, 2.0 * size * zoom * pixels / w);
   v = value; n = turn * normal; depth = y.z; disc = size;
 }`;
 
@@ -22,7 +22,7 @@ vec3 lit(float v, vec3 m, float depth) {
   vec3 base = plain.x < 0.0 ? texture(ramp, vec2(clamp(v, 0.0, 1.0) * 0.996 + 0.002, 0.5)).rgb : plain;
   vec3 colour = base * shade + 0.10 * max(shade - 0.97, 0.0);
   float t = (v - 0.5) * 8.0, width = max(fwidth(t), 1e-5);
-  if (lines) {
+  if (lines && m.z > 0.12) { // at the outline values change too fast for lines
     float near = abs(t - round(t)) / width, nodal = abs(t) / width;
     colour *= 1.0 - 0.22 * (1.0 - smoothstep(0.3, 1.1, near)) * step(width, 0.6) - 0.35 * (1.0 - smoothstep(0.8, 1.8, nodal)) * step(width, 2.0);
   }
@@ -30,30 +30,34 @@ vec3 lit(float v, vec3 m, float depth) {
 }`;
 
 // pass 0 draws the surface at once. Clouds with normals are splatted: pass 1 finds the nearest depth, pass 2 adds up the discs
-// within reach of it with Gaussian weights, and RESOLVE divides by the weight and lights the blend.
+// within reach of it with weights that vanish at their rims, and RESOLVE divides by the weight and lights the blend. pass 3 draws lines in ink.
 const FRAGMENT = `#version 300 es
 precision highp float;
 in float v; in vec3 n; in float depth; in float disc;
-uniform bool points; uniform int pass;
+uniform bool points; uniform int pass; uniform vec4 ink;
 out vec4 colour;
 ${SHADE}
 void main() {
-  vec3 m = n; float z = depth, r = 0.0;
-  if (points) {
+  vec3 m = n; float z = depth, r = 0.0, weight = 1.0;
+  if (points && pass == 3) { if (length(gl_PointCoord - 0.5) > 0.5) discard; }
+  else if (points) {
     vec2 o = gl_PointCoord * 2.0 - 1.0; o.y = -o.y; r = dot(o, o);
     if (dot(m, m) > 0.25) {
-      m = m.z < 0.0 ? -m : m;
+      // Normals point outwards: a disc just beyond the outline keeps its light, one seen from inside is turned.
+      if (m.z < -0.3) m = -m; else if (m.z < 0.0) discard;
       float rise = -dot(m.xy, o) / max(m.z, 0.25);
-      if (r + rise * rise > 1.0) discard;
+      if (r + rise * rise > (pass == 1 ? 0.55 : 1.0)) discard; // a thin rim hides nothing
+      weight = pow(1.0 - r - rise * rise, 2.0);
       z += rise * disc + (pass == 0 ? 0.25 * disc * (1.0 - r) : pass == 1 ? -0.9 * disc : 0.0);
     } else {
       if (r > 1.0) discard;
       m = vec3(o, sqrt(1.0 - r)); z += m.z * disc - (pass == 1 ? 0.5 * disc : 0.0);
     }
   }
-  gl_FragDepth = clamp(0.5 - z / 8.0, 0.0, 1.0);
+  gl_FragDepth = clamp(0.5 - (pass == 3 ? depth + 0.012 : z) / 8.0, 0.0, 1.0);
+  if (pass == 3) { colour = ink; return; }
   m = normalize(m);
-  colour = pass == 2 ? exp(-4.0 * r) * vec4(v, m.xy, 1.0) : vec4(lit(v, m, depth), 1.0);
+  colour = pass == 2 ? weight * vec4(v - 0.5, m.xy, 1.0) : vec4(lit(v, m, depth), 1.0);
 }`;
 const SCREEN = `#version 300 es
 void main() { gl_Position = vec4(vec2(gl_VertexID % 2, gl_VertexID / 2) * 4.0 - 1.0, 0.0, 1.0); }`;
@@ -64,14 +68,14 @@ ${SHADE}
 void main() {
   vec4 s = texelFetch(sums, ivec2(gl_FragCoord.xy), 0);
   vec3 m = vec3(s.yz, 0.0) / max(s.w, 1e-4); m.z = sqrt(max(1.0 - dot(m.xy, m.xy), 0.0));
-  vec3 rgb = lit(s.x / max(s.w, 1e-4), m, 0.4);
-  float alpha = smoothstep(0.0, 0.12, s.w);
+  vec3 rgb = lit(s.x / max(s.w, 1e-4) + 0.5, m, 0.4);
+  float alpha = smoothstep(0.01, 0.12, s.w);
   colour = vec4(rgb * alpha, alpha);
 }`;
 
 class Scene {
   constructor(canvas, shape) {
-    Object.assign(this, { canvas, shape, zoom: 1, shift: [0, 0], plain: null, lines: false });
+    Object.assign(this, { canvas, shape, zoom: 1, shift: [0, 0], plain: null, lines: false, wires: false, links: null, peers: [this] });
     this.positions = shape.positions; this.home = shape.turn.slice(); this.turn = shape.turn.slice();
     this.values = new Float32Array(shape.n).fill(0.5); this.ramp = null;
     this.gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
@@ -108,12 +112,51 @@ class Scene {
       gl.enableVertexAttribArray(place); gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
     }
     this.fill("size", this.shape.sizes);
-    if (this.shape.faces) { gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer()); gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, this.shape.faces, gl.STATIC_DRAW); }
+    if (this.shape.faces) this.triangles = this.indices(this.shape.faces);
     this.splat = !this.shape.faces && this.shape.normals.some((x) => x !== 0) && !!gl.getExtension("EXT_color_buffer_float");
+    this.fine = !!gl.getExtension("EXT_float_blend"); // sums in half floats are too rough for lines of equal value
     if (this.splat) {
       this.resolve = this.program(SCREEN, RESOLVE); this.sums = this.texture(); this.depths = gl.createRenderbuffer(); this.frameBuffer = gl.createFramebuffer();
     }
     this.rampTexture = this.texture();
+  }
+
+  indices(list) {
+    const gl = this.gl, buffer = gl.createBuffer();
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, buffer); gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, list, gl.STATIC_DRAW);
+    return { buffer, count: list.length, type: list.BYTES_PER_ELEMENT === 4 ? gl.UNSIGNED_INT : gl.UNSIGNED_SHORT };
+  }
+
+  // Every edge of the mesh once, as pairs of rows.
+  edges() {
+    const { faces, n } = this.shape, seen = new Set();
+    if (!this.edgeList && faces) {
+      for (let f = 0; f < faces.length; f += 3) for (const [a, b] of [[0, 1], [1, 2], [2, 0]]) { const i = faces[f + a], j = faces[f + b]; seen.add(Math.min(i, j) * n + Math.max(i, j)); }
+      this.edgeList = Uint32Array.from([...seen].flatMap((key) => [Math.floor(key / n), key % n]));
+    }
+    return this.edgeList;
+  }
+
+  // Lines over the surface: its own edges, or links between points, which are seen through it.
+  strokes() {
+    const made = [];
+    if (this.wires && this.shape.faces) made.push({ list: this.edges(), ink: [0.1, 0.12, 0.15, 0.34], through: false });
+    if (this.links && this.links.length) made.push({ list: this.links, ink: [0.78, 0.12, 0.1, 0.85], through: true });
+    return made;
+  }
+
+  stroke() {
+    const gl = this.gl, { at, program } = this.surface;
+    for (const { list, ink, through } of this.strokes()) {
+      const line = (list.packed ??= this.indices(list));
+      gl.useProgram(program); gl.uniform1i(at("pass"), 3); gl.uniform1i(at("points"), 0); gl.uniform4f(at("ink"), ink[0] * ink[3], ink[1] * ink[3], ink[2] * ink[3], ink[3]);
+      gl[through ? "disable" : "enable"](gl.DEPTH_TEST); gl.depthMask(false); gl.enable(gl.BLEND); gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, line.buffer); gl.drawElements(gl.LINES, line.count, line.type, 0);
+      gl.depthMask(true); gl.disable(gl.BLEND);
+    }
+    if (this.mark === undefined) return;
+    gl.useProgram(program); gl.disable(gl.DEPTH_TEST); gl.uniform1i(at("pass"), 3); gl.uniform1i(at("points"), 1);
+    for (const [size, ink] of [[15, [1, 1, 1, 1]], [10, [0.8, 0.1, 0.1, 1]]]) { gl.uniform1f(at("least"), (size * this.canvas.width) / this.canvas.clientWidth); gl.uniform4f(at("ink"), ...ink); gl.drawArrays(gl.POINTS, this.mark, 1); }
   }
 
   fill(name, data) { const gl = this.gl; gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]); gl.bufferData(gl.ARRAY_BUFFER, data, gl.DYNAMIC_DRAW); }
@@ -143,7 +186,7 @@ class Scene {
 
   // values in [0, 1] along the ramp (a Uint8Array of rgb triples); plain = [r, g, b] paints one colour instead.
   colour(values, ramp, { plain = null, lines = false } = {}) {
-    Object.assign(this, { values, ramp, plain, lines: lines && !!this.shape.faces });
+    Object.assign(this, { values, ramp, plain, lines: lines && (!!this.shape.faces || (this.splat && this.fine)) });
     if (this.gl) {
       const gl = this.gl; this.fill("value", values); gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
       gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture);
@@ -173,13 +216,13 @@ class Scene {
     gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture);
     shadeWith(this.surface); gl.viewport(0, 0, w, h); gl.enable(gl.DEPTH_TEST); gl.depthFunc(gl.LEQUAL); gl.disable(gl.BLEND);
     gl.uniformMatrix3fv(at("turn"), true, this.turn); gl.uniform2f(at("scale"), (2 * unit) / w, (2 * unit) / h);
-    gl.uniform1f(at("zoom"), this.zoom); gl.uniform1f(at("pixels"), unit); gl.uniform2f(at("shift"), ...this.shift);
+    gl.uniform1f(at("zoom"), this.zoom); gl.uniform1f(at("pixels"), unit); gl.uniform1f(at("least"), 2); gl.uniform2f(at("shift"), ...this.shift);
     gl.uniform1i(at("points"), faces ? 0 : 1); gl.uniform1i(at("pass"), 0);
     if (!this.splat) {
       clear();
-      if (faces) gl.drawElements(gl.TRIANGLES, faces.length, faces.BYTES_PER_ELEMENT === 4 ? gl.UNSIGNED_INT : gl.UNSIGNED_SHORT, 0);
+      if (faces) { gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.triangles.buffer); gl.drawElements(gl.TRIANGLES, this.triangles.count, this.triangles.type, 0); }
       else gl.drawArrays(gl.POINTS, 0, n);
-      return;
+      return this.stroke();
     }
     gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, null); gl.activeTexture(gl.TEXTURE0); // never read what is being written
     this.target(w, h); clear();
@@ -189,6 +232,7 @@ class Scene {
     gl.depthMask(true); gl.disable(gl.BLEND); gl.disable(gl.DEPTH_TEST); gl.bindFramebuffer(gl.FRAMEBUFFER, null); clear();
     shadeWith(this.resolve); gl.uniform1i(this.resolve.at("sums"), 1);
     gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.sums); gl.drawArrays(gl.TRIANGLES, 0, 3);
+    this.stroke();
   }
 
   // The off-screen sums of the splats, as large as the canvas.
@@ -198,7 +242,7 @@ class Scene {
     if (this.targetSize === `${w},${h}`) return;
     this.targetSize = `${w},${h}`;
     gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.sums);
-    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA16F, w, h, 0, gl.RGBA, gl.HALF_FLOAT, null);
+    gl.texImage2D(gl.TEXTURE_2D, 0, this.fine ? gl.RGBA32F : gl.RGBA16F, w, h, 0, gl.RGBA, this.fine ? gl.FLOAT : gl.HALF_FLOAT, null);
     for (const key of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, key, gl.NEAREST);
     gl.bindTexture(gl.TEXTURE_2D, null); gl.activeTexture(gl.TEXTURE0);
     gl.bindRenderbuffer(gl.RENDERBUFFER, this.depths); gl.renderbufferStorage(gl.RENDERBUFFER, gl.DEPTH_COMPONENT24, w, h);
@@ -209,14 +253,14 @@ class Scene {
   // Fill the canvas with the shape as it is first seen.
   frame(w, h, unit) {
     this.framed = true; this.zoom = 1; this.shift = [0, 0];
-    const p = this.project(w, h, unit), low = [Infinity, Infinity], high = [-Infinity, -Infinity];
+    const p = this.project(w, h, unit, this.shape.positions), low = [Infinity, Infinity], high = [-Infinity, -Infinity];
     for (let i = 0; i < p.length; i += 3) for (let a = 0; a < 2; a++) { low[a] = Math.min(low[a], p[i + a]); high[a] = Math.max(high[a], p[i + a]); }
     this.zoom = Math.min(3, 0.88 * Math.min(w / (high[0] - low[0] + 1), h / (high[1] - low[1] + 1)));
     this.shift = [(this.zoom * (w - low[0] - high[0])) / 2 / unit, (this.zoom * (low[1] + high[1] - h)) / 2 / unit];
   }
 
-  project(w, h, unit) {
-    const { n } = this.shape, x = this.positions, t = this.turn, out = new Float32Array(3 * n);
+  project(w, h, unit, x = this.positions) {
+    const { n } = this.shape, t = this.turn, out = new Float32Array(3 * n);
     for (let i = 0; i < 3 * n; i += 3) {
       const z = t[6] * x[i] + t[7] * x[i + 1] + t[8] * x[i + 2], s = (unit * this.zoom) / (1 - z / EYE);
       out[i] = w / 2 + unit * this.shift[0] + s * (t[0] * x[i] + t[1] * x[i + 1] + t[2] * x[i + 2]);
@@ -245,16 +289,23 @@ class Scene {
       else pen.arc(p[3 * i], p[3 * i + 1], Math.max(1, 0.7 * sizes[i] * unit * this.zoom), 0, 6.3);
       pen.fill();
     }
+    for (const { list, ink } of this.strokes()) {
+      pen.strokeStyle = `rgba(${ink.map((c, i) => (i < 3 ? 255 * c : c)).join(",")})`; pen.beginPath();
+      for (let e = 0; e < list.length; e += 2) { pen.moveTo(p[3 * list[e]], p[3 * list[e] + 1]); pen.lineTo(p[3 * list[e + 1]], p[3 * list[e + 1] + 1]); }
+      pen.stroke();
+    }
+    if (this.mark !== undefined) { pen.fillStyle = "rgb(204,26,26)"; pen.beginPath(); pen.arc(p[3 * this.mark], p[3 * this.mark + 1], 7, 0, 6.3); pen.fill(); }
   }
 
-  // The nearest point to the eye within a few pixels of the pointer, or -1.
+  // The point under the pointer on the side of the eye, or -1.
   pick(clientX, clientY) {
     const box = this.canvas.getBoundingClientRect(), [w, h, unit] = this.fit(), p = this.project(w, h, unit);
-    const x = ((clientX - box.left) * w) / box.width, y = ((clientY - box.top) * h) / box.height, reach = 0.02 * unit + 6;
+    const x = ((clientX - box.left) * w) / box.width, y = ((clientY - box.top) * h) / box.height, reach = (0.015 + 1.2 / Math.sqrt(this.shape.n)) * unit * this.zoom + 6;
     let best = -1, score = -Infinity;
     for (let i = 0; i < this.shape.n; i++) {
       const d = Math.hypot(p[3 * i] - x, p[3 * i + 1] - y);
-      if (d < reach && p[3 * i + 2] - (0.3 * d) / reach > score) { best = i; score = p[3 * i + 2] - (0.3 * d) / reach; }
+      const near = p[3 * i + 2] - (5 * d) / (unit * this.zoom);
+      if (d < reach && near > score) { best = i; score = near; }
     }
     return best;
   }
@@ -263,27 +314,34 @@ class Scene {
     const [a, b] = [dx, dy], ca = Math.cos(a), sa = Math.sin(a), cb = Math.cos(b), sb = Math.sin(b);
     const r = [ca, 0, sa, sb * sa, cb, -sb * ca, -cb * sa, sb, cb * ca], t = this.turn, out = new Array(9);
     for (let i = 0; i < 3; i++) for (let j = 0; j < 3; j++) out[3 * i + j] = r[3 * i] * t[j] + r[3 * i + 1] * t[3 + j] + r[3 * i + 2] * t[6 + j];
-    this.turn = out; this.draw();
+    this.turn = out;
   }
+
+  // What a hand does to one scene happens to all that are shown beside it.
+  together(act) { for (const scene of this.peers) { act(scene); scene.draw(); } }
+  zoomBy(factor) { this.together((s) => { s.zoom = Math.min(20, Math.max(0.3, s.zoom * factor)); }); }
+  panBy(dx, dy) { const unit = 0.46 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight); this.together((s) => { s.shift = [s.shift[0] + dx / unit, s.shift[1] - dy / unit]; }); }
 
   listen() {
     const held = new Map(), canvas = this.canvas;
-    canvas.addEventListener("pointerdown", (e) => { held.set(e.pointerId, [e.clientX, e.clientY]); canvas.setPointerCapture(e.pointerId); });
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (e) => held.delete(e.pointerId));
+    let moved = 0, waiting = 0;
+    canvas.addEventListener("pointerdown", (e) => { moved = 0; held.set(e.pointerId, [e.clientX, e.clientY]); canvas.setPointerCapture(e.pointerId); });
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (e) => { held.delete(e.pointerId); if (name === "pointerup" && moved < 4 && this.onpick) { clearTimeout(waiting); waiting = setTimeout(() => this.onpick(e), 260); } });
     canvas.addEventListener("pointermove", (e) => {
       const last = held.get(e.pointerId);
       if (!last) return this.onhover && this.onhover(e);
       const dx = e.clientX - last[0], dy = e.clientY - last[1];
+      moved += Math.hypot(dx, dy);
       if (held.size === 2) {
         const [other] = [...held].filter(([id]) => id !== e.pointerId).map(([, place]) => place);
-        this.zoom *= Math.hypot(e.clientX - other[0], e.clientY - other[1]) / (Math.hypot(last[0] - other[0], last[1] - other[1]) || 1); this.draw();
-      } else if (e.shiftKey || e.buttons === 2) { const unit = 0.46 * Math.min(canvas.clientWidth, canvas.clientHeight); this.shift = [this.shift[0] + dx / unit, this.shift[1] - dy / unit]; this.draw(); }
-      else this.rotate(dx * 0.009, dy * 0.009);
+        this.zoomBy(Math.hypot(e.clientX - other[0], e.clientY - other[1]) / (Math.hypot(last[0] - other[0], last[1] - other[1]) || 1)); this.panBy(dx / 2, dy / 2);
+      } else if (e.shiftKey || e.buttons === 2) this.panBy(dx, dy);
+      else this.together((s) => s.rotate(dx * 0.009, dy * 0.009));
       held.set(e.pointerId, [e.clientX, e.clientY]);
     });
     canvas.addEventListener("contextmenu", (e) => e.preventDefault());
     canvas.addEventListener("pointerleave", (e) => this.onhover && this.onhover(e));
-    canvas.addEventListener("wheel", (e) => { e.preventDefault(); this.zoom = Math.min(20, Math.max(0.3, this.zoom * Math.exp(-e.deltaY * 0.0012))); this.draw(); }, { passive: false });
-    canvas.addEventListener("dblclick", () => { this.turn = this.home.slice(); this.framed = false; this.draw(); });
+    canvas.addEventListener("wheel", (e) => { e.preventDefault(); this.zoomBy(Math.exp(-e.deltaY * 0.0012)); }, { passive: false });
+    canvas.addEventListener("dblclick", () => { clearTimeout(waiting); this.together((s) => { s.turn = s.home.slice(); s.framed = false; }); });
   }
 }
