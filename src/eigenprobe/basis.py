@@ -301,7 +301,7 @@ def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
     """``values`` in this precision, unless its range ends before them: eigenvalues are one over a length squared."""
     if values.ndim != 1 or dtype == values.dtype:
         return values.to(dtype)
-    size = values.abs()[values != 0]
+    size = values.detach().abs()[values != 0]
     limits = torch.finfo(dtype)
     fits = not size.numel() or (limits.tiny <= float(size.min()) and float(size.max()) <= limits.max)
     return values.to(dtype) if fits else values

@@ -23,18 +23,18 @@ import torch
 from torch import Tensor
 
 from .basis import Basis
-from .cloud import Array, check_points, each_of, points_and_faces, several
+from .cloud import Array, Origin, check_points, each_of, points_and_faces, several
 from .eigen import Rotation, Span, rotate, solve
 from .eigen.basis import basis_of
-from .errors import InputError
+from .eigen.derivative import with_derivatives
+from .errors import InputError, warn
 from .extensions import KernelExtension
 from .graph import Metric, estimate_dimension
 from .graph.arranged import Arranged, arrange
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.estimates import Eigenvalues, best_basis, check_estimator, with_eigenvalues
-from .smoothers import NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
+from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
 from .smoothers.altered import PLAIN, Alteration, alter, numbers
-from .smoothers.balanced import BALANCE, FIRM, FIRM_AND_ROUND
 from .threads import limited_threads
 
 Method = Literal["direct", "network", "pretrained"]
@@ -78,7 +78,8 @@ def decompose(
     Parameters
     ----------
     points
-        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device. Also a path,
+        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device; where a
+        tensor requires gradients, eigenvalues, vectors and mass have them (docs/operators.md). Also a path,
         a pair ``(V, F)`` or an object of trimesh, Open3D, PyVista or PyTorch Geometric: its faces are not used, and
         kept for pictures. A list of such, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same
         order; the settings are shared.
@@ -158,6 +159,7 @@ def decompose(
         if options:
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         with limited_threads(x.device, len(x)):
+            operator = replace(operator, moving=requires_derivatives(origin, asked))
             cloud, ready = smoothed(x, k, smoother, operator, **chosen)
             info = {"components": ready.warn_of_parts() if operator.fixes_constant else ready.components[0]}
             info |= dict.fromkeys(operator.asked, True)
@@ -170,6 +172,8 @@ def decompose(
                 info=info | found,
                 extension=lambda turned: KernelExtension(cloud.points, turned.vectors, chosen["metric"]),
             )
+            if operator.moving and differentiable(ready, smoother, bandwidth):
+                basis = with_derivatives(basis, rotation, ready, cloud, origin.points)
     elif method == "network":
         from .training.fit import fit_network
 
@@ -190,6 +194,23 @@ def _refuse(chosen: dict[str, Any]) -> None:
     for name, value in chosen.items():
         if value != default.get(name):
             raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
+
+
+def requires_derivatives(origin: Origin, asked: list[str]) -> bool:
+    """Whether derivatives with respect to the points are wanted; a warning where another operator has none."""
+    wanted = not origin.numpy and torch.is_grad_enabled() and bool(origin.points.requires_grad)
+    if wanted and asked:
+        warn(f"no derivatives with respect to the points: there are none with {asked[0]}")
+    return wanted and not asked
+
+
+def differentiable(ready: Smoother, smoother: Kind | Smoother, bandwidth: float | None = None) -> bool:
+    """Whether the smoother has balanced weights, which have derivatives; a warning if not."""
+    euclidean = ready.graph is not None and ready.graph.metric == "euclidean"
+    found = smoother == "adaptive" and euclidean and bandwidth is None and ready.dimension <= BALANCED_DIMENSIONS
+    if not found:
+        warn("no derivatives with respect to the points: only 'adaptive' weights in up to three dimensions have them")
+    return found
 
 
 def opened(source: Any) -> tuple[Any, np.ndarray | None]:
@@ -254,9 +275,7 @@ def smoothed(
     if smoother == "adaptive":
         if bandwidth is None:
             cloud, dimension = without_short_cuts(cloud, neighbours, dimension)
-        own["settings"] = BALANCE if operator.boundary is None else FIRM
-        if operator.anisotropy is not None:
-            own["settings"] = FIRM_AND_ROUND
+        own["settings"] = operator.balance
     assert cloud.graph is not None
     if operator.anisotropy is not None:
         if smoother != "adaptive":

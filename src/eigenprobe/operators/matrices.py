@@ -13,21 +13,24 @@ so that L_N P v = lambda M_N P v, and functions that differ between copies have 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..cloud import Array, Origin, check_points, each_of, several
-from ..decomposition import PER_POINT, Space, opened, smoothed
+from ..decomposition import PER_POINT, Space, differentiable, opened, requires_derivatives, smoothed
 from ..errors import InputError
-from ..graph import Metric
+from ..graph import Edges, Metric
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.altered import Alteration
+from ..smoothers.balanced import traced_stencil
 from ..smoothers.cells import covered
-from ..smoothers.smoother import csr
+from ..smoothers.smoother import csr, symmetric_matrix
 from ..threads import limited_threads
 
 
@@ -61,7 +64,7 @@ def laplacian(
     -------
     L
         Sparse, symmetric, positive semi-definite, rows sum to 0 (but for a potential or a boundary). Float64 scipy CSR;
-        for tensors torch CSR in their precision and on their device.
+        for tensors torch CSR in their precision and on their device, with gradients where the points require them.
     M
         Sparse and diagonal, the length (curve), area (surface) or volume (solid) that belongs to each point, in the
         given measure.
@@ -80,9 +83,12 @@ def laplacian(
         return each_of(clouds, laplacian, settings, PER_POINT)
     x, origin = check_points(opened(points)[0], 1, device)
     operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
+    operator = replace(operator, moving=requires_derivatives(origin, operator.asked))
     near: Metric = "cosine" if metric == "cosine" else "euclidean"
     with limited_threads(x.device, len(x)):
         cloud, ready = smoothed(x, 1, smoother, operator, metric=near, neighbours=neighbours, dimension=dimension)
+        if operator.moving and differentiable(ready, smoother):
+            return traced_matrices(cloud, ready, origin)
         stiffness, mass = matrices(cloud, ready)
     return as_given(stiffness, origin), as_given(mass, origin)
 
@@ -95,7 +101,7 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
         raise InputError("a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'")
     assert smoother.mass is not None
     scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
-    size = covered(smoother)
+    size = float(covered(smoother))
     mass = (smoother.mass.double() * size).cpu().numpy()  # (n,) in the frame
     rows, columns, weight = edge_weights(smoother)
     weight = weight * size
@@ -109,6 +115,28 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
     if cloud.rows is not None:
         stiffness, mass = _spread(stiffness, mass, cloud.rows.cpu().numpy(), rate)
     return csr_matrix(stiffness) * scale ** (dimension - 2), csr_matrix(diags_array(mass * scale**dimension))
+
+
+def traced_matrices(cloud: Arranged, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
+    """``L`` and ``M`` as torch CSR with derivatives with respect to the given points; neighbours are held fixed."""
+    if cloud.duplicates:
+        raise InputError(f"expected distinct points to differentiate, got {cloud.duplicates} that coincide with others")
+    stencil, graph = traced_stencil(origin.points, cloud, smoother.dimension), smoother.graph
+    assert graph is not None
+    moving = cloud.frame(cloud.collect(origin.points.to(cloud.given)))
+    graph = replace(graph, points=moving, distances=(moving[graph.indices] - moving[:, None]).norm(dim=2))
+    size = covered(replace(smoother, graph=graph, mass=stencil.mass)) / stencil.mass.sum()
+    scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
+    weight, own = stencil.weight * size * scale ** (dimension - 2), stencil.mass * size * scale**dimension
+    edges = stencil.edges
+    degree = edges.at(weight)
+    if cloud.kept is not None and cloud.rows is not None:
+        edges = Edges(cloud.kept[edges.head], cloud.kept[edges.tail], edges.n)
+        degree, own = degree[cloud.rows], own[cloud.rows]
+    count = torch.arange(edges.n + 1, device=own.device)
+    mass = csr(count, count[:-1], own, (edges.n, edges.n))
+    stiffness = symmetric_matrix(edges, -weight, degree)
+    return stiffness.to(origin.device, origin.dtype), mass.to(origin.device, origin.dtype)
 
 
 def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

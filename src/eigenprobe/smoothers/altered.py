@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph.arranged import Arranged
+from .balanced import BALANCE, EXACT, FIRM, FIRM_AND_ROUND, Balance
 from .cells import at_boundary
 from .curvature import curvature
 from .smoother import Smoother, csr
@@ -39,11 +40,22 @@ class Alteration:
     anisotropy: Any = None  # a field (N, d), or a strength along the direction of strongest curvature
     measure: Any = None  # weights (N,), or alpha of diffusion maps
     scale_invariant: bool = False
+    moving: bool = False  # derivatives with respect to the points are asked for
 
     @property
     def asked(self) -> list[str]:
         """The names of what is not as usual."""
-        return [each.name for each in fields(self) if getattr(self, each.name) is not each.default]
+        names = (each.name for each in fields(self) if getattr(self, each.name) is not each.default)
+        return [name for name in names if name != "moving"]
+
+    @property
+    def balance(self) -> Balance:
+        """The settings of balanced weights that suit."""
+        if self.moving:
+            return EXACT
+        if self.anisotropy is not None:
+            return FIRM_AND_ROUND
+        return BALANCE if self.boundary is None else FIRM
 
     @property
     def fixes_constant(self) -> bool:

@@ -26,13 +26,15 @@ and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..graph import Edges, Graph
+from ..graph.arranged import Arranged
 from .smoother import Smoother, csr, laplacian_smoother
 from .stencil import SELECTION, Neighbours, choose_edges, local_spacing, principal, stretch, tangent_frames
 
@@ -62,6 +64,8 @@ FIRM = Balance(ridge=1e-3)
 # Neighbours that are even in space are not in a stretched metric: roundness has more to do there. A grid stretched by
 # 1.5 is 12 per cent off with the usual softness, 5 with this one.
 FIRM_AND_ROUND = Balance(ridge=1e-3, round_ridge=0.5)
+# Where derivatives are asked for the dual systems are solved to rounding: what is left of them is not smooth.
+EXACT = Balance(tolerance=1e-13, steps=2000)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,18 @@ def balanced_smoother(
     stencil = balanced_stencil(graph, whole, settings, field)
     smoother = laplacian_smoother(stencil.edges, stencil.weight, stencil.mass, graph, float(whole))
     return smoother if field is None else replace(smoother, density=1 + field.norm(dim=1))
+
+
+def traced_stencil(points: Tensor, cloud: Arranged, dimension: float) -> Stencil:
+    """The stencil of the cloud with derivatives with respect to its ``points (N, d)``, in its frame.
+
+    Which points are neighbours is held fixed. Frame and units are numbers: the weights are homogeneous in the points.
+    """
+    assert cloud.graph is not None
+    graph = cloud.graph.without_loops()
+    moving = cloud.frame(cloud.collect(points.to(cloud.given)))
+    whole = max(1, min(round(dimension), graph.points.shape[1]))
+    return balanced_stencil(replace(graph, points=moving), whole, EXACT)
 
 
 def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, field: Tensor | None = None) -> Stencil:
@@ -199,8 +215,8 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     incidence = _Incidence(ahead, behind, edges)
     ridge = ridge.repeat(edges.n)
     for _ in range(settings.rounds):
-        dual = _conjugate_gradients(incidence, weight, ridge, -(incidence.scatter @ weight), settings, clouds)
-        weight = weight * (1 + incidence.gather @ dual).clamp_min(settings.least_factor)
+        dual = incidence.solve(weight, ridge, settings, clouds)
+        weight = weight * (1 + incidence.gather(dual)).clamp_min(settings.least_factor)
     return weight
 
 
@@ -220,23 +236,66 @@ class _Incidence:
     """
 
     def __init__(self, forward: Tensor, backward: Tensor, edges: Edges) -> None:
+        self.ends = (forward, backward, edges)
+        forward, backward = forward.detach(), backward.detach()
         count, dimension = forward.shape
         head, tail, rows = edges.head, edges.tail, edges.n * dimension
         within = torch.arange(dimension, device=head.device)
         ends = torch.cat([head[:, None] * dimension + within, tail[:, None] * dimension + within], 1)
         columns, values = ends.reshape(-1).int(), torch.cat([forward, backward], 1).reshape(-1)
         pointers = torch.arange(0, len(columns) + 1, 2 * dimension, device=head.device).int()
-        self.gather = csr(pointers, columns, values, (count, rows))  # B^T
+        self.to_edges = csr(pointers, columns, values, (count, rows))  # B^T
         if head.device.type == "cpu":  # a counting sort
             from scipy.sparse import csr_array
 
-            flipped = csr_array((values.numpy(), columns.numpy(), pointers.numpy()), shape=self.gather.shape).tocsc()
+            flipped = csr_array((values.numpy(), columns.numpy(), pointers.numpy()), shape=self.to_edges.shape).tocsc()
             parts = [torch.from_numpy(part) for part in (flipped.indptr, flipped.indices, flipped.data)]
         else:
             order = torch.argsort(columns, stable=True)
             counts = torch.bincount(columns, minlength=rows).cumsum(0)
             parts = [torch.cat([counts.new_zeros(1), counts]), order // (2 * dimension), values[order]]
-        self.scatter = csr(parts[0], parts[1], parts[2], (rows, count))  # B
+        self.to_points = csr(parts[0], parts[1], parts[2], (rows, count))  # B
+
+    def gather(self, dual: Tensor) -> Tensor:
+        """``B^T t``: (n dim,) -> (e,); sums over edges where there are derivatives."""
+        forward, backward, edges = self.ends
+        if not (forward.requires_grad or dual.requires_grad):
+            return self.to_edges @ dual
+        dual = dual.reshape(edges.n, -1)
+        return (forward * dual[edges.head] + backward * dual[edges.tail]).sum(1)
+
+    def scatter(self, weight: Tensor) -> Tensor:
+        """``B w``: (e,) -> (n dim,)."""
+        forward, backward, edges = self.ends
+        if not (forward.requires_grad or weight.requires_grad):
+            return self.to_points @ weight
+        return (edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])).reshape(-1)
+
+    def solve(self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: _Clouds) -> Tensor:
+        """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same matrix."""
+        fixed = weight.detach()
+
+        def inverse(right: Tensor) -> Tensor:
+            return _conjugate_gradients(self, fixed, ridge, right, settings, clouds)
+
+        found = inverse(-(self.to_points @ fixed))
+        if not weight.requires_grad:
+            return found
+        residual = -self.scatter(weight) - self.scatter(weight * self.gather(found)) - ridge * found
+        return _Solved.apply(residual, found, inverse)
+
+
+class _Solved(torch.autograd.Function):
+    """``A(x)^-1 b(x)`` as ``found + A^-1 (b(x) - A(x) found)``: the derivative is that of the residual, solved."""
+
+    @staticmethod
+    def forward(ctx: Any, residual: Tensor, found: Tensor, inverse: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.inverse = inverse
+        return found.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.inverse(given[0]), None, None
 
 
 def _conjugate_gradients(
@@ -250,7 +309,7 @@ def _conjugate_gradients(
         going = size > target
         if not bool(going.any()):
             break
-        image = torch.addcmul(incidence.scatter @ (weight * (incidence.gather @ direction)), ridge, direction)
+        image = torch.addcmul(incidence.to_points @ (weight * (incidence.to_edges @ direction)), ridge, direction)
         step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
         solution = torch.addcmul(solution, step, direction)
         residual = torch.addcmul(residual, step, image, value=-1)

@@ -27,8 +27,11 @@ BLOCK = 1024  # points at a time: (1024, k, D) numbers
 DIRECTIONS = {1: 2, 2: 64, 3: 200}
 
 
-def covered(smoother: Smoother) -> float:
-    """Length, area or volume (``length^dim``) of the cloud of a smoother in its measure, in the units of its graph."""
+def covered(smoother: Smoother) -> Tensor:
+    """Length, area or volume (``length^dim``) of the cloud of a smoother in its measure, in the units of its graph.
+
+    A number, with derivatives where the points of the graph and the mass have them.
+    """
     graph, mass = smoother.graph, smoother.mass
     if graph is None or mass is None or graph.metric != "euclidean":
         raise InputError("a volume needs a smoother with a mass on a Euclidean graph")
@@ -41,7 +44,7 @@ def covered(smoother: Smoother) -> float:
         sizes = torch.cat([_cells(graph, part, dimension)[0] for part in rows.split(BLOCK)])
     if smoother.density is not None:
         sizes = sizes * smoother.density[rows]
-    return float(sizes.sum() / mass[rows].double().sum() * mass.double().sum())
+    return sizes.sum() / mass[rows].double().sum() * mass.double().sum()
 
 
 def at_boundary(smoother: Smoother) -> Tensor:
@@ -62,6 +65,10 @@ def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
     if dimension < points.shape[1]:
         few = slice(0, SELECTION.frame)
         offsets = offsets @ tangent_frames(offsets[:, few], length[:, few], dimension)
+        if dimension == 2:  # the directions start at the nearest neighbour: no frame is better than another
+            x, y = (offsets[:, :1] / offsets[:, :1].norm(dim=2, keepdim=True).clamp_min(tiny)).unbind(2)
+            u, v = offsets.unbind(2)
+            offsets = torch.stack([x * u + y * v, x * v - y * u], 2)
         # Chords that leave the tangent plane keep their length: near enough to an arc's.
         offsets = offsets * (length / offsets.norm(dim=2).clamp_min(tiny))[..., None]
     directions = even_directions(dimension).to(points)

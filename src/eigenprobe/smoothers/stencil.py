@@ -52,6 +52,8 @@ class Neighbours(NamedTuple):
     @classmethod
     def of(cls, points: Tensor, indices: Tensor, distances: Tensor) -> Neighbours:
         """Rows that were filled up by repeating their first neighbour end with those copies, at offset zero."""
+        if points.requires_grad:
+            distances = (points[indices] - points[:, None]).norm(dim=2)
         copy = torch.zeros_like(indices, dtype=torch.bool)
         torch.eq(indices[:, 1:], indices[:, :1], out=copy[:, 1:])
         if not bool(copy.any()):
@@ -125,7 +127,14 @@ def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor
 
 def principal(matrices: Tensor, count: int) -> Tensor:
     """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
-    return principal_axes(matrices)[1][..., -count:]
+    if not matrices.requires_grad:
+        return principal_axes(matrices)[1][..., -count:]
+    # Nothing here depends on the choice of vectors in the leading space, whose derivative may be infinite: only the
+    # space turns.  The added term is 0, and its derivative is that of the space.
+    values, vectors = principal_axes(matrices.detach())
+    rest, leading = vectors[..., :-count], vectors[..., -count:]
+    gap = values[:, None, -count:] - values[:, :-count, None]
+    return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
 
 
 def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:

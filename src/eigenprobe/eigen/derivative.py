@@ -1,0 +1,126 @@
+"""Derivatives of eigenpairs with respect to the weights of the edges and the mass.
+
+    L v_k = lambda_k M v_k,  V^T M V = I                   L = sum_e w_e (e_i - e_j)(e_i - e_j)^T,  M = diag(m)
+    d lambda_k = v_k^T (dL - lambda_k dM) v_k
+    d v_k = sum_{j != k} v_j v_j^T (dL - lambda_k dM) v_k / (lambda_k - lambda_j) - v_k v_k^T dM v_k / 2
+
+The sum over the vectors that are not known is one solve, (lambda_k M - L) y = g - M V V^T g, by conjugate gradients in
+the complement of V, where L - lambda_k M is positive.  Equal eigenvalues leave the choice of vectors among them free:
+only functions that do not depend on it have a derivative; the sum over such a pair is finite, -v_j v_j^T dM v_k / 2.
+Arrays: w (e,), m (n,), V and its gradient (n, K).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..basis import Basis
+from ..errors import warn
+from ..graph import Edges
+from ..graph.arranged import Arranged
+from ..smoothers import Smoother
+from ..smoothers.balanced import traced_stencil
+from .span import Rotation
+
+EQUAL = 1e-5  # relative gap below which eigenvalues are one: a solver knows them to 1e-6
+UNDEFINED = 1e-4  # share of the gradient that asks for a choice among equal eigenvalues, above which we warn
+STEPS, RESIDUAL = 400, 1e-11  # of conjugate gradients
+
+
+def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud: Arranged, points: Tensor) -> Basis:
+    """The basis of a balanced smoother with derivatives with respect to the given ``points (N, d)``."""
+    stencil = traced_stencil(points, cloud, smoother.dimension)
+    weight, mass = stencil.weight / stencil.mass.sum(), stencil.mass / stencil.mass.sum()
+    values, vectors = Eigenpairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
+    mass, vectors = cloud.spread(mass, vectors)
+    return replace(
+        basis,
+        normalized=vectors * mass.sqrt()[:, None],
+        mass=mass,
+        eigenvalues=values / cloud.frame.scale**2,
+    )
+
+
+class Eigenpairs(torch.autograd.Function):
+    """``(w, m, edges, lambda, V) -> (lambda, V)``: the same numbers, with derivatives by ``w`` and ``m``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(weight, mass, values, vectors)
+        ctx.edges = edges
+        ctx.set_materialize_grads(False)
+        return values.clone(), vectors.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor, Tensor, None, None, None]:
+        weight, mass, values, v = ctx.saved_tensors
+        edges: Edges = ctx.edges
+        apart = v[edges.head] - v[edges.tail]  # (e, K)
+        to_weight, to_mass = torch.zeros_like(weight), torch.zeros_like(mass)
+        if given[0] is not None:
+            to_weight, to_mass = apart.square() @ given[0], -(v.square() @ (given[0] * values))
+        if given[1] is not None:
+            y, within = _adjoint(weight, mass, edges, values, v, given[1])
+            to_weight = to_weight + ((y[edges.head] - y[edges.tail]) * apart).sum(1)
+            to_mass = to_mass - (y * v) @ values - (v @ within * v).sum(1) / 2
+        return to_weight, to_mass, None, None, None
+
+
+def _adjoint(
+    weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``y (n, K)``, and the part ``(K, K)`` of ``V^T g`` between equal eigenvalues."""
+    inner = v.T @ gradient
+    gap = values - values[:, None]
+    equal = gap.abs() <= EQUAL * values.abs().max()
+    single = inner - inner.T
+    if float((single * equal).abs().max()) > UNDEFINED * float(inner.abs().max()):
+        warn(
+            "equal eigenvalues leave the choice among their vectors free: this gradient holds only for functions that "
+            "do not depend on it"
+        )
+    y = v @ torch.where(equal, 0.0, inner / torch.where(equal, 1.0, gap))
+    rest = gradient - mass[:, None] * (v @ inner)
+    return y - _complement(weight, mass, edges, values, v, rest), torch.where(equal, (inner + inner.T) / 2, 0.0)
+
+
+def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, rest: Tensor) -> Tensor:
+    """``(L - lambda_k M)^-1 rest_k`` in the complement of ``V``, all columns at once."""
+    from scipy.sparse import coo_array, diags_array
+    from scipy.sparse.linalg import splu
+
+    head, tail, w, m, lam, vectors, right = (
+        part.detach().double().cpu().numpy() for part in (edges.head, edges.tail, weight, mass, values, v, rest)
+    )
+    head, tail = head.astype(np.int64), tail.astype(np.int64)
+    off = coo_array((w, (head, tail)), shape=(edges.n, edges.n)).tocsr()
+    off = off + off.T
+    stiffness = diags_array(np.asarray(off.sum(1)).ravel()) - off
+    solve = splu((stiffness + max(float(lam[-1]), 1e-12) * diags_array(m)).tocsc()).solve
+    weighted = m[:, None] * vectors
+
+    def project(u: np.ndarray) -> np.ndarray:
+        return u - vectors @ (weighted.T @ u)
+
+    found = np.zeros_like(right)
+    direction = project(solve(right))
+    size = (right * direction).sum(0)
+    start = np.maximum(size, np.finfo(float).tiny)
+    for _ in range(STEPS):
+        if (size <= RESIDUAL**2 * start).all():
+            break
+        image = stiffness @ direction - m[:, None] * direction * lam
+        step = size / np.maximum((direction * image).sum(0), np.finfo(float).tiny)
+        found, right = found + step * direction, right - step * image
+        right = right - weighted @ (vectors.T @ right)
+        better = project(solve(right))
+        size, before = (right * better).sum(0), size
+        direction = better + size / np.maximum(before, np.finfo(float).tiny) * direction
+    return torch.from_numpy(found).to(v)

@@ -1,0 +1,119 @@
+"""Derivatives with respect to the points: against finite differences, for equal eigenvalues, and in a descent."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import eigenprobe as ep
+from tests import clouds as c
+
+STEP = 1e-7  # small enough for no neighbour to be chosen anew
+CLOUDS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "line": lambda rng: np.sort(rng.random(80))[:, None],
+    "rectangle": lambda rng: rng.random((120, 2)) * [1, 0.7],
+    "ellipsoid": lambda rng: c.even(c.random_sphere, 150, rng) * [1, 1.3, 1.7],
+    "box": lambda rng: rng.random((150, 3)) * [1, 0.8, 0.6],
+}
+DIMENSION = {"line": 1, "rectangle": 2, "ellipsoid": 2, "box": 3}
+
+
+def _moving(x: np.ndarray) -> Tensor:
+    return torch.tensor(x, requires_grad=True)
+
+
+def _along(function: Callable[[Tensor], Tensor], x: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
+    """The derivative along a direction of all points: by the gradient, and by a central difference."""
+    point = _moving(x)
+    (gradient,) = torch.autograd.grad(function(point), point)
+    after, before = (float(function(_moving(x + sign * STEP * direction)).detach()) for sign in (1, -1))
+    return float((gradient.numpy() * direction).sum()), (after - before) / (2 * STEP)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("what", ["eigenvalues", "vectors", "normalized", "mass", "L", "M"])
+def test_derivatives_are_those_of_differences(name: str, what: str, rng: np.random.Generator) -> None:
+    x = 3 * CLOUDS[name](rng)
+    direction, weight = rng.normal(size=x.shape), torch.tensor(rng.normal(size=len(x)))
+
+    def function(points: Tensor) -> Tensor:
+        if what in ("L", "M"):
+            matrix = ep.laplacian(points, dimension=DIMENSION[name], neighbours="plain")["LM".index(what)]
+            return (weight * (matrix @ weight)).sum()
+        basis = ep.decompose(points, k=5, dimension=DIMENSION[name], neighbours="plain")
+        if what == "eigenvalues":
+            return (basis.eigenvalues * torch.arange(5)).sum()
+        return (weight * basis.mass).sum() if what == "mass" else (weight * getattr(basis, what)[:, 2]).sum()
+
+    found, expected = _along(function, x, direction)
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-7)
+
+
+def test_gradcheck_of_a_separated_spectrum(rng: np.random.Generator) -> None:
+    x = _moving(rng.random((16, 2)) * [1, 0.6])
+
+    def pairs(points: Tensor) -> tuple[Tensor, Tensor]:
+        basis = ep.decompose(points, k=4, dimension=2)
+        return basis.eigenvalues[1:], basis.vectors[:, 1:3]
+
+    assert torch.autograd.gradcheck(pairs, (x,), eps=1e-7, atol=1e-4, rtol=1e-3)
+
+
+def test_values_are_those_without_derivatives(rng: np.random.Generator) -> None:
+    x = torch.tensor(c.random_sphere(3000, rng))  # enough for points to be moved in memory
+    plain, moving = ep.decompose(x, k=8), ep.decompose(x.clone().requires_grad_(), k=8)
+    torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.01, atol=1e-6)
+    assert not plain.vectors.requires_grad and moving.vectors.requires_grad and moving.mass.requires_grad
+    stiffness, mass = ep.laplacian(x.float().requires_grad_())
+    assert stiffness.dtype == torch.float32 and stiffness.layout == torch.sparse_csr and mass.requires_grad
+    one = torch.ones(3000)
+    assert float((stiffness @ one).detach().abs().max()) < 1e-3
+    assert float((mass @ one).detach().sum()) == pytest.approx(4 * np.pi, rel=0.06)
+    with torch.no_grad():
+        assert not ep.decompose(x.clone().requires_grad_(), k=3).eigenvalues.requires_grad
+
+
+def test_equal_eigenvalues() -> None:
+    # A regular polygon has pairs of equal eigenvalues.
+    angle = 2 * np.pi * np.arange(60) / 60
+    x = np.stack([np.cos(angle), np.sin(angle)], 1)
+    rng = np.random.default_rng(0)
+    weight, direction = torch.tensor(rng.normal(size=60)), rng.normal(size=(60, 2))
+
+    def symmetric(points: Tensor) -> Tensor:
+        basis = ep.decompose(points, k=5)
+        return (basis.eigenvalues[1:3] ** 2).sum() + (weight * (basis.vectors[:, 1:3] ** 2).sum(1)).sum()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, expected = _along(symmetric, x, direction)
+    assert np.isfinite(found) and found == pytest.approx(expected, rel=1e-3)
+    points = _moving(x)
+    single = (weight * ep.decompose(points, k=5).vectors[:, 1] ** 3).sum()
+    with pytest.warns(ep.EigenprobeWarning, match="leave the choice among their vectors free"):
+        (gradient,) = torch.autograd.grad(single, points)
+    assert bool(torch.isfinite(gradient).all())
+
+
+def test_what_has_no_derivative_says_so(rng: np.random.Generator) -> None:
+    x = _moving(c.random_sphere(200, rng))
+    with pytest.warns(ep.EigenprobeWarning, match="none with potential"):
+        basis = ep.decompose(x, k=4, potential=np.ones(200))
+    assert not basis.eigenvalues.requires_grad
+    with pytest.warns(ep.EigenprobeWarning, match="only 'adaptive' weights"):
+        ep.laplacian(x, smoother="symmetric")
+    with pytest.raises(ep.InputError, match="2 that coincide"), pytest.warns(ep.EigenprobeWarning, match="coincide"):
+        ep.laplacian(torch.cat([x, x[:2]]))
+
+
+def test_points_move_to_a_spectrum(capsys: pytest.CaptureFixture[str]) -> None:
+    demo = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "isospectral.py"))
+    losses = demo["descend"](points=150, steps=20)[1]
+    assert losses[-1] < 0.1 * losses[0]
