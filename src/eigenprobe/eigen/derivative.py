@@ -36,7 +36,7 @@ def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud
     """The basis of a balanced smoother with derivatives with respect to the given ``points (N, d)``."""
     stencil = traced_stencil(points, cloud, smoother.dimension)
     weight, mass = stencil.weight / stencil.mass.sum(), stencil.mass / stencil.mass.sum()
-    values, vectors = Eigenpairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
+    values, vectors = MovingPairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
     mass, vectors = cloud.spread(mass, vectors)
     return replace(
         basis,
@@ -46,7 +46,7 @@ def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud
     )
 
 
-class Eigenpairs(torch.autograd.Function):
+class MovingPairs(torch.autograd.Function):
     """``(w, m, edges, lambda, V) -> (lambda, V)``: the same numbers, with derivatives by ``w`` and ``m``."""
 
     @staticmethod
