@@ -82,7 +82,7 @@ def test_decompose_with_another_operator(run: Run) -> None:
     found = ep.Basis.load("string/basis.safetensors")
     np.testing.assert_allclose(found.eigenvalues, (np.pi * np.arange(1, 4)) ** 2, rtol=1e-3)
     done(run("decompose line.npy -k 3 --eigenvalues mean --no-report --out mean"), "mean/basis.safetensors")
-    assert ep.Basis.load("mean/basis.safetensors").info["eigenvalues"] == "mean"
+    assert ep.Basis.load("mean/basis.safetensors").info["estimator"] == "mean"
     code, _, told = run("decompose line.npy -k 3 --method network --boundary dirichlet")
     assert code == 2 and "'direct' only" in told
     np.save("well.npy", np.full(400, 5.0))
@@ -155,6 +155,23 @@ def test_embed(run: Run) -> None:
     done(run("embed train.npy --new test.npy -k 4 --no-report --out n"), "n/embedding.npz")
     with np.load("n/embedding.npz") as arrays:
         assert arrays["new"].shape == (80, 4)
+
+
+def test_decompose_by_graph_smoother_and_probes(run: Run) -> None:
+    words = "decompose bunny.obj -k 5 --samples 200 --no-report --force"
+    summary = Path("d/summary.json")
+    done(run(f"{words} --smoother row --neighbours 10 --bandwidth 0.4 --dimension 2 --eigenvalues worst --out d"))
+    facts = json.loads(summary.read_text())
+    assert facts["smoother"] == "row" and facts["dimension"] == 2 and facts["estimator"] == "worst"
+    done(run(f"{words} --probes wavelet --out d"))
+    facts = json.loads(summary.read_text())
+    assert facts["probes"] == "wavelet" and len(facts["eigenvalues"]) == 5
+    done(run(f"{words} --metric cosine --out d"))
+    np.save("f.npy", np.random.default_rng(0).normal(size=(200, 6)))
+    done(run(f"{words} --probes f.npy --out d"))
+    assert json.loads(summary.read_text())["probes"] == 6
+    code, _, err = run(f"{words} --probes cold --out d")
+    assert code == 2 and "one of heat, resolvent" in err and err.count("\n") == 1
 
 
 def test_train(run: Run) -> None:

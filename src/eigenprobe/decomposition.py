@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
@@ -33,6 +33,7 @@ from .graph import Metric, estimate_dimension
 from .graph.arranged import Arranged, arrange
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.estimates import Eigenvalues, best_basis, check_estimator, with_eigenvalues
+from .probes.families import best_of_family
 from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
 from .smoothers.altered import PLAIN, Alteration, alter, numbers
 from .threads import limited_threads
@@ -69,7 +70,7 @@ def decompose(
     boundary: str | Array | None = None,
     anisotropy: float | Array | None = None,
     measure: float | Array | None = None,
-    probes: Array | None = None,
+    probes: Array | str | Callable[[Any], Array] | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
     **options: Any,
 ) -> Basis | list[Basis]:
@@ -117,9 +118,11 @@ def decompose(
         Weights ``(n,)`` above 0: ``div(w grad f) / w``, and a mass that is weighted by them. Or a number, alpha of
         diffusion maps: 1 measures area (the default), 1/2 the density of the samples, 0 its square. Direct only.
     probes
-        Functions ``f (n, m)``: the basis that best reconstructs them in the norm of the mass, by descending energy
-        (``info["explained"]``), instead of the smoothest one. Its eigenvalues are Rayleigh quotients and need not
-        ascend. Needs at least ``k`` independent ones. Direct only.
+        Functions ``f (n, m)``, or a function that makes them from the points: the basis that best reconstructs them in
+        the norm of the mass, by descending energy (``info["explained"]``), instead of the smoothest one. Needs at least
+        ``k`` independent ones. Or a family by name, ``"heat"``, ``"resolvent"``, ``"polynomial"``, ``"wavelet"``,
+        ``"hadamard"``, ``"features"`` (`probes.families`): the same through its exact covariance. Eigenvalues are
+        Rayleigh quotients and need not ascend. Direct only.
     eigenvalues
         How they are estimated: ``"rayleigh"`` quotients of the smoother; or the paper's ``"mean"`` and ``"worst"``, one
         over the mean or the largest error with which the vectors before reconstruct probes, the first one 0 and the
@@ -228,7 +231,7 @@ def _rotation(
     k: int,
     tol: float,
     generator: torch.Generator,
-    probes: Array | None,
+    probes: Array | str | Callable[[Any], Array] | None,
     eigenvalues: Eigenvalues,
 ) -> tuple[Rotation, dict[str, Any]]:
     """The closed-form optimum, of the smoother's probes or of given ones, and what is to be told of it."""
@@ -237,14 +240,17 @@ def _rotation(
     if probes is None:
         pairs = solve(smoother, k, tol=tol, generator=generator)
         rotation = rotate(Span(pairs.vectors, pairs.gaps), smoother, k)
+    elif smoother.lowest is None and isinstance(probes, str):
+        rotation, facts = best_of_family(probes, smoother, k, generator=generator)
     elif smoother.lowest is None:
-        functions = cloud.collect(numbers(probes, "probes", len(cloud.given)).to(smoother.device))
+        made = probes(cloud.given) if callable(probes) and not hasattr(probes, "shape") else probes
+        functions = cloud.collect(numbers(made, "probes", len(cloud.given)).to(smoother.device))
         rotation, facts = best_basis(functions, smoother, k)
     else:
         raise InputError("probes replace the operator: not together with a potential or a boundary")
     if eigenvalues != "rayleigh":
         rotation = with_eigenvalues(rotation, smoother, eigenvalues, functions=functions, generator=generator)
-        facts["eigenvalues"] = eigenvalues
+        facts["estimator"] = eigenvalues
     return rotation, facts
 
 

@@ -66,7 +66,7 @@ def test_estimators_of_eigenvalues(kind: str, rng: np.random.Generator) -> None:
     assert basis.eigenvalues[0] == 0 and (np.diff(basis.eigenvalues) >= 0).all()
     assert basis.eigenvalues.sum() == pytest.approx(plain.eigenvalues.sum())
     assert np.corrcoef(basis.eigenvalues[1:], plain.eigenvalues[1:])[0, 1] > 0.8
-    assert basis.info["eigenvalues"] == kind
+    assert basis.info["estimator"] == kind
 
 
 def test_mean_estimator_is_one_over_the_tail_of_the_covariance(rng: np.random.Generator) -> None:

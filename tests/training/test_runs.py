@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 
@@ -101,6 +102,28 @@ def test_two_processes_give_the_loss_of_one(tmp_path):
     module, pool = runner.tiny_module(40), runner.circle_pool()
     module.load_state_dict(states[1])
     assert runner.final_loss(module, pool) == pytest.approx(one, rel=1e-3)
+
+
+def test_two_devices_from_the_command_line_equal_one_with_the_double_batch(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "cloud.npy", rng.normal(size=(240, 3)) * [1, 0.8, 0.6])
+    recipe = "train overfit k=4 preset=tiny steps=12 size=80 resamplings=6 reference=false smoother=row loss=sampled"
+    recipe += " probes={steps: 6, count: 20} optimisation={rate: 0.003, warmup: 0}"
+    words = [word.replace("@", " ") for word in recipe.replace(": ", ":@").replace(", ", ",@").split()]
+    options = {"two": ["--devices", "2", "--strategy", "ddp_fork"], "one": ["accumulate=2"], "half": []}
+    states, seen = {}, {}
+    for name, more in options.items():
+        changes, flags = [w for w in more if "=" in w], [w for w in more if "=" not in w]
+        command = [*words, f"shape={tmp_path / 'cloud.npy'}", *changes, *flags, "--device", "cpu", "--out", name, "-q"]
+        source = str(Path(__file__).resolve().parents[2] / "src")
+        environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+        subprocess.run([sys.executable, "-m", "eigenprobe", *command], cwd=tmp_path, env=environment, check=True)
+        checkpoint = torch.load(tmp_path / name / "last.ckpt", weights_only=True)
+        states[name], seen[name] = checkpoint["state_dict"], checkpoint["eigenprobe"]["batches_seen"]
+    assert seen == {"two": 12, "one": 24, "half": 12}  # each of the two processes saw twelve, and other ones
+    for key, value in states["one"].items():
+        torch.testing.assert_close(states["two"][key], value, atol=2e-4, rtol=2e-3)
+    assert max(float((states["half"][key] - value).norm()) for key, value in states["one"].items()) > 1e-3
 
 
 def test_settings():

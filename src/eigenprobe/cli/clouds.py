@@ -36,10 +36,13 @@ def decompose(
     smoother: Kind = "adaptive",
     neighbours: str | None = None,
     boundary: Literal["free", "dirichlet"] = "free",
-    metric: Literal["euclidean", "scale-invariant"] = "euclidean",
+    bandwidth: float | None = None,
+    dimension: float | None = None,
+    metric: Literal["euclidean", "cosine", "scale-invariant"] = "euclidean",
     anisotropy: float | None = None,
     alpha: float = 1.0,
     potential: Path | None = None,
+    probes: str | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
     samples: int | None = None,
     columns: str | None = None,
@@ -61,6 +64,8 @@ def decompose(
       eigenprobe decompose cloud.xyz --method pretrained --refine 1
       eigenprobe decompose table.csv --columns x,y,z
       eigenprobe decompose arrays.npz --key positions
+      eigenprobe decompose bunny.obj --smoother row --neighbours 10 --bandwidth 0.1 --eigenvalues worst
+      eigenprobe decompose bunny.obj --probes wavelet
       eigenprobe decompose scans/ more/a.obj --out bases
 
     Args:
@@ -71,10 +76,15 @@ def decompose(
         smoother: how probes are smoothed; adaptive suits uneven sampling best
         neighbours: learned cuts short-cuts on surfaces (default), plain takes all of the nearest; or a number
         boundary: dirichlet asks for functions that vanish at the outermost points of the cloud
-        metric: scale-invariant measures a surface by its curvature; eigenvalues do not depend on sizes then
+        bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data unless given
+        dimension: of the manifold; estimated unless given
+        metric: cosine compares directions (tables of embeddings); scale-invariant measures a surface by its
+            curvature, so that eigenvalues do not depend on sizes
         anisotropy: lengths along the strongest curvature of a surface count 1 plus this many times
         alpha: of diffusion maps; 1 measures area, 0.5 the density of the samples, 0 its square
         potential: npy file with a number per point of the shape, added to the Laplacian
+        probes: npy file (n, m) of functions to reconstruct best, or a family: heat, resolvent, polynomial, wavelet,
+            hadamard, features
         eigenvalues: quotients of the smoother, or one over the mean or worst error of the vectors before
         samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
@@ -91,14 +101,17 @@ def decompose(
 
     options = _method_options(method, smoother, steps, model, refine)
     if neighbours is not None:
-        if method != "direct":
-            raise InputError(f"--neighbours goes with --method direct, got {method}")
+        if not (method == "direct" or (method == "network" and neighbours.isdecimal())):
+            raise InputError(f"--neighbours {neighbours} goes with --method direct, got {method}")
         options["neighbours"] = int(neighbours) if neighbours.isdecimal() else neighbours
     asked: dict[str, tuple[Any, Any]] = {}
     asked |= {"boundary": (boundary, "free"), "metric": (metric, "euclidean"), "anisotropy": (anisotropy, None)}
     asked |= {"measure": (alpha, 1.0), "eigenvalues": (eigenvalues, "rayleigh")}
+    asked |= {"bandwidth": (bandwidth, None), "dimension": (dimension, None)}
     options |= {name: value for name, (value, usual) in asked.items() if value != usual}
-    well = None if potential is None else load_npy(potential)
+    given: dict[str, Any] = {} if potential is None else {"potential": load_npy(potential)}
+    if probes is not None:
+        given["probes"] = load_npy(Path(probes)) if Path(probes).suffix == ".npy" else probes
     found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
     files = list(dict.fromkeys(file for files in found for file in files))
     several = len(files) > 1 or shapes[0].is_dir()
@@ -111,8 +124,9 @@ def decompose(
             cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
             folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
-            if well is not None:
-                options["potential"] = well if cloud.rows is None or len(well) == len(cloud.rows) else well[cloud.rows]
+            for name, array in given.items():  # of all points of the file, or of those chosen
+                whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
+                options[name] = array if whole else array[cloud.rows]
             basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
             basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
             write_basis(folder, basis, report, session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .session import Session
 
@@ -21,6 +21,9 @@ def train(
     changes: list[str] = [],  # noqa: B006 (a default for the parser; never changed)
     *,
     resume: Literal["auto", "never"] = "auto",
+    devices: int = 1,
+    nodes: int = 1,
+    strategy: str | None = None,
     session: Session,
 ) -> None:
     """Train by a recipe: one shape, or a model for many.
@@ -29,12 +32,18 @@ def train(
       eigenprobe train overfit shape=bunny.obj
       eigenprobe train pretrain --out runs/pretrain
       eigenprobe train neighbours --out runs/neighbours
+      eigenprobe train paper_overfit shape=bunny.obj --device cuda
       eigenprobe train pretrain steps=500 network.width=128 --device cpu
+      eigenprobe train pretrain --devices 8 --strategy ddp
 
     Args:
-        recipe: a YAML file, or a shipped one by name: overfit, pretrain, neighbours, toy1d, images_stl10_clip, ...
+        recipe: a YAML file, or a shipped one by name: overfit, pretrain, neighbours, toy1d, paper_overfit,
+            paper_generalisation, paper_images
         changes: key=value, overriding the recipe
         resume: auto continues from the last checkpoint in the output folder, never starts again
+        devices: how many; every process trains on clouds of its own, and gradients are averaged
+        nodes: machines with as many devices each
+        strategy: of Lightning, such as ddp; chosen by it unless given
     """
     from ..paper import amortised, images_recipe, toy1d  # noqa: F401 (each enters its kind of recipe in the table)
     from ..pretrained import neighbour_training, pretrain  # noqa: F401
@@ -46,7 +55,9 @@ def train(
     settings = load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
     shape = getattr(settings, "shape", None)  # every shape has a folder, and so a network, of its own
     folder = session.folder(recipe.stem if shape is None else f"{recipe.stem}-{Path(shape).stem}")
-    result = run_recipe(recipe, folder, changes, device=session.device(), resume=resume)
+    flags: dict[str, Any] = {} if devices == 1 else {"devices": devices}
+    flags |= ({} if nodes == 1 else {"num_nodes": nodes}) | ({} if strategy is None else {"strategy": strategy})
+    result = run_recipe(recipe, folder, changes, device=session.device(), resume=resume, flags=flags)
     loader = "SpectralModel.from_pretrained" if result.is_dir() else "Basis.load"
     session.wrote(result, f"ep.{loader}({str(result)!r})")
     for name, what in BESIDE.items():

@@ -3,10 +3,11 @@
     steps = t        C = A^2t                     (row: S^t (S^t)^T)              probes f = A^t g
     resolvent = J    C = sum_{s < 2^J} A^s = prod_{j < J} (I + A^{2^j})           about (I - A)^-1: the class |f|_L <= 1
     scales = [s..]   C = mean_s A^s / tr A^s      (row: A^s is S^{s/2} (S^{s/2})^T)   every scale has the same energy
+    terms = {s: c}   C = sum_s c_s A^s            any polynomial: the families of `families`
 
-All three are polynomials in A with non-negative coefficients, so on a symmetric smoother they share their eigenvectors,
-and the optimum of the expected loss is the same for each: only the weight of the frequencies differs.  A large single
-`t` hides the high ones; `scales` and `resolvent` keep them visible.
+The first three are polynomials in A with non-negative coefficients, so on a symmetric smoother they share their leading
+eigenvectors, and the optimum of the expected loss is the same for each: only the weight of the frequencies differs.  A
+large single `t` hides the high ones; `scales` and `resolvent` keep them visible.
 
 `Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense` multiplies the powers out
 by repeated squaring, log2(power) dense products once, after which a training step costs one (n, n) x (n, K) product.
@@ -14,7 +15,7 @@ by repeated squaring, log2(power) dense products once, after which a training st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,7 +32,7 @@ DEFAULT_SCALES = (4, 16, 64)
 
 
 class Covariance:
-    """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent`` and ``scales``.
+    """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent``, ``scales``, ``terms``.
 
     ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not matter where every
     scale is divided by its trace.  ``apply`` takes ``(n, K)``; with a block-diagonal smoother of ``clouds = b`` equal
@@ -45,23 +46,25 @@ class Covariance:
         steps: int | None = None,
         resolvent: int | None = None,
         scales: Sequence[int] | None = None,
+        terms: Mapping[int, float] | None = None,
         variance: float = 1.0,
         clouds: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
         given = [
             name
-            for name, value in (("steps", steps), ("resolvent", resolvent), ("scales", scales))
+            for name, value in (("steps", steps), ("resolvent", resolvent), ("scales", scales), ("terms", terms))
             if value is not None
         ]
         if len(given) > 1:
-            raise InputError(f"expected one of steps, resolvent and scales, got {' and '.join(given)}")
+            raise InputError(f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}")
         if not given:
             scales = DEFAULT_SCALES
         if smoother.n % clouds:
             raise InputError(f"expected {smoother.n} stacked points to be {clouds} clouds of one size")
         self.smoother, self.variance, self.clouds = smoother, variance, clouds
-        self.terms = _coefficients(steps, resolvent, scales, smoother.symmetric)  # power -> weight
+        known = terms or _coefficients(steps, resolvent, scales, smoother.symmetric)
+        self.terms = dict(sorted(known.items()))  # power -> weight
         self.balanced = scales is not None  # every power is divided by its trace
         if not smoother.symmetric and any(power % 2 for power in self.terms):
             raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.terms)}")
@@ -156,7 +159,8 @@ class Covariance:
             raise InputError(f"expected the covariance of one cloud, got {self.clouds}: stack dense ones instead")
         matrix = smoother.matrix.to_dense()
         matrix = matrix if dtype is None else matrix.to(dtype)
-        if smoother.symmetric and list(self.terms) == list(range(len(self.terms))) and not self.balanced:
+        ones = list(self.terms) == list(range(len(self.terms))) and set(self.terms.values()) == {1.0}
+        if smoother.symmetric and ones and not self.balanced and len(self.terms) > 1:
             total = _resolvent(matrix, len(self.terms))
         else:
             total, current, at = torch.zeros_like(matrix), matrix, 1

@@ -20,7 +20,8 @@ from torch import Tensor
 from ..eigen import Rotation, canonical_signs
 from ..errors import InputError
 from ..smoothers import Smoother
-from .covariance import Covariance, visible_scales
+from .covariance import Covariance
+from .families import visible_steps
 from .objective import expected_errors, prefix_errors
 from .probes import smooth_noise
 from .spectrum import mean, worst
@@ -86,7 +87,7 @@ def _estimate(
     if functions is not None:
         errors = prefix_errors(q, rotation.mass.sqrt()[:, None] * functions)
         return worst(errors) if kind == "worst" else mean(errors)
-    steps = visible_scales(smoother, q.shape[1], spread=(1,), generator=generator)[0] // 2
+    steps = visible_steps(smoother, q.shape[1], generator)
     if kind == "worst":
         return worst(prefix_errors(q, smooth_noise(smoother, DRAWN, steps, generator=generator).double()))
     covariance = Covariance(smoother, steps=steps)

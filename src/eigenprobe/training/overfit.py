@@ -7,17 +7,27 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from ..cloud import Frame
 from ..errors import InputError
 from ..files import atomic_path
+from ..geometry import Shape, farthest_points, oracle
+from .batch import Batch
+from .callbacks import OracleCosine
 from .fit import FitSettings, fit_network
 from .recipes import recipe_kind
 from .runs import RunSettings
 
+SAMPLE = 4000  # vertices of a mesh at which the oracle is compared
+
 
 @dataclass(frozen=True)
 class OverfitRecipe(FitSettings):
-    """`FitSettings`, a mesh or cloud ``shape`` (its vertices are used), ``k`` vectors, and keys of `RunSettings`."""
+    """`FitSettings`, a mesh or cloud ``shape`` (its vertices are used), ``k`` vectors, and keys of `RunSettings`.
+
+    With ``validate_every`` and a mesh, the logs have |cosine| with its oracle.
+    """
 
     shape: str | None = None
     k: int = 50
@@ -29,6 +39,18 @@ class OverfitRecipe(FitSettings):
     def __post_init__(self) -> None:
         if not self.shape:
             raise InputError("an overfit recipe needs a shape: add shape=FILE")
+
+
+def _with_oracle(shape: Shape, recipe: OverfitRecipe) -> tuple[Batch, Tensor]:
+    """Farthest vertices of a mesh as the network sees them, and the oracle there."""
+    k, size = min(recipe.k, shape.n - 1), min(recipe.size or SAMPLE, shape.n)
+    exact = oracle(shape.vertices, shape.faces, k)
+    chosen = farthest_points(shape.vertices, size, recipe.seed)
+    points = torch.as_tensor(shape.vertices[chosen]).float()
+    mass = None if recipe.smoother == "row" else recipe.all_probes().build(points).mass
+    frame = Frame.of(torch.as_tensor(shape.vertices).float())
+    batch = Batch(frame(points, torch.float32)[None], None if mass is None else mass.sqrt().float()[None])
+    return batch, torch.as_tensor(exact.vectors[chosen])
 
 
 @recipe_kind("overfit", OverfitRecipe)
@@ -43,7 +65,11 @@ def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
         average=recipe.average,
         accumulate=recipe.accumulate,
     )
-    points = torch.as_tensor(load(str(recipe.shape)).vertices).float()
+    shape = load(str(recipe.shape))
+    points = torch.as_tensor(shape.vertices).float()
+    if recipe.validate_every and shape.faces is not None:
+        watch = OracleCosine([_with_oracle(shape, recipe)], recipe.validate_every)
+        run = replace(run, flags={**run.flags, "callbacks": [*run.flags.get("callbacks", []), watch]})
     basis = fit_network(points, recipe.k, settings=recipe, run=run, device=how.device)
     result = out / "basis.safetensors"
     basis.save(result)

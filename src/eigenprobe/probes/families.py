@@ -1,0 +1,212 @@
+"""Families of probes: what is done to the noise, what noise it is, and which basis that makes best.
+
+    f = p(A) g,   E[g g^T] = G,   C = p(A) G p(A)^T,   best basis: leading eigenvectors of C        A (n, n), f (n, m)
+
+    family      p(A)                               response to an eigenvector of A with eigenvalue mu
+    heat        A^t                                mu^2t: the paper's
+    resolvent   A^T, T geometric of mean t         1 / (1 + t (1 - mu^2)): slow decay, high frequencies stay visible
+    polynomial  (I + A + ... + A^t) / (t + 1)      between the two
+    wavelet     A^t - A^2t                         zero at the constant: a band of middle frequencies
+    hadamard    A^t                                heat; columns of a Hadamard matrix instead of noise
+    features    A^t                                G Gaussian: random cosines of the points, smooth in space already
+
+Where p is a polynomial and G = I the covariance is a polynomial in A, exact, and applied by sparse products. `register`
+adds a family by its polynomial; a function of the user's own draws probes that have no closed form but their PCA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+
+from ..eigen import Rotation, canonical_signs
+from ..errors import InputError
+from ..smoothers import Smoother
+from .covariance import Covariance, DenseCovariance, visible_scales
+from .probes import Distribution, seed_signal
+
+Seeds = Literal["noise", "hadamard", "features"]
+DENSE = 1200  # points up to which all eigenvectors cost less than the leading ones of a matrix-free covariance
+WIDTH = 0.25  # of random-feature seeds: their length scale in the unit sphere
+TAIL = 8  # the geometric law of steps is cut at so many times its mean
+
+
+@dataclass(frozen=True)
+class Family:
+    """``terms(t)``: power -> coefficient of p. Or, for a random number of steps, ``mixture(t)``: steps -> chance."""
+
+    name: str
+    terms: Callable[[int], Mapping[int, float]] | None = None
+    mixture: Callable[[int], Mapping[int, float]] | None = None
+    seeds: Seeds = "noise"
+
+    def draw(
+        self,
+        smoother: Smoother,
+        count: int,
+        steps: int,
+        *,
+        distribution: Distribution = "uniform",
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """``m`` probes ``(n, m)``; seeds have variance one whatever their distribution."""
+        signal = self._seed(smoother, count, distribution, generator)
+        if self.mixture is not None:
+            law = self.mixture(steps)
+            chances = torch.tensor(list(law.values()), dtype=torch.float64)
+            place = torch.Generator() if generator is None else generator
+            chosen = torch.multinomial(chances.to(place.device), count, replacement=True, generator=place).cpu()
+            lengths = torch.tensor(list(law))[chosen]
+            for step in range(int(lengths.max())):
+                signal = torch.where((lengths > step).to(signal.device), smoother.apply(signal), signal)
+            return signal
+        assert self.terms is not None
+        terms, total = dict(self.terms(steps)), torch.zeros_like(signal)
+        for power in range(max(terms) + 1):
+            if power in terms:
+                total = total + terms[power] * signal
+            if power < max(terms):
+                signal = smoother.apply(signal)
+        return total
+
+    def _seed(
+        self, smoother: Smoother, count: int, distribution: Distribution, generator: torch.Generator | None
+    ) -> Tensor:
+        like = torch.empty(0, device=smoother.device, dtype=smoother.dtype)
+        n = smoother.n
+        if self.seeds == "hadamard":
+            device = torch.device("cpu") if generator is None else generator.device
+            size = 1 << max(n - 1, count - 1, 1).bit_length()
+            rows = torch.randperm(size, generator=generator, device=device)[:n].to(like.device)
+            both = rows[:, None] & torch.arange(count, device=like.device)  # H_ij = (-1)^(common bits of i and j)
+            for shift in (32, 16, 8, 4, 2, 1):
+                both = both ^ (both >> shift)
+            return (1 - 2 * (both & 1)).to(like)
+        if self.seeds == "features":
+            points, width = _unit(smoother), WIDTH
+            waves = torch.randn(points.shape[1], count, generator=generator, device=like.device, dtype=like.dtype)
+            phase = 2 * torch.pi * torch.rand(count, generator=generator, device=like.device, dtype=like.dtype)
+            return 2**0.5 * torch.cos(points.to(like) @ (waves / width) + phase)
+        signal = seed_signal(n, count, distribution, like, generator)
+        return signal * (3**0.5 if distribution == "uniform" else 1.0)
+
+    def covariance(self, smoother: Smoother, steps: int) -> Covariance | DenseCovariance:
+        """``C``, exactly."""
+        if self.seeds == "features":
+            points, width = _unit(smoother).double(), WIDTH
+            kernel = torch.exp(-torch.cdist(points, points).square() / (2 * width**2))
+            assert self.terms is not None
+            filtered = _polynomial(smoother, kernel.to(smoother.dtype), dict(self.terms(steps)))
+            matrix = _polynomial(smoother, filtered.T.contiguous(), dict(self.terms(steps)))
+            return DenseCovariance(0.5 * (matrix + matrix.T))
+        if not smoother.symmetric and self.name not in ("heat", "hadamard"):
+            raise InputError(f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}")
+        powers: dict[int, float] = {}
+        if self.mixture is not None:
+            powers = {2 * t: p for t, p in self.mixture(steps).items()}
+        elif self.terms is not None:
+            terms = self.terms(steps)
+            for a, first in terms.items():
+                for b, second in terms.items():
+                    powers[a + b] = powers.get(a + b, 0.0) + first * second
+        return Covariance(smoother, terms=powers)
+
+
+def _polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:
+    total = torch.zeros_like(x)
+    for power in range(max(terms) + 1):
+        total = total + terms.get(power, 0.0) * x
+        x = smoother.apply(x)
+    return total
+
+
+def _unit(smoother: Smoother) -> Tensor:
+    """The points of the smoother's graph, centred, of radius one."""
+    if smoother.graph is None:
+        raise InputError("random-feature seeds need the points: a smoother that was built from a graph")
+    x = smoother.graph.points
+    x = x - x.mean(0)
+    return x / x.norm(dim=1).max()
+
+
+def _geometric(t: int) -> dict[int, float]:
+    ratio = t / (t + 1)
+    law = {s: (1 - ratio) * ratio**s for s in range(TAIL * max(t, 1) + 1)}
+    total = sum(law.values())
+    return {s: p / total for s, p in law.items()}
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register(name: str, terms: Callable[[int], Mapping[int, float]] | None = None, **options: Any) -> Family:
+    """Enter a family: ``register("double", lambda t: {t: 1.0, 3 * t: 1.0})`` smooths by A^t + A^3t."""
+    FAMILIES[name] = Family(name, terms, **options)
+    return FAMILIES[name]
+
+
+register("heat", lambda t: {t: 1.0})
+register("resolvent", mixture=_geometric)
+register("polynomial", lambda t: dict.fromkeys(range(t + 1), 1 / (t + 1)))
+register("wavelet", lambda t: {t: 1.0, 2 * t: -1.0})
+register("hadamard", lambda t: {t: 1.0}, seeds="hadamard")
+register("features", lambda t: {t: 1.0}, seeds="features")
+
+
+def family(name: str) -> Family:
+    """A family by name."""
+    if name not in FAMILIES:
+        raise InputError(f"probes must be an array, a function or one of {', '.join(FAMILIES)}, got {name!r}")
+    return FAMILIES[name]
+
+
+def visible_steps(smoother: Smoother, k: int, generator: torch.Generator | None = None) -> int:
+    """The number of steps t such that A^2t keeps about ``k`` modes."""
+    return max(1, visible_scales(smoother, k, spread=(1,), generator=generator)[0] // 2)
+
+
+@torch.no_grad()
+def best_of_family(
+    name: str, smoother: Smoother, k: int, *, steps: int | None = None, generator: torch.Generator | None = None
+) -> tuple[Rotation, dict[str, Any]]:
+    """The ``k`` leading eigenvectors of the covariance of a family, by descending energy, and what they explain.
+
+    Eigenvalues are Rayleigh quotients of the smoother, which need not ascend.
+    """
+    kind = family(name)
+    if smoother.mass is None:
+        raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
+    steps = visible_steps(smoother, k, generator) if steps is None else steps
+    covariance = kind.covariance(smoother, steps)
+    energies, q = leading(covariance, smoother.n, k, smoother)
+    mass = smoother.mass.double()
+    q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
+    gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
+    explained = (energies / float(covariance.trace(generator))).tolist()
+    turn = torch.eye(k, dtype=q.dtype, device=q.device)
+    rotation = Rotation(q, turn, mass, gaps, gaps / float(smoother.step_time))
+    return rotation, {"probes": name, "steps": steps, "explained": explained}
+
+
+def leading(covariance: Covariance | DenseCovariance, n: int, k: int, like: Smoother) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest eigenvalues ``(k,)``, descending, and their eigenvectors ``(n, k)``, float64."""
+    if isinstance(covariance, DenseCovariance) or n <= DENSE:
+        dense = covariance if isinstance(covariance, DenseCovariance) else covariance.dense()
+        values, vectors = torch.linalg.eigh(dense.matrix.double())
+    else:
+
+        def apply(x: np.ndarray) -> np.ndarray:
+            block = torch.as_tensor(x.reshape(n, -1)).to(like.device, like.dtype)
+            return covariance.apply(block).double().cpu().numpy().reshape(x.shape)
+
+        operator = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
+        found = eigsh(operator, k, which="LA", v0=np.ones(n) + np.sin(np.arange(n)))
+        values, vectors = (torch.as_tensor(each).to(like.device) for each in found)
+    order = values.argsort(descending=True)[:k]
+    return values[order], vectors[:, order]
