@@ -73,6 +73,7 @@ def test_decompose(run: Run) -> None:
     facts = json.loads(Path("b/summary.json").read_text())
     assert np.allclose(facts["eigenvalues"], basis.eigenvalues)
     assert facts["points"] == 780 and facts["method"] == "direct"
+    assert f"in {facts['seconds']:.1f} s" in out and 0 < facts["seconds_solving"] < facts["seconds"]
     assert "<script" in Path("b/report.html").read_text()
 
 
@@ -268,7 +269,7 @@ def test_view(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_demo(run: Run) -> None:
     files = ("d/creature.obj", "d/basis.safetensors", "d/eigenfunctions.png", "d/pretrained.png", "d/report.html")
     out = done(run("demo --out d -k 12 --resolution 20"), *files)
-    assert Path(out.splitlines()[-1]) == Path("d/report.html").resolve()
+    assert out.splitlines()[-1] == f"now open {Path('d/report.html').resolve().as_uri()} in a browser"
 
 
 UNUSABLE = [

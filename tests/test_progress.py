@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +21,7 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stream = Terminal()
     # pytest puts its own streams back between the set-up and the call: patch what the module sees instead
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream, modules=sys.modules))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     return stream
@@ -74,4 +76,43 @@ def test_an_error_inside_stops_the_bar(terminal: Terminal, monkeypatch: pytest.M
         bar.advance()
         raise RuntimeError
     assert progress._depth == 0
-    assert bar._rich is None
+    assert bar._display is None
+
+
+def test_a_phase_shows_where_no_bar_does_and_gives_way(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing moves it on: it is drawn by the clock, with what is being done, until something is printed."""
+    monkeypatch.setattr(progress, "DELAY", 0.05)
+    progress.enable()
+    with progress.Progress("decompose", phase=True):
+        progress.stage("reading a.obj")
+        deadline = time.monotonic() + 10
+        while "reading a.obj" not in terminal.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert "reading a.obj" in terminal.getvalue()
+        with progress.Progress("fitting", total=100.0, percent=True) as bar:
+            time.sleep(0.1)
+            bar.advance(25.0)
+            assert progress._drawn is bar
+        progress.hide()
+        assert progress._drawn is None
+        progress.enable(False)
+    assert "fitting" in terminal.getvalue() and "25%" in terminal.getvalue()
+    assert progress._drawn is None and progress._phase is None
+
+
+def test_bars_in_a_notebook_are_elements_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins for IPython's: what is displayed, and what takes its place."""
+    told: list[str] = []
+
+    class ZMQInteractiveShell:
+        pass
+
+    handle = SimpleNamespace(update=told.append)
+    page = SimpleNamespace(HTML=str, display=lambda shown, display_id: told.append(shown) or handle)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell))
+    monkeypatch.setitem(sys.modules, "IPython.display", page)
+    monkeypatch.setattr(progress, "DELAY", -1.0)
+    monkeypatch.setattr(progress.InNotebook, "EVERY", -1.0)
+    assert list(progress.track(range(3), "<fitting>")) == [0, 1, 2]
+    assert any("<progress value='2' max='3'></progress> &lt;fitting&gt; · 2 · 0 s" in text for text in told), told
+    assert told[-1] == ""

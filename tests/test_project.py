@@ -49,10 +49,14 @@ def test_the_public_list_resolves() -> None:
         _ = eigenprobe.nonsense
 
 
-def _modules_after(statement: str) -> set[str]:
+def _loaded(statement: str) -> set[str]:
     code = f"{statement}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
-    return {name.split(".")[0] for name in done.stdout.split()}
+    return set(done.stdout.split())
+
+
+def _modules_after(statement: str) -> set[str]:
+    return {name.split(".")[0] for name in _loaded(statement)}
 
 
 def test_imports_are_lazy() -> None:
@@ -62,6 +66,12 @@ def test_imports_are_lazy() -> None:
     core = "import eigenprobe as ep; ep.decompose, ep.Basis, ep.Probes"
     assert not {"lightning", "sklearn", "matplotlib", *heavy} & _modules_after(core)
     assert not {"matplotlib", *heavy} & _modules_after("import eigenprobe.geometry.procedural, eigenprobe.networks")
+
+
+def test_shipped_weights_do_not_load_the_compiler_of_torch() -> None:
+    """It takes more than a second: several times the first decomposition itself."""
+    code = "import eigenprobe as ep; from eigenprobe.pretrained.neighbours import shipped"
+    assert "torch._dynamo" not in _loaded(f"{code}; shipped(); ep.SpectralModel.from_pretrained('surface')")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))

@@ -1,8 +1,9 @@
 """Progress bars that stay out of the way.
 
 The library is silent. A program that owns the terminal (the command line) calls ``enable()``; from then on every
-``track`` and ``Progress`` in the library draws a bar, but only once its loop has run for ``DELAY`` seconds, and
-only when standard error is a terminal.
+``track`` and ``Progress`` in the library draws a bar, but only once its work has taken ``DELAY`` seconds, and only when
+standard error is a terminal. In a notebook bars are drawn without being asked for. A whole program is a `Progress` with
+``phase=True``: it shows what is being done (`stage`) where no bar does, so that no terminal is silent for long.
 
 >>> sum(track(range(4), "adding"))
 6
@@ -10,21 +11,23 @@ only when standard error is a terminal.
 
 from __future__ import annotations
 
+import html
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-DELAY = 2.0  # seconds of silence: shorter loops never draw
+DELAY = 2.0  # seconds of silence: shorter work never draws
 
 _enabled = False
-_depth = 0  # rich draws one live display at a time: an inner bar inside an outer one stays silent
+_depth = 0  # one display at a time: an inner bar inside an outer one stays silent
+_phase: Progress | None = None
+_drawn: Progress | None = None
+_lock = threading.RLock()  # a display begins in a thread of its own
 
 
 def enable(on: bool = True) -> None:
@@ -35,69 +38,164 @@ def enable(on: bool = True) -> None:
 
 def enabled() -> bool:
     """Whether a bar would be drawn now."""
-    return _enabled and sys.stderr.isatty()
+    return (_enabled and sys.stderr.isatty()) or in_notebook()
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def stage(text: str) -> None:
+    """Say what is being done now, for the phase to show."""
+    if _phase is not None:
+        _phase.describe(text)
+
+
+def hide() -> None:
+    """Take the display away before something else is printed; it comes back after another ``DELAY``."""
+    with _lock:
+        if (shown := _drawn) is not None:
+            shown._erase()
+            shown._wait()
 
 
 class Progress:
     """One bar: ``with Progress("fitting", total=100) as bar: ...; bar.advance()``.
 
-    ``total=None`` shows the count and the time without a fraction. ``note`` is a short text beside the bar
-    (a loss, a file name).
+    ``total=None`` shows the count and the time without a fraction, ``percent`` the share instead of the count. ``note``
+    is a short text beside the bar (a loss, a file name).
     """
 
-    def __init__(self, description: str, total: int | None = None) -> None:
-        self.description = description
-        self.total = total
-        self.done = 0
+    def __init__(
+        self, description: str, total: float | None = None, *, percent: bool = False, phase: bool = False
+    ) -> None:
+        self.description, self.total, self.percent, self.phase = description, total, percent, phase
+        self.done: float = 0
         self.note = ""
         self._started = 0.0
         self._outermost = False
-        self._rich: RichProgress | None = None
-        self._task: Any = None
+        self._timer: threading.Timer | None = None
+        self._display: Any = None
 
     def __enter__(self) -> Progress:
-        global _depth
+        global _depth, _phase
         self._started = time.monotonic()
-        self._outermost = _depth == 0
-        _depth += 1
+        self._outermost = self.phase or _depth == 0
+        if self.phase:
+            _phase = self
+        else:
+            _depth += 1
+        self._wait()
         return self
 
-    def advance(self, steps: int = 1, note: str | None = None) -> None:
+    def describe(self, text: str) -> None:
+        self.description = text
+        self._show()
+
+    def advance(self, steps: float = 1, note: str | None = None) -> None:
         """Say that ``steps`` more are done."""
         self.done += steps
-        if note is not None:
-            self.note = note
-        if self._rich is None and self._outermost and enabled() and time.monotonic() - self._started > DELAY:
+        self.note = self.note if note is None else note
+        if self._display is None and self._outermost and enabled() and time.monotonic() - self._started > DELAY:
             self._draw()
-        if self._rich is not None:
-            self._rich.update(self._task, completed=self.done, note=self.note)
+        self._show()
+
+    def _wait(self) -> None:
+        if self._outermost and enabled():
+            self._timer = threading.Timer(max(DELAY, 0), self._draw)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _draw(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        global _drawn
+        with _lock:
+            if self._display is not None or self._timer is None or (self.phase and _drawn is not None):
+                return
+            if _drawn is not None:
+                _drawn._erase()
+            self._display, _drawn = (InNotebook if in_notebook() else InTerminal)(self), self
 
-        self._rich = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(file=sys.stderr),
-            transient=True,
-        )
-        self._task = self._rich.add_task(self.description, total=self.total, completed=self.done, note=self.note)
-        self._rich.start()
+    def _show(self) -> None:
+        with _lock:
+            if self._display is not None:
+                self._display.show(self)
+
+    def _erase(self) -> None:
+        global _drawn
+        with _lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+            if self._display is not None:
+                self._display.end()
+                self._display = _drawn = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        global _depth
-        _depth -= 1
-        if self._rich is not None:
-            self._rich.stop()
-            self._rich = None
+        global _depth, _phase
+        self._erase()
+        if self.phase:
+            _phase = None
+        else:
+            _depth -= 1
+            if self._outermost and _phase is not None:
+                _phase._wait()
+
+
+class InTerminal:
+    """A line on standard error, gone at the end."""
+
+    def __init__(self, bar: Progress) -> None:
+        from rich import progress as rich
+        from rich.console import Console
+
+        count = rich.TaskProgressColumn() if bar.percent else rich.MofNCompleteColumn()
+        columns: list[Any] = [rich.TextColumn("{task.description}"), rich.BarColumn(), count]
+        columns = [rich.SpinnerColumn(), columns[0]] if bar.phase else columns
+        columns += [rich.TimeElapsedColumn(), *([] if bar.phase else [rich.TimeRemainingColumn()])]
+        plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
+        self.rich = rich.Progress(
+            *columns, rich.TextColumn("{task.fields[note]}"), console=Console(file=sys.stderr), **plain
+        )
+        self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note)
+        self.rich.tasks[0].start_time = bar._started  # and not now, when it is drawn
+        self.show(bar)
+        self.rich.start()
+
+    def show(self, bar: Progress) -> None:
+        self.rich.update(self.task, completed=bar.done, note=bar.note, description=bar.description)
+
+    def end(self) -> None:
+        self.rich.stop()
+
+
+class InNotebook:
+    """An element of the page, gone at the end."""
+
+    EVERY = 0.2  # seconds between two messages to the page
+
+    def __init__(self, bar: Progress) -> None:
+        from IPython.display import HTML, display
+
+        self.html, self.told = HTML, time.monotonic()
+        self.handle = display(HTML(self._text(bar)), display_id=True)
+
+    def _text(self, bar: Progress) -> str:
+        share = "" if bar.total is None else f" value='{bar.done:g}' max='{bar.total:g}'"
+        count = f"{100 * bar.done / bar.total:.0f} %" if bar.percent and bar.total else f"{bar.done:g}"
+        words = (bar.description, count, f"{time.monotonic() - bar._started:.0f} s", bar.note)
+        return f"<progress{share}></progress> {html.escape(' · '.join(word for word in words if word))}"
+
+    def show(self, bar: Progress) -> None:
+        if time.monotonic() - self.told > self.EVERY:
+            self.told = time.monotonic()
+            self.handle.update(self.html(self._text(bar)))
+
+    def end(self) -> None:
+        self.handle.update(self.html(""))
 
 
 def track(iterable: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
 
+from eigenprobe import progress
 from eigenprobe.errors import InputError
 from eigenprobe.training.callbacks import last_checkpoint
 from eigenprobe.training.data import ManifoldData
@@ -136,10 +139,19 @@ def test_settings():
         train(runner.tiny_module(1, accelerate="graph"), None, RunSettings(accumulate=2))
 
 
-def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch, capsys):
-    monkeypatch.setattr("eigenprobe.training.runs.progress_enabled", lambda: True)
+def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch):
+    """In per cent of the steps: the loops of a run that is counted in steps know no number of epochs."""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=terminal, modules=sys.modules))
+    for name, value in {"TERM": "xterm", "COLUMNS": "200"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(progress, "_enabled", True)
+    monkeypatch.setattr(progress, "DELAY", -1.0)
+    monkeypatch.setattr("eigenprobe.training.callbacks.Bar.EVERY", -1.0)
     pool, module = runner.circle_pool(1), runner.tiny_module(10)
     pool.samplings[0].batch.optimum = torch.tensor([0.4])
     trainer = train(module, ManifoldData(pool, pool, steps=10), RunSettings(device="cpu", validate_every=5))
     assert {"train/loss", "train/gap", "val/loss", "val/gap"} <= set(trainer.progress_bar_metrics)
-    assert "train/gap" in capsys.readouterr().out
+    assert "train/gap" in terminal.getvalue() and "100%" in terminal.getvalue()
+    assert "Epoch" not in terminal.getvalue() and progress._depth == 0

@@ -97,7 +97,9 @@ def _run(words: list[str]) -> int:
         command, parsed = command.find([name]), parsed[name]
     options = {name: value for name, value in vars(parsed).items() if name in command.hints}
     assert command.function is not None
-    with _opened(options) as session:
+    from ..progress import Progress
+
+    with _opened(options) as session, Progress(command.name, phase=True):
         command.function(**options, session=session)
     return 0
 
@@ -142,10 +144,12 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
 
 def _route_warnings(quiet: bool, everything: bool) -> None:
     """Our own warnings in one line each; other libraries' only for someone who is debugging."""
+    from .. import progress
     from ..errors import EigenprobeWarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if everything or (issubclass(category, EigenprobeWarning) and not quiet):
+            progress.hide()
             print(f"eigenprobe: warning: {message}", file=sys.stderr)
 
     warnings.simplefilter("always", EigenprobeWarning)

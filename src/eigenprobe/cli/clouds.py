@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from .. import progress
 from ..errors import InputError
 from ..files import load_npy
 from .session import Session
@@ -121,15 +122,18 @@ def decompose(
     taken: set[Path] = set()
     for file in files:
         try:
+            began = session.running() if several else 0.0
+            progress.stage(f"reading {file.name}")
             cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
             folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
             for name, array in given.items():  # of all points of the file, or of those chosen
                 whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
                 options[name] = array if whole else array[cloud.rows]
+            progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
             basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
             basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
-            write_basis(folder, basis, report, session)
+            write_basis(folder, basis, report, session, began)
         except InputError as error:
             if not several:
                 raise
@@ -161,18 +165,19 @@ def _method_options(method: Method, smoother: Kind, steps: int | None, model: st
     return {"smoother": smoother} if steps is None else {"smoother": smoother, "steps": steps}
 
 
-def write_basis(folder: Path, basis: Basis, report: bool, session: Session) -> None:
-    """``basis.safetensors``, ``summary.json`` and, if wanted, ``report.html`` in one folder."""
+def write_basis(folder: Path, basis: Basis, report: bool, session: Session, began: float) -> None:
+    """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
     path, title = folder / "basis.safetensors", basis.info["source"]
     basis.save(path)
     session.wrote(path, "the basis: ep.Basis.load(path)")
-    facts = {"source": title, "points": basis.n, "vectors": basis.k, "seconds": round(session.seconds, 3)}
-    facts |= {"eigenvalues": basis.eigenvalues, **basis.info}
-    session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     if report:
+        progress.stage("writing the report")
         page = folder / "report.html"
         basis.report(page, title=title)
         session.wrote(page, "open in any browser")
+    facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **basis.info}
+    facts |= {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
+    session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
 
 
 def read_points(
@@ -239,7 +244,6 @@ def encode(
     """
     from ..geometry import find_shapes
     from ..pretrained.model import SpectralModel
-    from ..progress import Progress
 
     files = list(dict.fromkeys(find_shapes(shapes)))
     folder = session.folder("encoded")
@@ -247,7 +251,7 @@ def encode(
     options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
     failed: dict[Path, str] = {}
     taken: set[Path] = set()
-    with Progress("encoding", len(files)) as bar:
+    with progress.Progress("encoding", len(files)) as bar:
         for start in range(0, len(files), BATCH):
             batch = files[start : start + BATCH]
             targets = {file: _unused(folder / f"{file.stem}.safetensors", taken) for file in batch}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import progress
 from ..errors import InputError
 from ..files import atomic_path, writable_folder
 
@@ -32,14 +33,27 @@ class Session:
     started: float = field(default_factory=time.monotonic)
     written: list[tuple[Path, str]] = field(default_factory=list)
 
+    ended: float | None = None
+
     @property
     def seconds(self) -> float:
-        """Since the command began."""
-        return time.monotonic() - self.started
+        """Since the command began, until it was `stopped`."""
+        return (time.monotonic() if self.ended is None else self.ended) - self.started
+
+    def running(self) -> float:
+        """The seconds so far, of a command that goes on."""
+        self.ended = None
+        return self.seconds
+
+    def stopped(self) -> float:
+        """The seconds of the whole command, to be saved; what is printed at the end is the same number."""
+        self.ended = time.monotonic()
+        return round(self.seconds, 3)
 
     def say(self, text: str) -> None:
         """One line for the person at the terminal."""
         if not self.quiet:
+            progress.hide()
             print(text, flush=True)
 
     def device(self) -> str:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from .. import progress
 from ..files import atomic_path
 from .session import Session
 
@@ -39,6 +40,7 @@ def view(
     from ..viz.viewer import serve
 
     viewer = serve(source, compare=compare, k=k, host=host, port=port, block=False)
+    progress.enable(False)  # waiting for the user is no work
     session.say(f"viewer at {viewer.url}, Ctrl-C ends it")
     if browser:
         open_browser(viewer.url)
@@ -78,7 +80,7 @@ def _wait() -> None:
     threading.Event().wait()
 
 
-def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
+def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a report behind.
 
     Examples:
@@ -87,7 +89,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
 
     Args:
         k: how many basis vectors
-        resolution: grid cells along the animal; 32 give about 3500 points
+        resolution: grid cells along the animal; 28 give about 2600 points
     """
     import numpy as np
 
@@ -100,6 +102,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     from ..viz.report import write_report
 
     folder = session.folder("demo")
+    progress.stage("decomposing a built-in animal")
     points, faces = creature(resolution)
     shape = folder / "creature.obj"
     write_obj(shape, points, faces)
@@ -111,12 +114,13 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
     alignment = compare(predicted, basis)
 
+    progress.stage("drawing pictures and the report")
     picture = folder / "eigenfunctions.png"
     figures.eigenfunctions(points, basis.vectors, faces=faces, eigenvalues=basis.eigenvalues, path=picture)
     session.wrote(picture, "the first eigenfunctions")
     picture = folder / "pretrained.png"
     pair, names = (predicted.vectors, basis.vectors), ("pretrained", "closed form")
-    figures.against_oracle(points, *pair, alignment.cosines, faces=faces, names=names, path=picture)
+    figures.against_oracle(points, *pair, alignment.cosines, faces=faces, names=names, path=picture, size=320)
     session.wrote(picture, "one forward pass above the closed form")
 
     report = folder / "report.html"
@@ -127,7 +131,7 @@ def demo(*, k: int = 30, resolution: int = 32, session: Session) -> None:
     first = ", ".join(f"{value:.2f}" for value in np.asarray(basis.eigenvalues)[:6])
     session.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
     session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
-    session.say(str(report.resolve()))
+    session.say(f"now open {report.resolve().as_uri()} in a browser")
     open_browser(report.resolve().as_uri())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from .. import progress
 from .session import Session
 
 BESIDE = {
@@ -50,6 +51,7 @@ def train(
     from ..training import overfit  # noqa: F401
     from ..training.recipes import load_recipe, run_recipe
 
+    progress.stage(f"preparing to train {recipe.stem}")
     if session.seed:
         changes = [*changes, f"seed={session.seed}"]
     settings = load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made

@@ -1,4 +1,4 @@
-"""Callbacks: checkpoints that survive a kill, weights averaged over the last steps, agreement with an oracle.
+"""Callbacks: checkpoints that survive a kill, weights averaged over the last steps, agreement with an oracle, a bar.
 
 `Checkpoints` writes ``last.ckpt`` beside its final place and renames it, so a run killed in the middle of a write
 still has the one before.  It saves every few steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM) or
@@ -23,6 +23,7 @@ from torch.nn.functional import cosine_similarity
 
 from ..errors import InputError
 from ..files import atomic_path, reading
+from ..progress import Progress
 from .batch import Batch
 
 log = logging.getLogger(__name__)
@@ -149,6 +150,31 @@ class OracleCosine(pl.Callback):
             self.history.append({"step": step, "seconds": round(time.monotonic() - self._began, 1), **found})
             for name, value in found.items():
                 module.log(f"val/{name}", value, batch_size=1, rank_zero_only=True)
+
+
+class Bar(pl.Callback):
+    """How much of the training is done, of its steps or of its time."""
+
+    EVERY = 1.0  # seconds between two looks at the numbers, which the device must finish for
+    SHOWN = "train/progress"  # by the bar itself
+
+    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
+        self.bar = Progress("training", 1.0, percent=True).__enter__()
+        self.looked = time.monotonic()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
+        share, note = getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)), None
+        if time.monotonic() - self.looked > self.EVERY:
+            self.looked, told = time.monotonic(), trainer.progress_bar_metrics
+            note = ", ".join(f"{name} {float(value):.4g}" for name, value in told.items() if name != self.SHOWN)
+        self.bar.advance(share - self.bar.done, note)
+
+    def on_train_end(self, trainer: pl.Trainer, module: Any) -> None:
+        self.bar.__exit__(None, None, None)
+
+    def on_exception(self, trainer: pl.Trainer, module: Any, exception: BaseException) -> None:
+        if hasattr(self, "bar"):
+            self.bar.__exit__(None, None, None)
 
 
 class Capture(pl.Callback):

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..files import locked_folder
 from ..networks import RANDOMNESS
 from ..progress import enabled as progress_enabled
-from .callbacks import Averaged, Capture, Checkpoints, check_source, last_checkpoint
+from .callbacks import Averaged, Bar, Capture, Checkpoints, check_source, last_checkpoint
 from .module import SpectralModule
 
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
@@ -70,9 +70,7 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     if settings.folder is not None:
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
     if progress_enabled():
-        from lightning.pytorch.callbacks import RichProgressBar
-
-        callbacks.append(RichProgressBar(refresh_rate=10))
+        callbacks.append(Bar())
     flags: dict[str, Any] = {
         **devices(settings.device),
         "max_steps": module.optimisation.steps,
@@ -81,7 +79,7 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
         "callbacks": callbacks,
         "log_every_n_steps": module.log_every,
         "enable_checkpointing": False,
-        "enable_progress_bar": progress_enabled(),
+        "enable_progress_bar": False,
         "enable_model_summary": False,
         "num_sanity_val_steps": 0,
         "limit_val_batches": 1.0 if settings.validate_every else 0,

@@ -37,7 +37,11 @@ def finish(figure: Figure, path: Path | None) -> Figure:
     # Only installed families are named: matplotlib warns about each one that it cannot find.
     installed = set(fontManager.get_font_names())
     family = [name for name in FAMILIES if name in installed]
-    for text in figure.findobj(Text):
+    hidden = {id(axis) for axes in figure.axes if not axes.axison for axis in (axes.xaxis, axes.yaxis)}
+    parts = [
+        part for axes in figure.axes for part in axes.get_children() if id(part) not in hidden
+    ]  # making ticks is slow
+    for text in (text for part in (*figure.texts, *figure.legends, *parts) for text in part.findobj(Text)):
         assert isinstance(text, Text)
         text.set_fontfamily(family)
         if text.get_color() == "black":
