@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: demo test fuzz mutants lint types format docs bench readme clean
+.PHONY: demo test fuzz mutants lint types format docs bench results results-gpu readme clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -39,8 +39,16 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.direct
 
+# Every file of benchmarks/results by its own command (benchmarks/catalogue.py): hours; those that need a GPU apart.
+results: $(READY)
+	$(BIN)/python -m benchmarks.catalogue --stale
+
+results-gpu: $(READY)
+	$(BIN)/python -m benchmarks.catalogue --stale --gpu
+
+# The tables of the pages; refuses results whose sources have changed since (STALE=--stale shows them, marked).
 readme: $(READY)
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.readme $(STALE)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eigenprobe needs Python 3.11 or later; set PYTHON=/path/to/python")'

@@ -308,7 +308,7 @@ def main() -> None:
             if not options.groups or name in options.groups:
                 tables[name] = vary(name, constants, prepare())
     if not options.groups:
-        write("constants.json", facts("constants", "cpu") | {"numpy": np.__version__, "tables": tables})
+        write("constants.json", facts("constants", "cpu", seed=options.seed) | {"tables": tables})
 
 
 if __name__ == "__main__":

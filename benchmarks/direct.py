@@ -4,24 +4,21 @@
     python -m benchmarks.direct --device cuda --sizes 100000 1000000
     python -m benchmarks.direct --sizes 4000 --mesh shape.obj     on independent random samples of a mesh
 
-Every cell is a process of its own (so that peak memory is its own), warmed up on a small cloud, then the least of
-`--repeats` runs; methods take turns, so that what else the machine does hits all of them. Peers that are not installed
-are left out. The result goes to $OUT or benchmarks/results as JSON, with the command, the date and the device.
+Times are taken in one process, the methods in turns, after a round that warms up: median, range, and ratios turn by
+turn. Memory is measured in a process of its own for each method, as the kernel's high-water mark above what was held
+before the call. Peers that are not installed are left out; one that takes longer than ``--limit`` is not timed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,7 +27,7 @@ import numpy as np
 import torch
 
 import eigenprobe as ep
-from benchmarks.record import clock, facts, write
+from benchmarks.record import clock, facts, peak, ratios, spread, turns, write
 
 K = 50
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,16 +63,13 @@ def embeddings(n: int, d: int, seed: int) -> np.ndarray:
     return (centres[label] + flat + 0.3 * rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
 
 
-def direct(points: torch.Tensor, stages: dict[str, float]) -> None:
+def direct(points: torch.Tensor) -> None:
     """The whole of ``decompose(points, k=50, method="direct")``."""
-    start = clock(points.device)
-    basis = ep.decompose(points, k=K, method="direct")
-    stages["total"] = clock(points.device) - start
-    assert basis.eigenvalues.shape == (K,)
+    assert ep.decompose(points, k=K, method="direct").eigenvalues.shape == (K,)
 
 
-def staged(points: torch.Tensor, stages: dict[str, float]) -> None:
-    """The same in three steps, for the profile."""
+def staged(points: torch.Tensor) -> dict[str, float]:
+    """Seconds of the same in three steps, for the profile."""
     from eigenprobe.eigen import solve
     from eigenprobe.graph.arranged import arrange
     from eigenprobe.smoothers import NEIGHBOURS, build_smoother
@@ -87,63 +81,38 @@ def staged(points: torch.Tensor, stages: dict[str, float]) -> None:
     t2 = clock(points.device)
     solve(smoother, K)
     t3 = clock(points.device)
-    stages.update(graph=t1 - t0, smoother=t2 - t1, solve=t3 - t2)
+    return {"graph": t1 - t0, "smoother": t2 - t1, "solve": t3 - t2}
 
 
-def robust_laplacian(points: torch.Tensor, stages: dict[str, float]) -> None:
+def robust_laplacian(points: torch.Tensor) -> None:
     """The tufted Laplacian of the cloud and shift-invert Lanczos, as its documentation does."""
     import robust_laplacian as peer
     from scipy.sparse.linalg import eigsh
 
-    start = time.perf_counter()
     laplacian, mass = peer.point_cloud_laplacian(points.numpy())
     eigsh(laplacian, K, mass, sigma=-1e-8)
-    stages["total"] = time.perf_counter() - start
 
 
-def spectral_embedding(points: torch.Tensor, stages: dict[str, float]) -> None:
+def spectral_embedding(points: torch.Tensor) -> None:
     """scikit-learn with its defaults for a nearest-neighbour graph."""
     from sklearn.manifold import SpectralEmbedding
 
-    start = time.perf_counter()
     SpectralEmbedding(K, affinity="nearest_neighbors", n_neighbors=15, n_jobs=-1).fit(points.numpy())
-    stages["total"] = time.perf_counter() - start
 
 
-def resident() -> float:
-    """Peak resident memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def load(file: str, method: str, device: str) -> torch.Tensor:
+    """The cloud where the method wants it; peers run on the host."""
+    return torch.from_numpy(np.load(file)).to(device if method == "direct" else "cpu")
 
 
-def work(job: dict[str, Any]) -> dict[str, Any]:
-    """One cell of a table, in a process of its own."""
-    warnings.simplefilter("ignore")
-
-    points = torch.from_numpy(np.load(job["file"])).to(job["device"])
-    method: Callable[[torch.Tensor, dict[str, float]], None] = globals()[job["method"]]
+def memory(job: dict[str, Any]) -> dict[str, float]:
+    """Peak memory of one method, in a process of its own; also how long the call took, for the limit."""
+    method, points = globals()[job["method"]], load(job["file"], job["method"], job["device"])
     few = points[torch.randperm(len(points), generator=torch.Generator().manual_seed(0))[:1000].to(points.device)]
-    for _ in range(2):
-        method(few, {})
-    if job["device"] != "cpu":
-        torch.cuda.reset_peak_memory_stats()
-    before, runs, busy, profile = resident(), [], [], {}
-    for _ in range(job["repeats"]):
-        stages: dict[str, float] = {}
-        start = time.process_time()
-        method(points, stages)
-        runs.append(stages["total"])
-        busy.append(time.process_time() - start)
-    host = resident() - before
-    if job["method"] == "direct":
-        staged(points, profile)
-    memory = torch.cuda.max_memory_allocated() / 2**20 if job["device"] != "cpu" else host
-    return {
-        "seconds": min(runs),
-        "all": runs,
-        "cpu": min(busy),
-        "MiB": memory,
-        **({"stages": profile} if profile else {}),
-    }
+    method(few)
+    start = clock(points.device)
+    used = peak(lambda: method(points), points.device)
+    return {"MiB": used, "once": clock(points.device) - start}
 
 
 def textbook_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
@@ -163,30 +132,25 @@ def one_cholesky_errors(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor) ->
 
 
 def loss(job: dict[str, Any]) -> dict[str, Any]:
-    """Forward, and forward with gradient, of the hybrid loss at n=4000, K=50, m=1500."""
-    n, m, device = 4000, 1500, job["device"]
-    generator = torch.Generator().manual_seed(job["seed"])
-    errors = globals()[job["method"]]
+    """Peak memory of forward, and of forward with gradient, of the hybrid loss at n=4000, K=50, m=1500."""
+    return {
+        name: {"MiB": peak(call, job["device"])}
+        for name, call in passes(globals()[job["method"]], job["device"], job["seed"]).items()
+    }
+
+
+def passes(errors: Callable[..., torch.Tensor], device: str, seed: int) -> dict[str, Callable[[], Any]]:
+    """Forward, and forward with gradient, ready to be called."""
+    n, m = 4000, 1500
+    generator = torch.Generator().manual_seed(seed)
     f = torch.randn((n, m), generator=generator).to(device)
-    raw = torch.linalg.qr(torch.randn((n, K), generator=generator))[0].to(device)
+    q = torch.linalg.qr(torch.randn((n, K), generator=generator))[0].to(device)
+    learned = q.clone().requires_grad_()
     mass = torch.full((n,), 1 / n, device=device) * torch.linspace(0.5, 1.5, n, device=device)
-    out: dict[str, Any] = {}
-    for name, gradient in (("forward", False), ("gradient", True)):
-        q = raw.clone().requires_grad_(gradient)
-        if device != "cpu":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-        base, runs = (torch.cuda.memory_allocated() / 2**20 if device != "cpu" else resident()), []
-        for _ in range(10 if device != "cpu" else 3):
-            start = clock(device)
-            value = errors(q, f, mass).mean()
-            if gradient:
-                torch.autograd.grad(value, q)
-            runs.append(clock(device) - start)
-        peak = torch.cuda.max_memory_allocated() / 2**20 if device != "cpu" else resident()
-        out[name] = {"seconds": min(runs), "MiB": peak - base, "value": float(value.detach())}
-    return out
+    return {
+        "forward": lambda: errors(q, f, mass).mean(),
+        "gradient": lambda: torch.autograd.grad(errors(learned, f, mass).mean(), learned),
+    }
 
 
 def spawn(kind: str, job: dict[str, Any], limit: float) -> dict[str, Any]:
@@ -202,51 +166,48 @@ def spawn(kind: str, job: dict[str, Any], limit: float) -> dict[str, Any]:
 
 
 def table(n: int, d: int, options: argparse.Namespace) -> dict[str, Any]:
-    present = [name for name, module in METHODS.items() if find_spec(module) is not None]
+    """Seconds and memory of every method on one cloud."""
+    present = [name for name, module in METHODS.items() if find_spec(module) is not None and name not in options.skip]
     if options.device != "cpu" or d != 3:
         present = [name for name in present if name != "robust_laplacian"]
-    skipped = [name for name in options.skip if name in present]
-    rows: dict[str, Any] = {}
-    file = Path(tempfile.mkdtemp(), "cloud.npy")
-    np.save(file, surface(n, options.seed, options.mesh) if d == 3 else embeddings(n, d, options.seed))
-    for turn in range(options.turns):
-        for name in present:
-            if name in skipped or "failed" in rows.get(name, {}):
-                continue
-            device = options.device if name == "direct" else "cpu"
-            job = {"method": name, "file": str(file), "device": device, "repeats": options.repeats}
-            row = spawn("work", job, options.limit)
-            if turn and "failed" not in row:
-                best = min(rows[name], row, key=lambda r: r["seconds"])
-                least, most = min(rows[name]["cpu"], row["cpu"]), max(rows[name]["MiB"], row["MiB"])
-                row = {**best, "all": rows[name]["all"] + row["all"], "cpu": least, "MiB": most}
-            rows[name] = row
-    shutil.rmtree(file.parent)
-    ours, peer = rows.get("direct", {}), rows.get("robust_laplacian", {})
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/cloud.npy"
+        np.save(file, surface(n, options.seed, options.mesh) if d == 3 else embeddings(n, d, options.seed))
+        jobs = {name: {"method": name, "file": file, "device": options.device} for name in present}
+        rows: dict[str, Any] = {name: spawn("memory", job, options.limit) for name, job in jobs.items()}
+        kept = [name for name in present if "failed" not in rows[name]]
+        clouds = {name: load(file, name, options.device) for name in kept}
+        calls = {name: partial(globals()[name], clouds[name]) for name in kept}
+        for name, row in turns(calls, options.repeats, options.device).items():
+            rows[name] |= row
+        if "direct" in kept:
+            rows["direct"]["stages"] = staged(clouds["direct"])
     print(f"\nn = {n}, R^{d}, K = {K}, {options.device}")
     for name, row in rows.items():
-        text = row.get("failed") or f"{row['seconds']:9.3f} s {row['cpu']:9.3f} s of CPU {row['MiB']:9.0f} MiB"
+        text = row.get("failed") or f"{spread(row, 3)} s, {row['cpu']:.3f} s of CPU, {row['MiB']:.0f} MiB"
         stages = "  ".join(f"{stage} {seconds:.3f}" for stage, seconds in row.get("stages", {}).items())
         print(f"  {name:20} {text}   {stages}", flush=True)
     result: dict[str, Any] = {"n": n, "d": d, "rows": rows}
-    if "seconds" in ours and "seconds" in peer:
-        result["ratio"] = {key: ours[key] / max(peer[key], 1e-9) for key in ("seconds", "cpu", "MiB")}
-        print(
-            "  direct / robust_laplacian: " + ", ".join(f"{key} {value:.2f}" for key, value in result["ratio"].items())
-        )
+    if {"direct", "robust_laplacian"} <= set(kept):
+        result["ratio"] = ratios(rows, "direct", "robust_laplacian")
+        result["CPU ratio"] = ratios(rows, "direct", "robust_laplacian", "busy")
+        for key in ("ratio", "CPU ratio"):
+            print(f"  {key}, direct / robust_laplacian: {spread(result[key], 2, 'median')}")
     return result
 
 
 def loss_table(options: argparse.Namespace) -> dict[str, Any]:
-    rows = {}
-    for name in ("textbook_errors", "one_cholesky_errors"):
-        rows[name] = spawn("loss", {"method": name, "device": options.device, "seed": options.seed}, options.limit)
+    """The loss beside its textbook form: both ways and both passes take turns."""
+    names = ("textbook_errors", "one_cholesky_errors")
+    job = {"device": options.device, "seed": options.seed}
+    rows = {name: spawn("loss", {"method": name, **job}, options.limit) for name in names}
+    calls = {(name, part): call for name in names for part, call in passes(globals()[name], **job).items()}
+    repeats = 10 if options.device != "cpu" else 3
     print(f"\nloss at n = 4000, K = {K}, m = 1500, {options.device}")
-    for name, row in rows.items():
-        for part in ("forward", "gradient"):
-            cell = row.get(part)
-            text = row.get("failed") if cell is None else f"{cell['seconds'] * 1e3:9.2f} ms {cell['MiB']:9.0f} MiB"
-            print(f"  {name:20} {part:9} {text}", flush=True)
+    for (name, part), row in turns(calls, repeats, options.device).items():
+        if "failed" not in rows[name]:
+            rows[name][part] |= row
+            print(f"  {name:20} {part:9} {spread(row, 4)} s {rows[name][part]['MiB']:9.0f} MiB", flush=True)
     return rows
 
 
@@ -257,18 +218,18 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--mesh", help="a mesh to sample instead of the built-in surface")
     parser.add_argument("--skip", nargs="*", default=[], help="methods to leave out")
-    parser.add_argument("--repeats", type=int, default=2, help="runs in a process")
-    parser.add_argument("--turns", type=int, default=2, help="processes per method")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds a process may take")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
+        warnings.simplefilter("ignore")
         job = json.loads(options.job)
-        print(json.dumps({"work": work, "loss": loss}[job.pop("kind")](job)))
+        print(json.dumps({"memory": memory, "loss": loss}[job.pop("kind")](job)))
         return
-    result = facts("direct", options.device) | {
-        "threads": {name: os.environ[name] for name in sorted(os.environ) if name.endswith("_NUM_THREADS")},
+    warnings.simplefilter("ignore")
+    result = facts("direct", options.device, seed=options.seed, peers=("robust_laplacian",)) | {
         "tables": [table(n, 3, options) for n in options.sizes] + [table(n, 384, options) for n in options.embeddings],
         "loss": loss_table(options),
     }

@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,11 @@ import numpy as np
 import torch
 
 import eigenprobe as ep
-from benchmarks.record import best_device, facts, timed, write
+from benchmarks.record import best_device, facts, spread, turns, write
 from eigenprobe.geometry.procedural import ProceduralShapes
 from eigenprobe.networks.spectral import SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.store import packaged
-
-
-def median(call: Callable[[], Any], device: str, repeats: int) -> float:
-    return float(np.median(timed(call, device, repeats)))
 
 
 def robust(points: np.ndarray, k: int) -> None:
@@ -53,25 +51,23 @@ def main() -> None:
     model.to(device)
     clouds = ProceduralShapes(seed=7, device=device).draw(options.batch, options.n)
     one = clouds[0]
-    rows: dict[str, float] = {}
-    rows["encode, one cloud"] = median(lambda: model.encode(one, k=k), device, options.repeats)
-    rows["encode, one cloud, heat"] = median(lambda: model.encode(one, k=k, smoother="heat"), device, options.repeats)
-    rows["encode, one cloud, no Ritz"] = median(lambda: model.encode(one, k=k, ritz=False), device, options.repeats)
+    calls: dict[str, Callable[[], Any]] = {
+        "encode, one cloud": lambda: model.encode(one, k=k),
+        "encode, one cloud, heat": lambda: model.encode(one, k=k, smoother="heat"),
+        "encode, one cloud, no Ritz": lambda: model.encode(one, k=k, ritz=False),
+        "direct, one cloud": lambda: ep.decompose(one, k=k),
+    }
+    if find_spec("robust_laplacian") is not None:
+        calls["robust_laplacian + eigsh, one cloud"] = partial(robust, one.cpu().numpy(), k)
+    rows = turns(calls, options.repeats, device)
     if device.startswith("cuda"):
-        batch = median(lambda: model.encode(clouds, k=k), device, options.repeats)
-        rows[f"encode, batch of {options.batch}, per cloud"] = batch / options.batch
-        adaptive = median(lambda: model.encode(clouds, k=k, smoother="adaptive"), device, 1)
-        rows[f"encode, batch of {options.batch}, adaptive smoother, per cloud"] = adaptive / options.batch
-    rows["direct, one cloud"] = median(lambda: ep.decompose(one, k=k), device, options.repeats)
-    try:
-        points = one.cpu().numpy()
-        rows["robust_laplacian + eigsh, one cloud"] = median(lambda: robust(points, k), "cpu", options.repeats)
-    except ImportError:
-        pass
-    for what, seconds in rows.items():
-        print(f"{1000 * seconds:9.2f} ms  {what}")
-    content = {"n": options.n, "k": k, "model": model.name, "seconds": rows}
-    write(f"encode_{torch.device(device).type}.json", facts("encode", device) | content)
+        for name, how in ((f"encode, batch of {options.batch}", {}), ("the same, adaptive", {"smoother": "adaptive"})):
+            batch = turns({name: partial(model.encode, clouds, k=k, **how)}, options.repeats, device)[name]
+            rows[f"{name}, per cloud"] = {key: np.divide(batch[key], options.batch).tolist() for key in batch}
+    for what, row in rows.items():
+        print(f"{spread(row, 2, unit=1e-3)} ms  {what}")
+    content = {"n": options.n, "k": k, "model": model.name, "rows": rows}
+    write(f"encode_{torch.device(device).type}.json", facts("encode", device, seed=7) | content)
 
 
 if __name__ == "__main__":

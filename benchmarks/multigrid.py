@@ -8,13 +8,12 @@ sweeps in float64).  The others: `pyamg.smoothed_aggregation_solver`, given the 
 `scipy.sparse.linalg.lobpcg`, started from random vectors or from the prolonged eigenvectors of pyamg's coarsest level
 that has enough points.  Their settings are the two fastest of 36 that were tried (strength, smoother, shift, guard
 vectors); a coarse level of hundreds of points is needed, because on a level of one point the null vector is inverted.
-Seconds of processor time on one thread, the hierarchy included; in turns, the least of ``--repeats``.
+One thread, the hierarchy included; the ways take turns. Ratios are those of processor time, turn by turn.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ from scipy.sparse import csr_matrix, eye_array
 from scipy.sparse.linalg import lobpcg
 from threadpoolctl import threadpool_limits
 
-from benchmarks.record import facts, write
+from benchmarks.record import facts, ratios, spread, turns, write
 from eigenprobe.eigen import solve
 from eigenprobe.eigen.chebyshev import SparseOperator
 from eigenprobe.eigen.sparse import as_scipy
@@ -122,17 +121,16 @@ def compare(n: int, k: int, tol: float, repeats: int, seed: int) -> dict[str, An
     ways: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {"ours": lambda: ours(smoother, k, tol)}
     for name, options in PEERS.items():
         ways[name] = partial(peer, smoother, k, tol, **options)
-    rows: dict[str, Any] = {}
-    for _ in range(repeats):
-        for name, way in ways.items():
-            start = time.process_time()
-            gaps, vectors = way()
-            seconds = time.process_time() - start
-            row = rows.setdefault(name, {"seconds": seconds, "residual": residual(smoother, gaps, vectors)})
-            row["seconds"] = min(row["seconds"], seconds)
-            row["last gap"] = float(gaps[-1])
-    best = min(row["seconds"] for name, row in rows.items() if name != "ours")
-    return {"n": n, "k": k, "tol": tol, "rows": rows, "ratio": rows["ours"]["seconds"] / best}
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def solved(name: str) -> None:
+        found[name] = ways[name]()
+
+    rows = turns({name: partial(solved, name) for name in ways}, repeats)
+    for name, (gaps, vectors) in found.items():
+        rows[name] |= {"residual": residual(smoother, gaps, vectors), "last gap": float(gaps[-1])}
+    best = min((name for name in rows if name != "ours"), key=lambda name: rows[name]["cpu"])
+    return {"n": n, "k": k, "tol": tol, "rows": rows, "ratio": ratios(rows, "ours", best, "busy")}
 
 
 def main() -> None:
@@ -140,25 +138,20 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[20_000, 50_000])
     parser.add_argument("-k", type=int, default=50)
     parser.add_argument("--tol", type=float, default=1e-6, help="largest residual |H q - g q|")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    import pyamg
-    import scipy
-
     tables = []
     with threadpool_limits(1):
         torch.set_num_threads(1)
-        compare(6000, 10, 1e-4, 1, options.seed)  # everything is loaded once
         for n in options.sizes:
             table = compare(n, options.k, options.tol, options.repeats, options.seed)
             tables.append(table)
             print(f"\nn = {n}, k = {options.k}, residual {options.tol:g}")
             for name, row in table["rows"].items():
-                print(f"  {name:34} {row['seconds']:8.2f} s   residual {row['residual']:.1e}   {row['last gap']:.6e}")
-            print(f"  ours / the faster of the others: {table['ratio']:.3f}", flush=True)
-    versions = {"pyamg": pyamg.__version__, "scipy": scipy.__version__}
-    write("multigrid.json", facts("multigrid", "cpu") | versions | {"tables": tables})
+                print(f"  {name:34} {spread(row)} s   residual {row['residual']:.1e}   {row['last gap']:.6e}")
+            print(f"  {table['ratio']['of']}: {spread(table['ratio'], 3, 'median')}", flush=True)
+        write("multigrid.json", facts("multigrid", "cpu", seed=options.seed, peers=("pyamg",)) | {"tables": tables})
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from functools import cache, lru_cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy  # noqa: F401  (loaded once, before the forks)
@@ -37,9 +36,9 @@ import scipy.sparse.linalg  # noqa: F401
 import sklearn.base  # noqa: F401
 import torch
 
+from benchmarks.catalogue import ROOMS, ROOT
 from benchmarks.record import facts, write
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "eigenprobe"
 EXCHANGED = (
     *("BinaryOperator_Add_Sub", "BinaryOperator_Sub_Add", "BinaryOperator_Mul_Div", "BinaryOperator_Div_Mul"),
@@ -65,13 +64,13 @@ NEAREST = {
     "smoothers/altered": "operators/test_altered.py",
     "smoothers/cells": "operators/test_altered.py operators/test_laplacian.py",
     "eigen": "test_direct.py test_refine.py test_decompose.py",
+    "eigen/chebyshev": "networks/test_diffusion.py test_refine.py test_direct.py",
     "eigen/span": "test_basis.py test_refine.py test_objective.py test_decompose.py",
     "extensions/kernel": "test_decompose.py extensions",
     "extensions/neighbourhood": "test_neighbourhood.py extensions estimators/test_eigenmaps.py",
     "estimators": "estimators",
     "estimators/rows": "estimators/test_rows.py",
 }
-ROOMS = ("probes", "smoothers", "eigen", "extensions", "estimators")
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def main() -> None:
     for room, row in found.items():
         print(f"{room:12s} {row['killed']:4d} of {row['tried']:4d} killed")
     if not options.rooms:
-        write("mutants.json", facts("mutants", "cpu") | {"rooms": found})
+        write("mutants.json", facts("mutants", "cpu", seed=options.seed, peers=("cosmic-ray",)) | {"rooms": found})
 
 
 if __name__ == "__main__":

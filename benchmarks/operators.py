@@ -115,7 +115,7 @@ def main() -> None:
             for name, first in next(iter(rows.values())).items()
         }
         print(title, found[title])
-    write("operators.json", facts("operators", "cpu") | found)
+    write("operators.json", facts("operators", "cpu", peers=("robust_laplacian", "potpourri3d")) | found)
 
 
 if __name__ == "__main__":

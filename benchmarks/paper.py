@@ -110,7 +110,10 @@ def merge(o: argparse.Namespace) -> None:
         documents.append(document)
         rows += [row | {"schedule": document["schedule"]} for row in document["rows"]]
         path.unlink()
-    made = {key: documents[0][key] for key in ("date", "device", "torch", "settings")}
+    made = {
+        key: documents[0][key]
+        for key in ("commit", "date", "device", "threads", "versions", "seed", "sources", "settings")
+    }
     made["command"] = "python -m benchmarks.paper overfit --data carried --names SHAPE"
     write("paper_overfit.json", {**made, "rows": rows})
     theirs = [row for row in rows if row["method"] == "the paper's way"]

@@ -1,20 +1,35 @@
-"""What every benchmark shares: a clock that waits for the GPU, the name of the machine, and the file of results."""
+"""What every benchmark shares: clocks, memory, the facts of a run, and the file of results.
+
+facts    command, commit, date, device, threads, versions, seed
+turns    seconds of several calls that take turns in one process: medians, ranges, and ratios turn by turn
+peak     the high-water mark of this process during a call, above what it held before
+write    facts and numbers as JSON in $OUT or benchmarks/results, with a hash of the sources (`catalogue`)
+"""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
+import shlex
+import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-RESULTS = Path(__file__).resolve().parent / "results"
+from benchmarks.catalogue import ROOT, digest
+
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
+Call = Callable[[], Any]
 
 
 def best_device() -> str:
@@ -28,24 +43,104 @@ def clock(device: str | torch.device) -> float:
     return time.perf_counter()
 
 
-def timed(call: Callable[[], Any], device: str | torch.device, repeats: int) -> list[float]:
+def timed(call: Call, device: str | torch.device, repeats: int) -> list[float]:
     """Seconds of ``repeats`` calls after one that warms up."""
-    call()
-    seconds = []
-    for _ in range(repeats):
-        start = clock(device)
+    return turns({"call": call}, repeats, device)["call"]["all"]
+
+
+def turns(calls: Mapping[str, Call], repeats: int, device: str | torch.device = "cpu") -> dict[str, dict[str, Any]]:
+    """Each call in turn, ``repeats`` rounds after one that warms up: what else the machine does hits all of them.
+
+    The first round is kept as ``cold``: imports, compilation, thread pools. ``cpu`` is the time of the processors.
+    """
+    rows: dict[str, dict[str, Any]] = {name: {"all": [], "busy": []} for name in calls}
+    for turn in range(repeats + 1):
+        for name, call in calls.items():
+            start, busy = clock(device), time.process_time()
+            call()
+            seconds, busy = clock(device) - start, time.process_time() - busy
+            if not turn:
+                rows[name]["cold"] = seconds
+                continue
+            rows[name]["all"].append(seconds)
+            rows[name]["busy"].append(busy)
+    for row in rows.values():
+        row |= {"seconds": statistics.median(row["all"]), "range": [min(row["all"]), max(row["all"])]}
+        row["cpu"] = statistics.median(row["busy"])
+    return rows
+
+
+def ratios(rows: Mapping[str, Mapping[str, Any]], ours: str, other: str, key: str = "all") -> dict[str, Any]:
+    """Ours over the other, turn by turn: the median of the ratios and their range."""
+    each = [a / b for a, b in zip(rows[ours][key], rows[other][key], strict=True)]
+    return {"of": f"{ours} / {other}", "median": statistics.median(each), "range": [min(each), max(each)]}
+
+
+def spread(row: Mapping[str, Any], digits: int = 2, key: str = "seconds", unit: float = 1.0) -> str:
+    """``median (least to most)``; of the first edition, which kept the least alone, that one."""
+    middle, *ends = (f"{value / unit:.{digits}f}" for value in (row[key], *row.get("range", ())))
+    return f"{middle} ({' to '.join(ends)})" if ends else middle
+
+
+def peak(call: Call, device: str | torch.device = "cpu") -> float:
+    """MiB that a call held at most, above what was held before it; on a processor best in a process of its own.
+
+    The kernel's high-water mark is set back first (a difference of two marks would be 0 after any larger call), and
+    freed memory is returned to it, because what a call takes from there would not be seen.
+    """
+    if str(device).startswith("cuda"):
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
         call()
-        seconds.append(clock(device) - start)
-    return seconds
+        return (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _resident("VmRSS")
+    call()
+    return (_resident("VmHWM") - before) / 1024
 
 
-def facts(module: str, device: str | torch.device) -> dict[str, Any]:
-    """The command that is running, the day and the machine."""
+def _resident(name: str) -> int:
+    """VmRSS or VmHWM of this process in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def facts(module: str, device: str | torch.device, *, seed: int = 0, peers: Sequence[str] = ()) -> dict[str, Any]:
+    """What ran, from which commit, when, where and with what."""
     cuda = str(device).startswith("cuda")
     name = torch.cuda.get_device_name(device) if cuda else f"{platform.machine()}, {os.cpu_count()} cores"
-    command = " ".join([f"python -m benchmarks.{module}", *sys.argv[1:]])
-    day = datetime.now(UTC).strftime("%Y-%m-%d")
-    return {"command": command, "date": day, "device": name, "torch": torch.__version__}
+    return {
+        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]]),
+        "commit": _commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), **_versions((*PACKAGES, *peers))},
+        "seed": seed,
+    }
+
+
+def _commit() -> str | None:
+    """The commit that is checked out, with a plus where files differ from it; None outside a checkout."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        found = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain", "--", "src", "benchmarks/*.py"], capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip() + ("+" if changed.stdout else "")
+
+
+def _versions(names: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def results_file(name: str) -> Path:
@@ -56,9 +151,11 @@ def results_file(name: str) -> Path:
 
 
 def write(name: str, content: dict[str, Any]) -> None:
-    """``content`` as JSON in the file of results."""
+    """``content`` as JSON in $OUT or benchmarks/results, with the hash of the sources that were measured."""
     path = results_file(name)
-    path.write_text(json.dumps(rounded(content), indent=1) + "\n")
+    text = json.dumps(rounded({"sources": digest(name)} | content), indent=1)
+    path.with_suffix(".partial").write_text(text + "\n")
+    path.with_suffix(".partial").replace(path)
     print(f"written to {path}", flush=True)
 
 

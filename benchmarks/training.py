@@ -47,15 +47,16 @@ COSTS = ("value", "best_ms", "median_ms", "peak_gib", "total_s")
 TIMES = ("steps_to_1_percent", "seconds_to_1_percent", "prepare", "seconds")
 
 
-def measure(call: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, float]:
-    """Best and median milliseconds, and the peak of memory above what was held before (CUDA)."""
+def measure(call: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, Any]:
+    """Median, least and most milliseconds, and the peak of memory above what was held before (CUDA)."""
     held = 0
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         held = torch.cuda.memory_allocated(device)
     times = [1000 * seconds for seconds in timed(call, device, repeats)]
     peak = torch.cuda.max_memory_allocated(device) - held if device.type == "cuda" else 0
-    return {"best_ms": min(times), "median_ms": float(np.median(times)), "peak_gib": peak / 2**30}
+    spread = {"best_ms": min(times), "median_ms": float(np.median(times)), "range_ms": [min(times), max(times)]}
+    return spread | {"peak_gib": peak / 2**30}
 
 
 def loss(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
@@ -245,7 +246,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
     device = torch.device(o.device)
     samples = load(o.data, o.names, o.n, o.k)
-    results = facts("training", device)
+    results = facts("training", device, seed=o.seed)
     results["options"] = {key: str(value) if isinstance(value, Path) else value for key, value in vars(o).items()}
     for section in o.sections or SECTIONS:
         start = time.perf_counter()
@@ -255,7 +256,8 @@ def main() -> None:
             traceback.print_exc()
             results[f"{section}_error"] = f"{type(error).__name__}: {error}"
         print(f"{section}: {time.perf_counter() - start:.1f} s", flush=True)
-        write("training.json" if device.type == "cuda" else "training_cpu.json", results)  # a killed run leaves some
+        name = "training_shapes" if o.sections == ["shapes"] else "training"
+        write(f"{name}_{device.type}.json", results)  # a killed run leaves some
     print(table(results))
 
 

@@ -179,8 +179,12 @@ def test_links_inside_the_tree_resolve() -> None:
 def test_numbers_in_the_readme_come_from_results() -> None:
     from benchmarks.readme import PAGES, filled
 
+    def numbers(text: str) -> str:
+        """Without the lines that say where a table comes from: a change of the code makes it stale, not wrong."""
+        return re.sub(r"^(\*Stale.*|`python -m .*:)\n+", "", text, flags=re.M)
+
     assert {page.name for page in PAGES} == {"README.md", "results.md", "constants.md"}
     for page in PAGES:
         text = page.read_text()
         assert "<!-- results: " in text
-        assert filled(text) == text, f"{page.name}: run 'make readme'"
+        assert numbers(filled(text)) == numbers(text), f"{page.name}: run 'make readme STALE=--stale'"

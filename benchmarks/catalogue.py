@@ -1,0 +1,188 @@
+"""Which command makes which file of benchmarks/results, and from which sources.
+
+    python -m benchmarks.catalogue                  run all commands that need no GPU (`make results`): some hours
+    python -m benchmarks.catalogue --gpu            run the others (`make results-gpu`)
+    python -m benchmarks.catalogue --stale [--gpu]  only those whose sources have changed since
+    python -m benchmarks.catalogue --list           say which files are stale
+
+A file carries a hash of the rooms that it measures and of its benchmark: of what the sources do, so that comments and
+docstrings do not count, and of model weights as they are. `make readme` refuses a file whose hash is another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "eigenprobe"
+DATA = "../shared/data"
+
+CORE = ("cloud.py", "graph", "smoothers", "eigen", "decomposition.py")
+NEIGHBOURS = ("pretrained/neighbours.py", "networks/shortcut.py", "pretrained/shortcuts")
+ORACLE = ("geometry/oracle.py", "geometry/sampling.py", "evaluation/alignment.py", "evaluation/samples.py")
+MODEL = ("pretrained/model.py", "pretrained/prediction.py", "pretrained/surface", "networks/spectral.py")
+TABLES = ("graph", "smoothers/neighbourhood.py", "eigen", "extensions/neighbourhood.py", "estimators")
+TRAINING = ("probes", "networks/transformer.py", "training")
+PAPER = (*TRAINING, "paper/single.py", "paper/amortised.py")
+ROOMS = ("probes", "smoothers", "eigen", "extensions", "estimators")  # whose tests are tried
+EMBEDDINGS = ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The command that writes a file, and what it measures: paths below src/eigenprobe."""
+
+    command: str
+    sources: tuple[str, ...]
+    gpu: bool = False
+
+
+def _kept(name: str, command: str) -> str:
+    return f"python -m benchmarks.keep {name} {command}"
+
+
+RESULTS = {
+    "surfaces.json": Result(
+        _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"), (*CORE, *NEIGHBOURS, *ORACLE)
+    ),
+    "generalisation_mpz14.json": Result(
+        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"),
+        (*CORE, *ORACLE, *MODEL),
+    ),
+    "generalisation_shrec07.json": Result(
+        _kept(
+            "generalisation_shrec07.json",
+            f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
+        ),
+        (*CORE, *ORACLE, *MODEL),
+    ),
+    "scale.json": Result(f"python -m benchmarks.scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")),
+    "robustness.json": Result(f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)),
+    "operators.json": Result(f"python -m benchmarks.operators {DATA}/surfaces", (*CORE, "operators", *ORACLE)),
+    "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
+    "direct_cuda.json": Result(
+        "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings --limit 120",
+        (*CORE, *NEIGHBOURS, "probes/objective.py"),
+        gpu=True,
+    ),
+    "multigrid.json": Result("python -m benchmarks.multigrid", ("graph", "smoothers", "eigen")),
+    "constants.json": Result("python -m benchmarks.constants", ("graph", "smoothers", "eigen")),
+    "encode_cpu.json": Result("python -m benchmarks.encode --device cpu", (*CORE, *NEIGHBOURS, *MODEL)),
+    "encode_cuda.json": Result("python -m benchmarks.encode --device cuda", (*CORE, *NEIGHBOURS, *MODEL), gpu=True),
+    "training_cpu.json": Result("python -m benchmarks.training loss step --device cpu", ("smoothers", *TRAINING)),
+    "training_cuda.json": Result(
+        "python -m benchmarks.training loss step --device cuda", ("smoothers", *TRAINING), gpu=True
+    ),
+    "training_shapes_cuda.json": Result(
+        "python -m benchmarks.training shapes --device cuda", ("graph", "smoothers", "eigen", *TRAINING), gpu=True
+    ),
+    "paper_overfit*.json": Result("python -m benchmarks.paper overfit --data carried --device cuda", PAPER, gpu=True),
+    "paper_generalisation.json": Result(
+        "python -m benchmarks.paper generalisation --data carried --device cuda", PAPER, gpu=True
+    ),
+    "embedding_cpu.json": Result(
+        f"python -m benchmarks.embedding {' '.join(f'{DATA}/embeddings/{name}.npz' for name in EMBEDDINGS)}"
+        " --rows 1000000",
+        (*TABLES, *TRAINING),
+    ),
+    "embedding_cuda.json": Result(
+        "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
+    ),
+    "mutants.json": Result("python -m benchmarks.mutants", ROOMS),
+} | {
+    f"images_{name}.json": Result(
+        f"python -m benchmarks.clusters {DATA}/embeddings/{name}.npz", (*TABLES, *TRAINING, "evaluation/clustering.py")
+    )
+    for name in EMBEDDINGS
+}
+
+
+def made_by(name: str) -> Result:
+    """What makes a file; a name in the catalogue may be a pattern."""
+    for pattern, result in RESULTS.items():
+        if fnmatch(name, pattern):
+            return result
+    raise SystemExit(f"benchmarks.catalogue: no command makes {name}: add it to RESULTS")
+
+
+def digest(name: str) -> str:
+    """The hash of what a file measures."""
+    result = made_by(name)
+    module = shlex.split(result.command)[2].replace(".", "/") + ".py"
+    total = hashlib.sha256()
+    for path in (ROOT / module, *(SOURCE / source for source in result.sources)):
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md":
+                total.update(f"{file.relative_to(ROOT).as_posix()} {_of_file(file)}\n".encode())
+    return total.hexdigest()[:16]
+
+
+@cache
+def _of_file(path: Path) -> str:
+    """The hash of a file; of a Python source, of its syntax tree without docstrings."""
+    content = path.read_bytes()
+    if path.suffix == ".py":
+        tree = ast.parse(content)
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+                body[0] = ast.Pass() if isinstance(body[0].value, ast.Constant) else body[0]
+        content = ast.dump(tree).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def stale(name: str, content: dict[str, Any]) -> bool:
+    """Whether the sources are others than those that a file was made from."""
+    return content.get("sources") != digest(name)
+
+
+def _is_stale(path: Path) -> bool:
+    return stale(path.name, json.loads(path.read_text()))
+
+
+def run(names: list[str]) -> int:
+    """Run the commands; how many failed."""
+    failed = []
+    for name in names:
+        words = shlex.split(RESULTS[name].command)
+        print(f"\n== {name}: {RESULTS[name].command}", flush=True)
+        if subprocess.run([sys.executable, *words[1:]], cwd=ROOT).returncode:
+            failed.append(name)
+    if failed:
+        print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
+    return len(failed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="files to make, all by default")
+    parser.add_argument("--gpu", action="store_true", help="those that need a GPU instead of the others")
+    parser.add_argument("--stale", action="store_true", help="only those that are missing or stale")
+    parser.add_argument("--list", action="store_true", help="say which are stale and stop")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(RESULTS):
+        parser.error(f"no command makes {sorted(unknown)[0]}, there are {', '.join(RESULTS)}")
+    stored = ROOT / "benchmarks" / "results"
+    old = [n for n in RESULTS if not (found := list(stored.glob(n))) or any(_is_stale(path) for path in found)]
+    if options.list:
+        for name, result in RESULTS.items():
+            print(f"{'stale' if name in old else 'fresh'}  {name}: {result.command}")
+        return
+    names = options.names or [name for name, result in RESULTS.items() if result.gpu == options.gpu]
+    sys.exit(min(run([name for name in names if name in old or not options.stale]), 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Files of results as Markdown: one function per kind of file, and the table of which shows which.
+
+A function takes the content of a file; numbers of the first edition, which had other fields, are shown as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from benchmarks.catalogue import RESULTS as CATALOGUE
+from benchmarks.record import spread
+from eigenprobe.evaluation.surface_report import Evaluation
+from eigenprobe.evaluation.tables import grouped, markdown, mean_row
+from eigenprobe.paper.generalisation import Generalisation
+from eigenprobe.paper.images import Images
+from eigenprobe.paper.published import PAPER, single_shape
+
+LEVELS = (10, 20, 50)
+COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
+
+Document = dict[str, Any]
+
+
+def embedding(document: Document) -> str:
+    """All parts, all columns."""
+    parts = document["parts"].values() if "parts" in document else [document["rows"]]
+    return "\n\n".join(markdown(rows) for rows in parts)
+
+
+def evaluation(document: Document) -> Evaluation:
+    return Evaluation(document["rows"], document["facts"].get("failed", {}), document["facts"], published=PAPER)
+
+
+def surfaces(document: Document) -> str:
+    """The paper's table by shape, the means and the remarks; the details stay in the command's own files."""
+    report = evaluation(document)
+    return "\n\n".join([report.headline(), report.summary(), *report.remarks()])
+
+
+def generalisation(document: Document) -> str:
+    """Means over the shapes: starts and stages, the paper's rows first."""
+    return Generalisation(document["rows"], {}, document["facts"]).markdown().strip()
+
+
+def overfit(document: Document) -> str:
+    """Means over the shapes of the network, the closed form and the paper, and the time to get within 1 %."""
+    good = [row for row in document["shapes"] if "error" not in row]
+    shapes = list(dict.fromkeys(row["shape"] for row in good))
+    printed = [single_shape(shape) | {"method": "paper"} for shape in shapes]
+    table = [
+        mean_row(group, result=kind, shapes=len(group))
+        for (kind,), group in grouped([*good, *(row for row in printed if len(row) > 1)], "method").items()
+        if kind != "all vertices"
+    ]
+    reached = [row.get("seconds_to_1_percent") for row in good if row["method"] == "ritz"]
+    known = [seconds for seconds in reached if seconds is not None]
+    closing = f"Within 1 % of the closed form's loss on held-out resamplings: {len(known)} of {len(shapes)} shapes"
+    closing += f", after {max(known):.1f} s of training at most." if known else "."
+    columns = {"result": "mean of", "shapes": "shapes", **COSINES, "discrepancy": "λ disc."}
+    return markdown(table, columns) + "\n\n" + closing
+
+
+def images(document: Document) -> str:
+    """Scores of every method at every k, the best in bold."""
+    return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}".removeprefix(":\n\n")
+
+
+def scale(document: Document) -> str:
+    """Means over the shapes by smoother and bandwidth."""
+    kinds = [key for key in document["shapes"][0] if "," in key]
+    titles = [*COSINES.values(), "λ disc."]
+    table = []
+    for kind in kinds:
+        means = map(statistics.mean, zip(*(row[kind] for row in document["shapes"]), strict=True))
+        smoother, bandwidth = kind.split(", ")
+        table.append({"smoother": smoother, "bandwidth": bandwidth, **dict(zip(titles, means, strict=True))})
+    learned = [row["learned"] for row in document["shapes"]]
+    closing = f"The learned bandwidth is {min(learned):.2f} to {max(learned):.2f} of the default"
+    return f"{markdown(table)}\n\n{closing} ({len(learned)} shapes)."
+
+
+def robustness(document: Document) -> str:
+    """|cosine| k <= 10 with the mesh oracle by case."""
+    return markdown([{"case": name, **by} for name, by in document["cosine10"].items()])
+
+
+def direct(document: Document) -> str:
+    """Seconds (median and range) and memory of each method by size; the loss beside its textbook form."""
+    table, closing = [], []
+    for entry in document["tables"]:
+        for name, row in entry["rows"].items():
+            cells = {"n": entry["n"], "d": entry["d"], "method": name}
+            table.append(cells | {"seconds": spread(row) if "seconds" in row else None, "MiB": _memory(row)})
+        if "median" in entry.get("ratio", {}):
+            closing.append(f"{entry['ratio']['of']} at {entry['n']} points: {spread(entry['ratio'], key='median')}.")
+    parts = [markdown(table, digits=0), *closing]
+    if document.get("loss"):
+        losses = [
+            {"loss": name, "pass": part, "ms": 1000 * row["seconds"], "MiB": _memory(row)}
+            for name, passes in document["loss"].items()
+            for part, row in passes.items()
+            if "seconds" in row
+        ]
+        parts.append(markdown(losses, digits=1))
+    return "\n\n".join(parts)
+
+
+def _memory(row: Document) -> float | None:
+    """MiB, unless it was less than can be told."""
+    return row["MiB"] if row.get("MiB", 0) >= 1 else None
+
+
+def multigrid(document: Document) -> str:
+    """Seconds of each way to the same residual, and the ratio."""
+    table = [
+        {"n": entry["n"], "way": name, "seconds": spread(row), "residual": f"{row['residual']:.1e}"}
+        for entry in document["tables"]
+        for name, row in entry["rows"].items()
+    ]
+    shown = [(entry["ratio"], entry["n"]) for entry in document["tables"]]
+    each = [f"{r:.2f} at {n} points" if isinstance(r, float) else f"{spread(r, key='median')} at {n}" for r, n in shown]
+    pyamg = document.get("pyamg") or document["versions"]["pyamg"]
+    closing = f"Ours takes {', '.join(each)} of the time of the faster of the others (pyamg {pyamg})."
+    return f"{markdown(table, digits=2)}\n\n{closing}"
+
+
+def constants(document: Document) -> str:
+    """A table per class: less, as it is, more."""
+
+    def cell(row: Document, key: str) -> str:
+        three = [row[each][key] for each in ("less", "default", "more")]
+        shown = [f"{value:.3g}" if isinstance(value, float) else str(value).strip("[]") for value in three]
+        return f"{shown[0]} / **{shown[1]}** / {shown[2]}"
+
+    parts = []
+    for group, table in document["tables"].items():
+        measures = [key for key in table[0]["default"] if key != "value"]
+        lines = [{key: cell(row, key) for key in ("value", *measures)} for row in table]
+        parts.append(f"`{group}`\n\n" + markdown([{"constant": r["constant"], **x} for r, x in zip(table, lines)]))
+    return "\n\n".join(parts)
+
+
+def operators(document: Document) -> str:
+    """Median over the shapes of what each operator gets wrong, by solve."""
+    table = [{"operator": name, **by} for name, by in document["median"].items()]
+    return f"Median over {len(document['shapes'])} shapes, {document['n']} points:\n\n{markdown(table)}"
+
+
+def mutants(document: Document) -> str:
+    """Mutants killed by room."""
+    table = [
+        {"room": room, "tried": row["tried"], "killed": row["killed"], "share": f"{row['killed'] / row['tried']:.0%}"}
+        for room, row in document["rooms"].items()
+    ]
+    return markdown(table)
+
+
+def training(document: Document) -> str:
+    """One step of training, by loss and by way of running."""
+    table = [
+        {"what": row.get("loss") or row.get("step"), "ms": row["median_ms"], "GiB": row.get("peak_gib")}
+        for row in [*document.get("loss", []), *document.get("step", [])]
+        if "error" not in row
+    ]
+    return markdown(table, digits=2)
+
+
+def encode(document: Document) -> str:
+    """Milliseconds by what was encoded and how; of repeated calls the median without the first, which warms up."""
+    if "rows" in document:
+        return markdown([{"what": name, "ms": spread(row, 1, unit=1e-3)} for name, row in document["rows"].items()])
+    table = []
+    for name, values in document["milliseconds_per_cloud"].items():
+        what = "direct" if name == "direct" else "encode" + name.replace("{}", "").replace("{", " ").replace("}", "")
+        middle = statistics.median(values[1:]) if isinstance(values, list) else values
+        table.append({"what": what.replace("'", "").replace(": ", "="), "ms per cloud": middle})
+    return markdown(table, digits=1)
+
+
+def headlines(results: Path) -> str:
+    """The README's table: one line per claim, ours beside the paper and beside the nearest other method."""
+
+    def read(name: str) -> Document:
+        return json.loads((results / name).read_text())
+
+    def joined(values: Iterable[float]) -> str:
+        return " / ".join(f"{value:.3f}" for value in values)
+
+    nine = {row["method"]: row for row in evaluation(read("surfaces.json")).means() if row["over"] == PAPER.group}
+    ours, robust = nine["direct"], nine["robust"]
+    unseen = Generalisation(read("generalisation_mpz14.json")["rows"])
+    count = len({row["shape"] for row in unseen.rows if row["domain"] == "surface"})
+    alone = {row["start"]: [row[f"k<={k}"] for k in LEVELS] for row in unseen.means() if row["stage"] == "feed-forward"}
+    tables = [read(path.name) for path in sorted(results.glob("images*.json"))]
+    nmi = {row["method"]: [] for row in tables[0]["rows"]}
+    for row in (row for table in tables for row in table["rows"] if row["k"] == 10):
+        nmi[row["method"]].append(row["nmi"])
+    names = ", ".join(table["facts"]["table"].split("_")[0] for table in tables)
+    cpu, gpu = (
+        next(table["rows"] for table in read(f"direct_{kind}.json")["tables"] if table["n"] == 100_000)
+        for kind in ("cpu", "cuda")
+    )
+    lines = [
+        (
+            "|cosine| with the mesh oracle, `direct`, nine shapes; k ≤ 10 / 20 / 50",
+            joined(ours[key] for key in COSINES),
+            joined(ours[f"paper_{key}"] for key in COSINES),
+            "robust_laplacian " + joined(robust[key] for key in COSINES),
+        ),
+        (
+            "relative error of the eigenvalues, the same",
+            joined([ours["discrepancy"]]),
+            joined([ours["paper_discrepancy"]]),
+            "robust_laplacian " + joined([robust["discrepancy"]]),
+        ),
+        (
+            f"|cosine|, pretrained, {count} unseen shapes, feed-forward only; k ≤ 10 / 20 / 50",
+            joined(alone["network"]),
+            joined(alone["the paper, MPZ14"]),
+            "its inputs alone " + joined(alone["its inputs alone"]),
+        ),
+        (f"NMI of k-means in 10 coordinates; {names}", joined(nmi["direct"]), None, "UMAP " + joined(nmi["umap"])),
+        (
+            "seconds for 50 vectors of 100 000 points, two cores (H200)",
+            f"{cpu['direct']['seconds']:.1f} ({gpu['direct']['seconds']:.1f})",
+            None,
+            f"robust_laplacian {cpu['robust_laplacian']['seconds']:.1f}",
+        ),
+    ]
+    return markdown([dict(zip(("", "eigenprobe", "the paper", "other"), line, strict=True)) for line in lines])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Files by pattern, and how to show one."""
+
+    pattern: str
+    show: Callable[[Document], str]
+
+    @property
+    def commands(self) -> str:
+        """What makes these files."""
+        found = [result.command for name, result in CATALOGUE.items() if fnmatch(name, self.pattern)]
+        return " and ".join(f"`{command}`" for command in found)
+
+
+TABLES = {
+    "surfaces": Shown("surfaces.json", surfaces),
+    "generalisation": Shown("generalisation_*.json", generalisation),
+    "overfit": Shown("training_shapes_*.json", overfit),
+    "images": Shown("images_*.json", images),
+    "embedding": Shown("embedding_*.json", embedding),
+    "direct": Shown("direct_*.json", direct),
+    "multigrid": Shown("multigrid.json", multigrid),
+    "constants": Shown("constants.json", constants),
+    "training": Shown("training_c*.json", training),
+    "encode": Shown("encode_*.json", encode),
+    "scale": Shown("scale.json", scale),
+    "robustness": Shown("robustness.json", robustness),
+    "operators": Shown("operators.json", operators),
+    "mutants": Shown("mutants.json", mutants),
+}

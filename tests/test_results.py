@@ -1,0 +1,131 @@
+"""Files of results: made by a command, with what it takes to make them again, refused when the code has changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import catalogue, readme, record
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the sources, whose hashes are taken."""
+    for part in ("src", "benchmarks"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    monkeypatch.setattr(catalogue, "ROOT", tmp_path)
+    monkeypatch.setattr(catalogue, "SOURCE", tmp_path / "src" / "eigenprobe")
+    return tmp_path
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+    catalogue._of_file.cache_clear()
+
+
+def test_every_file_has_a_command_and_every_source_is_there() -> None:
+    for path in (ROOT / "benchmarks" / "results").glob("*.json"):
+        assert catalogue.made_by(path.name).command
+    for name, result in catalogue.RESULTS.items():
+        assert result.command.startswith("python -m benchmarks."), name
+        assert ("cuda" in result.command) == result.gpu, name
+        for source in result.sources:
+            assert (catalogue.SOURCE / source).exists(), (name, source)
+    with pytest.raises(SystemExit, match=r"no command makes other.json"):
+        catalogue.made_by("other.json")
+
+
+def test_a_hash_follows_what_the_measured_rooms_do(sources: Path) -> None:
+    names = ("images_cifar10_efflite0.json", "surfaces.json")
+    before = {name: catalogue.digest(name) for name in names}
+
+    def changed() -> list[str]:
+        return [name for name, digest in before.items() if catalogue.digest(name) != digest]
+
+    package = sources / "src" / "eigenprobe"
+    append(package / "eigen" / "span.py", "# a comment\n")
+    append(package / "viz" / "report.py", "LATER = 1\n")  # draws, measures nothing
+    assert changed() == []
+    append(package / "estimators" / "context.py", "LATER = 1\n")
+    assert changed() == [names[0]]
+    append(package / "smoothers" / "balanced.py", "LATER = 1\n")
+    assert changed() == [*names]
+
+
+def test_a_file_says_how_it_was_made_and_goes_stale(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    monkeypatch.setattr(sys, "argv", ["scale.py", "a file.obj", "--n", "300"])
+    record.write("scale.json", record.facts("scale", "cpu", seed=3) | {"shapes": [{"x": 1 / 3}]})
+    found = json.loads((tmp_path / "out" / "scale.json").read_text())
+    assert found["command"] == "python -m benchmarks.scale 'a file.obj' --n 300"
+    assert found["seed"] == 3 and found["threads"] >= 1 and found["shapes"] == [{"x": 0.333333}]
+    assert {"python", "torch", "numpy", "scipy"} <= set(found["versions"])
+    assert {"commit", "date", "device", "sources"} <= set(found)
+    assert not catalogue.stale("scale.json", found)
+    append(sources / "src" / "eigenprobe" / "probes" / "scale.py", "LATER = 1\n")
+    assert catalogue.stale("scale.json", found)
+
+
+def test_pages_refuse_stale_results_or_mark_them(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored, page, empty = tmp_path / "stored", tmp_path / "page.md", "<!-- results: robustness -->\n<!-- end -->\n"
+    monkeypatch.setenv("OUT", str(stored))
+    table = {"n=500": {"pretrained": 0.9, "direct": 0.8}}
+    record.write("robustness.json", record.facts("robustness", "cpu") | {"cosine10": table})
+    page.write_text(empty)
+    monkeypatch.setattr(readme, "RESULTS", stored)
+    monkeypatch.setattr(readme, "PAGES", (page,))
+    monkeypatch.setattr(sys, "argv", ["readme"])
+    readme.main()
+    assert "| n=500" in page.read_text() and "Stale" not in page.read_text()
+    append(sources / "src" / "eigenprobe" / "smoothers" / "balanced.py", "LATER = 1\n")
+    page.write_text(empty)
+    with pytest.raises(SystemExit, match="1 files are stale"):
+        readme.main()
+    assert "robustness.json was measured from other sources: run python -m benchmarks.robust" in capsys.readouterr().err
+    assert page.read_text() == empty
+    monkeypatch.setattr(sys, "argv", ["readme", "--stale"])
+    readme.main()
+    assert "*Stale: measured with earlier code" in page.read_text() and "| n=500" in page.read_text()
+
+
+def test_calls_take_turns_and_their_spread_is_kept() -> None:
+    order: list[str] = []
+    waits = iter([0.05, 0.0, 0.01, 0.02, 0.03, 0.02, 0.02, 0.01])  # pairs: the first one warms up
+
+    def call(name: str) -> None:
+        order.append(name)
+        time.sleep(next(waits))
+
+    rows = record.turns({"a": lambda: call("a"), "b": lambda: call("b")}, 3)
+    assert order == ["a", "b"] * 4
+    assert rows["a"]["cold"] >= 0.05 and len(rows["a"]["all"]) == 3
+    assert rows["a"]["range"] == [min(rows["a"]["all"]), max(rows["a"]["all"])]
+    assert rows["a"]["seconds"] == sorted(rows["a"]["all"])[1]
+    found = record.ratios(rows, "a", "b")
+    each = np.divide(rows["a"]["all"], rows["b"]["all"])
+    assert found == {"of": "a / b", "median": np.median(each), "range": [each.min(), each.max()]}
+    assert record.spread({"seconds": 2.0, "range": [1.0, 3.5]}, 1) == "2.0 (1.0 to 3.5)"
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel keeps no high-water mark here")
+def test_memory_is_that_of_the_call() -> None:
+    """Forty MiB are forty MiB after a larger call too, where a difference of two marks would be 0."""
+
+    def hold(mib: int) -> None:
+        np.ones(mib * 2**17).sum()
+
+    hold(200)
+    assert record.peak(lambda: hold(40)) == pytest.approx(40, abs=6)
+    assert record.peak(lambda: hold(120)) == pytest.approx(120, abs=6)
