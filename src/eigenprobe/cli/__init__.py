@@ -100,7 +100,13 @@ def _run(words: list[str]) -> int:
     from ..progress import Progress
 
     with _opened(options) as session, Progress(command.name, phase=True):
-        command.function(**options, session=session)
+        scheduler = options.pop("scheduler", None) if "shapes" in options else None
+        if scheduler is not None:
+            from .cluster import spread_files
+
+            spread_files(command.function, options, session, scheduler)
+        else:
+            command.function(**options, session=session)
     return 0
 
 

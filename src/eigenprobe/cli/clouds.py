@@ -54,6 +54,7 @@ def decompose(
     refine: int = 0,
     report: bool = True,
     force: bool = False,
+    scheduler: str | None = None,
     session: Session,
 ) -> None:
     """Decompose shapes or point clouds: basis vectors, eigenvalues, mass, and a report to look at.
@@ -68,6 +69,7 @@ def decompose(
       eigenprobe decompose bunny.obj --smoother row --neighbours 10 --bandwidth 0.1 --eigenvalues worst
       eigenprobe decompose bunny.obj --probes wavelet
       eigenprobe decompose scans/ more/a.obj --out bases
+      eigenprobe decompose scans/ --out bases --scheduler processes
 
     Args:
         shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd, las, laz), or folders
@@ -96,6 +98,7 @@ def decompose(
         refine: refinement sweeps after --method pretrained
         report: write report.html
         force: overwrite what an earlier run has written
+        scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
     """
     from ..decomposition import decompose as solve
     from ..geometry import find_shapes
@@ -224,6 +227,7 @@ def encode(
     ritz: bool = True,
     refine: int = 0,
     force: bool = False,
+    scheduler: str | None = None,
     session: Session,
 ) -> None:
     """Bases of many shapes in one pass each through a pretrained model.
@@ -241,6 +245,7 @@ def encode(
         ritz: rotate within the predicted span to the best order
         refine: refinement sweeps
         force: overwrite what an earlier run has written
+        scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
     """
     from ..geometry import find_shapes
     from ..pretrained.model import SpectralModel
@@ -307,7 +312,15 @@ def _unused(path: Path, taken: set[Path]) -> Path:
     return chosen
 
 
-def cache(shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | None = None, session: Session) -> None:
+def cache(
+    shapes: list[Path],
+    *,
+    k: int = 50,
+    jobs: int = -1,
+    backend: str | None = None,
+    scheduler: str | None = None,
+    session: Session,
+) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
     Examples:
@@ -319,6 +332,7 @@ def cache(shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | Non
         k: how many eigenvectors
         jobs: parallel workers, -1 for one per core
         backend: a joblib backend by name (loky, threading, dask, ray)
+        scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
     from ..geometry.cache import prepare_oracles
 

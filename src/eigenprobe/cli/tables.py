@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..errors import InputError
 from ..files import atomic_path
 from .session import Session
 
 if TYPE_CHECKING:
     from ..estimators import OptimalApproximationEigenmaps
+
+SAMPLE = 20_000  # rows fitted where a cluster places all of them
+BLOCK, LEAST_BLOCKS = 1 << 24, 8  # numbers in a block of rows, and how many blocks a small table still makes
 
 
 def embed(
@@ -19,10 +25,11 @@ def embed(
     solver: Literal["direct", "network"] = "direct",
     labels: str | None = None,
     new: Path | None = None,
-    metric: Literal["auto", "cosine", "euclidean"] = "auto",
+    metric: str = "auto",
     neighbors: int | None = None,
     report: bool = True,
     force: bool = False,
+    scheduler: str | None = None,
     session: Session,
 ) -> None:
     """Embed a table of features: one row per sample, spectral coordinates out, and a scatter to explore.
@@ -31,34 +38,43 @@ def embed(
       eigenprobe embed features.npz --labels labels
       eigenprobe embed cells.csv --labels celltype -k 5 --metric euclidean
       eigenprobe embed train.npy --new test.npy --solver network
+      eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
     Args:
-        table: npy, npz, csv or parquet
+        table: npy, npz, csv, parquet or HDF5: a path, or an address that fsspec reads
         k: how many coordinates
         solver: direct is the closed form, network learns a function for new rows
         labels: the column (csv, parquet) or array (npz) that holds labels; used for colours only
         new: a second table, placed in the coordinates fitted on the first
-        metric: distance between rows; auto is cosine from 64 columns on, Euclidean below
+        metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
         neighbors: size of the neighbourhood graph
         report: write report.html
         force: overwrite what an earlier run has written
+        scheduler: address of a Dask scheduler, or processes: a sample is fitted, its workers place blocks of rows
     """
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.rows import read_table
 
-    read = read_table(table, labels=labels)
-    fresh = read_table(new) if new is not None else None
     folder = session.folder(table.stem)
     session.refuse_existing(folder / "embedding.npz", force)
-    options: dict[str, Any] = {} if metric == "auto" else {"metric": metric}
+    options: dict[str, Any] = {"solver": solver, "metric": metric}
     if neighbors is not None:
         options["n_neighbors"] = neighbors
-    estimator = OptimalApproximationEigenmaps(
-        n_components=k, solver=solver, random_state=session.seed, device=session.device(), **options
-    )
+    estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
+    if scheduler is not None:
+        refused = {"--new": new, "--labels": labels}
+        if given := [name for name, value in refused.items() if value is not None]:
+            raise InputError(f"{given[0]} is not for --scheduler, which places the rows of one table")
+        arrays = _spread_rows(table, estimator, folder, scheduler, force)
+        _write_embedding(folder, arrays, session)
+        return session.finish(f"embedded {table.name}: {len(arrays['embedding'])} rows, {k} coordinates, {solver},")
+    read = read_table(table, labels=labels)
+    fresh = read_table(new) if new is not None else None
     estimator.fit(read.features)
-    placed = estimator.transform(fresh.features) if fresh is not None else None
-    _write_embedding(folder, estimator, read.labels, placed, session)
+    arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
+    if fresh is not None:
+        arrays["new"] = estimator.transform(fresh.features)
+    _write_embedding(folder, arrays, session, read.labels)
     if report:
         from ..viz.scatter import write_scatter
 
@@ -66,19 +82,14 @@ def embed(
         write_scatter(page, estimator.embedding_, labels=read.labels, title=table.name, eigenvalues=values)
         session.wrote(page, "open in any browser")
     rows = len(estimator.embedding_)
-    session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
+    return session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
 
 
-def _write_embedding(
-    folder: Path, estimator: OptimalApproximationEigenmaps, labels: Any, placed: Any, session: Session
-) -> None:
+def _write_embedding(folder: Path, arrays: dict[str, Any], session: Session, labels: Any = None) -> None:
     import numpy as np
 
-    arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
     if labels is not None:
         arrays["labels"] = np.asarray(labels).astype(str) if np.asarray(labels).dtype == object else np.asarray(labels)
-    if placed is not None:
-        arrays["new"] = placed
     path = folder / "embedding.npz"
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)
@@ -86,6 +97,62 @@ def _write_embedding(
     facts = {"rows": len(arrays["embedding"]), "coordinates": arrays["embedding"].shape[1]}
     facts |= {"seconds": round(session.seconds, 3), "eigenvalues": arrays["eigenvalues"]}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+
+
+def _spread_rows(
+    table: Path, estimator: OptimalApproximationEigenmaps, folder: Path, scheduler: str, force: bool
+) -> dict[str, Any]:
+    """Fit a sample of the rows, place all of them on a cluster; what an earlier run has left is not done again."""
+    import numpy as np
+
+    from ..estimators.rows import open_rows
+    from .cluster import cluster, spread
+
+    rows = open_rows(table)
+    n, fitted = rows.shape[0], folder / "fitted"
+    if force:
+        shutil.rmtree(fitted, ignore_errors=True)
+    if (fitted / "estimator.json").is_file():
+        before = estimator.get_params()
+        estimator = estimator.load(fitted)
+        if estimator.get_params() != before:
+            raise InputError(f"{fitted} was fitted with other options: choose another --out, or --force")
+    else:
+        chosen = np.random.default_rng(estimator.random_state).permutation(n)[:SAMPLE]
+        estimator.fit(np.asarray(rows.take(np.sort(chosen)), np.float32)).save(fitted)
+    size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
+    tasks = [(table, fitted, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)]
+    missing = [task for task in tasks if not task[-1].is_file()]
+    with cluster(scheduler) as client:
+        lost = [result for _, result in spread(client, _place_rows, missing, "placing rows") if result]
+    if lost:
+        raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
+    placed = np.concatenate([np.load(task[-1]) for task in tasks])
+    shutil.rmtree(fitted)
+    return {"embedding": placed, "eigenvalues": estimator.eigenvalues_}
+
+
+@lru_cache(maxsize=1)
+def _fitted(folder: Path) -> OptimalApproximationEigenmaps:
+    from ..estimators import OptimalApproximationEigenmaps
+
+    return OptimalApproximationEigenmaps.load(folder)
+
+
+def _place_rows(table: Path, fitted: Path, start: int, stop: int, target: Path) -> str:
+    """On a worker: the coordinates of some rows as a file; the answer is what went wrong."""
+    import numpy as np
+
+    from ..estimators.rows import open_rows
+
+    try:
+        rows = np.asarray(open_rows(table).take(np.arange(start, stop)), np.float32)
+        values = _fitted(fitted).transform(rows)
+    except InputError as error:
+        return str(error)
+    with atomic_path(target) as temporary, temporary.open("wb") as file:
+        np.save(file, values)
+    return ""
 
 
 def features(

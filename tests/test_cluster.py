@@ -1,0 +1,101 @@
+"""Commands on a real Dask cluster of two worker processes on loopback, one of them killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eigenprobe as ep
+from eigenprobe.cli import main
+from eigenprobe.cli.cluster import spread
+from eigenprobe.errors import InputError
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    with distributed.LocalCluster(**options, silence_logs=50) as local, distributed.Client(local) as found:
+        yield found
+
+
+def _fatal_once(number: int, mark: str) -> tuple[int, int]:
+    """The third task kills its worker when it first runs."""
+    if number == 2 and not os.path.exists(mark):
+        open(mark, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number**2, os.getpid()
+
+
+def test_a_lost_worker_loses_no_task(client: Any, tmp_path: Path) -> None:
+    tasks = [(number, str(tmp_path / "mark")) for number in range(6)]
+    found = dict(spread(client, _fatal_once, tasks, "squares"))
+    assert {number: square for number, (square, _) in found.items()} == {number: number**2 for number in range(6)}
+    assert (tmp_path / "mark").exists() and os.getpid() not in {process for _, process in found.values()}
+
+
+def test_a_folder_of_shapes(client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng, shapes = np.random.default_rng(0), tmp_path / "shapes"
+    (shapes / "below").mkdir(parents=True)
+    for name in ("a", "b", "c", "below/a"):
+        x = rng.normal(size=(150, 3))
+        np.save(shapes / f"{name}.npy", x / np.linalg.norm(x, axis=1, keepdims=True))
+    (shapes / "bad.npy").write_bytes(b"no array")
+    files = [str(shapes), str(shapes / "below" / "a.npy")]
+    words = ["decompose", *files, "-k", "4", "--no-report", "--out", str(tmp_path / "o")]
+    words += ["--scheduler", client.scheduler.address]
+    assert main(words) == 2
+    out = capsys.readouterr()
+    assert "decomposed 4 of 5 shapes" in out.out and "1 of 5 shapes failed" in out.err and "bad.npy" in out.out
+    for name, folder in (("a", "a"), ("b", "b"), ("c", "c"), ("below/a", "a-2")):
+        basis = ep.Basis.load(tmp_path / "o" / folder / "basis.safetensors")
+        alone = ep.decompose(np.load(shapes / f"{name}.npy"), k=4)
+        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6)
+        np.testing.assert_allclose(basis.vectors, alone.vectors, atol=1e-4)
+    (shapes / "bad.npy").unlink()
+    (tmp_path / "o" / "b" / "basis.safetensors").unlink()
+    assert main(words) == 0
+    assert "decomposed 1 of 4 shapes, 3 already there" in capsys.readouterr().out
+
+
+def test_rows_are_placed_by_workers(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    rows = np.random.default_rng(0).normal(size=(900, 6)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    words = ["embed", str(tmp_path / "rows.npy"), "-k", "3", "--no-report", "--device", "cpu", "--out"]
+    assert main([*words, str(tmp_path / "alone")]) == 0
+    cluster = [*words, str(tmp_path / "spread"), "--scheduler", client.scheduler.address]
+    with monkeypatch.context() as patch:  # stopped after a first block
+        patch.setattr("eigenprobe.cli.cluster.spread", _stopped)
+        assert main(cluster) == 130
+    left = sorted((tmp_path / "spread" / "fitted").glob("rows-*.npy"))
+    assert len(left) == 1
+    np.save(left[0], np.load(left[0]) + 100)  # to see that it is not done again
+    assert main(cluster) == 0
+    found = np.load(tmp_path / "spread" / "embedding.npz")["embedding"]
+    expected = np.load(tmp_path / "alone" / "embedding.npz")["embedding"]
+    first = len(found) // 8 + 1
+    np.testing.assert_allclose(found[:first] - 100, expected[:first], atol=1e-4)
+    np.testing.assert_allclose(found[first:], expected[first:], atol=1e-5)
+    assert not (tmp_path / "spread" / "fitted").exists()
+    assert main([*cluster, "--force", "--labels", "y"]) == 2
+
+
+def _stopped(client: Any, function: Any, tasks: list[Any], title: str) -> Iterator[Any]:
+    yield 0, function(*tasks[0])
+    raise KeyboardInterrupt
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eigenprobe.cli import cluster
+
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    with pytest.raises(InputError, match="nothing answers at tcp"), cluster.cluster("tcp://127.0.0.1:9"):
+        pass
