@@ -215,7 +215,7 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Filtering.floor": ((6e-8, 1e-15), (6e-6, 1e-13)),
     "Filtering.orthogonal": (1e-5, 1e-1),
     "Nesting.points": (2000, 40_000),
-    "Nesting.coarse_accuracy": (0.01, 0.25),
+    "Nesting.coarse_accuracy": (0.002, 0.05),
     "Nesting.swept_guards": (1, 10),
     "Coarsening.omega": (0.0, 1.0),
     "Coarsening.high": (1.5, 2.2),

@@ -205,7 +205,7 @@ def test_aggregates_are_connected_groups():
     labels, count = multigrid.aggregate(laplacian)
     assert labels.unique().tolist() == list(range(count))
     assert 2 < 2000 / count < 20
-    _, found = nested.nested_start(laplacian, smoother.mass.sqrt()[:, None], 16, nested.Goal(10, 1e-6))
+    _, found = nested.nested_start(laplacian, smoother.mass.sqrt()[:, None], 16, nested.Goal(10, 1e-6, 1e-6))
     assert found.x.shape == (2000, 16)
 
 

@@ -117,7 +117,8 @@ def cycle(levels: list[Level], residual: Tensor, at: int = 0) -> Tensor:
     assert level.smooth is not None and level.up is not None and level.down is not None
     x = level.smooth @ residual
     left = torch.addmm(residual, level.scaled, x, alpha=-1)
-    torch.addmm(x, level.up, cycle(levels, level.down @ left, at + 1), out=x)
+    coarse = levels[at + 1].scale  # the coarse level is solved in its own scaled vectors, too
+    torch.addmm(x, level.up, cycle(levels, (level.down @ left).mul_(coarse), at + 1).mul_(coarse), out=x)
     torch.addmm(residual, level.scaled, x, alpha=-1, out=left)
     return torch.addmm(x, level.smooth, left, out=x)
 

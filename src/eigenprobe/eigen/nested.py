@@ -5,7 +5,7 @@
     X, P <- the best p vectors in span [X, W, P] and their new part       Rayleigh-Ritz, at most 3p columns
     done:  |r| <= tol  and  <r, B r> <= accuracy * g                      <r, B r> estimates the error of g
 
-The coarsest level is solved densely; each finer one starts from the prolonged vectors of the one below, so the number
+The coarsest level, whose inverse is dense, starts from random vectors; each finer one starts from the prolonged vectors of the one below, so the number
 of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, p) are float32, inner products float64.
 """
 
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .chebyshev import normal_block
 from .filtered import FILTERING, inner, refine, times
 from .multigrid import Level, hierarchy, in_precision, inverse
 from .problem import Eigenpairs, Problem
@@ -33,8 +34,8 @@ class Nesting:
     sweeps: int = 30  # on the finest level
     coarse_sweeps: int = 8  # on each coarser one
     last_sweeps: int = 3  # on the finest level in float64, where float32 cannot reach the accuracy
-    coarse_accuracy: float = 0.05  # a coarse level need not be more accurate than its discretisation
-    accuracy: float = 1e-6  # of eigenvalues, relative, on the finest level
+    coarse_accuracy: float = 0.01  # a coarse level need not be more accurate than its discretisation
+    accuracy: float = 5e-6  # of eigenvalues, relative, as estimated before the last sweep: a tenth of it after that
     swept_guards: int = 4  # guard columns improved along with the wanted ones; the others only widen the span
 
 
@@ -64,7 +65,7 @@ class Goal(NamedTuple):
 
     wanted: int
     tol: float
-    accuracy: float = math.inf
+    accuracy: float
 
 
 class Improved(NamedTuple):
@@ -83,20 +84,15 @@ def nested_start(laplacian: Tensor, known: Tensor, width: int, goal: Goal) -> tu
     ``laplacian`` is CSR ``H (n, n)``, ``known (n, c)`` its null vectors.  Stops early where it no longer gains.
     """
     levels = hierarchy(laplacian, known, width + known.shape[1])
+    rough = goal._replace(tol=math.inf, accuracy=NESTING.coarse_accuracy)
     coarsest = levels[-1]
-    gram = None if coarsest.gram is None else coarsest.gram.to_dense()
-    values, vectors = small_ritz(coarsest.laplacian.to_dense(), gram)
-    block = vectors[:, known.shape[1] : known.shape[1] + width].float()
-    rough = goal._replace(accuracy=math.inf)
-    rough = rough._replace(
-        tol=NESTING.coarse_accuracy * float(values[min(known.shape[1] + goal.wanted, len(values) - 1)])
-    )
-    found = Improved(block, values, values, values)
-    for at in range(len(levels) - 2, -1, -1):
-        fine = at == 0
-        block = levels[at].prolong(found.x)
-        found = improve(levels, at, block, goal if fine else rough, NESTING.sweeps if fine else NESTING.coarse_sweeps)
-    return levels, found
+    generator = torch.Generator().manual_seed(0)
+    block = normal_block((coarsest.n, width), generator, known.device, torch.float32)
+    block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
+    for at in range(len(levels) - 1, 0, -1):
+        block = improve(levels, at, block, rough, NESTING.coarse_sweeps).x
+        block = levels[at - 1].prolong(block)
+    return levels, improve(levels, 0, block, goal, NESTING.sweeps)
 
 
 def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None) -> Improved:
@@ -108,7 +104,7 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
     best, stalled = math.inf, 0
     floor = FILTERING.floor[0] ** 2 if x.dtype == torch.float32 else 0.0  # an error that rounding makes
     if error is None:
-        error = torch.full((wanted,), 0.0 if goal.accuracy == math.inf else math.inf, dtype=torch.float64)
+        error = torch.full((wanted,), math.inf, dtype=torch.float64)
     for sweep in range(sweeps + 1):
         residual = torch.addcmul(hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1)
         norms, values = torch.stack([_norms(residual[:, :wanted]).double(), g[:wanted]]).cpu()
