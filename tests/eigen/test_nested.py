@@ -33,6 +33,13 @@ def smoother(n: int, rng: np.random.Generator) -> Smoother:
     return build_smoother(torch.as_tensor(c.random_sphere(n, rng)))
 
 
+def problem(n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """``I - A`` and its null vector."""
+    operator = smoother(n, rng)
+    assert operator.mass is not None
+    return SparseOperator(operator.matrix, None, operator.leaving).laplacian(), operator.mass.sqrt()[:, None]
+
+
 @pytest.mark.parametrize("device", [False, True])
 def test_sparse_algebra_is_dense_algebra(device, anywhere, monkeypatch, rng):
     if device:

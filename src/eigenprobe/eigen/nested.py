@@ -5,8 +5,9 @@
     X, P <- the best p vectors in span [X, W, P] and their new part       Rayleigh-Ritz, at most 3p columns
     done:  |r| <= tol  and  <r, B r> <= accuracy * g                      <r, B r> estimates the error of g
 
-The coarsest level, whose inverse is dense, starts from random vectors; each finer one starts from the prolonged vectors of the one below, so the number
-of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, p) are float32, inner products float64.
+The coarsest level, whose inverse is dense, starts from random vectors; each finer one starts from the prolonged vectors
+of the one below, so the number of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, p) are
+float32, inner products float64; what float32 cannot reach is swept in float64 at the end.
 """
 
 from __future__ import annotations
