@@ -58,6 +58,17 @@ def test_methods_agree_and_single_precision_survives_fifty_columns(generator: to
         assert (q.double() - exact).abs().max() < 1e-2  # 1e4 times single precision, on columns of size 1/sqrt(n)
 
 
+def test_two_passes_make_nearly_dependent_columns_orthonormal(generator: torch.Generator) -> None:
+    """A condition number of 1e6: one pass of Cholesky leaves 1e12 times rounding, a second one none of it."""
+    x = torch.randn(300, 20, generator=generator, dtype=torch.float64)
+    turn = torch.linalg.qr(torch.randn(20, 20, generator=generator, dtype=torch.float64))[0]
+    x = x @ turn @ torch.diag(torch.logspace(0, -6, 20, dtype=torch.float64)) @ turn.T
+    eye = torch.eye(20, dtype=torch.float64)
+    (once, _), (twice, r) = (orthonormalise(x, method="cholesky", passes=passes) for passes in (1, 2))
+    assert (once.T @ once - eye).abs().max() > 1e-8 > 1e-12 > (twice.T @ twice - eye).abs().max()
+    torch.testing.assert_close(twice @ r, x)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_dependent_columns_are_an_error(method: str, generator: torch.Generator) -> None:
     x = torch.randn(20, 4, dtype=torch.float64, generator=generator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import torch
 
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
+from eigenprobe.errors import InputError
 from eigenprobe.extensions.neighbourhood import NeighbourhoodExtension
-from eigenprobe.graph import Metric, build_graph
+from eigenprobe.graph import Graph, Metric, build_graph, estimate_dimension
 from eigenprobe.graph.arranged import Arranged
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 from tests.clouds import fibonacci_sphere, flat_torus, random_sphere
@@ -48,6 +50,27 @@ def test_matrix_is_the_formula(points: torch.Tensor) -> None:
     assert values.min() >= -1e-12 and values.max() == pytest.approx(1)
     root = smoother.mass.sqrt()
     np.testing.assert_allclose(smoother.apply(root).numpy(), root.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_the_time_of_a_step_is_the_formula(points: torch.Tensor, metric: Metric) -> None:
+    """``(1 - delta)^4 sum_ij w d^2 / (4 dim sum r)`` with dense matrices; cosine distances are half a squared chord."""
+    x = points * torch.linspace(0.5, 3, len(points), dtype=points.dtype)[:, None]  # rows of different lengths
+    graph = build_graph(x, 7, metric=metric)
+    smoother = neighbourhood_smoother(graph)
+    n, a = len(x), smoother.matrix.to_dense().numpy()
+    mass = smoother.mass.numpy()
+    off = 2 * (a - np.eye(n) / 2) * np.sqrt(np.outer(mass, mass))  # w over the sum of r
+    rows = x.numpy() if metric == "euclidean" else (x / x.norm(dim=1, keepdim=True)).numpy()
+    squared = ((rows[:, None] - rows) ** 2).sum(-1)
+    energy = off * (squared if metric == "euclidean" else squared / 2)
+    centred = np.sqrt(mass)[:, None] * (rows - mass @ rows)
+    step = centred - a @ centred
+    measured = (step**2).sum() / (centred * step).sum()
+    random = (energy * off * (1 / mass[:, None] + 1 / mass) / 2).sum() / energy.sum()
+    chords = Graph(torch.from_numpy(rows), graph.indices, torch.from_numpy(squared).sqrt().gather(1, graph.indices))
+    time = energy.sum() / (4 * estimate_dimension(chords)) * (1 - min(measured, random)) ** 4
+    assert float(smoother.step_time) == pytest.approx(time, rel=1e-6)
 
 
 def test_extension_keeps_fitted_values_and_constants(points: torch.Tensor, generator: torch.Generator) -> None:
@@ -94,6 +117,9 @@ def test_nystrom_divides_by_the_eigenvalue_of_the_average(points: torch.Tensor) 
     torch.testing.assert_close(average, extension.factors * vectors, atol=1e-4, rtol=0)
     low = NeighbourhoodExtension.of(cloud, smoother, vectors, torch.full((5,), 0.5, dtype=torch.float64))
     assert low.factors.tolist() == [0.1] * 5  # noise is not blown up
+    for part in ("graph", "mass"):
+        with pytest.raises(InputError, match="keeps no points"):
+            NeighbourhoodExtension.of(cloud, replace(smoother, **{part: None}), vectors, pairs.factors)
 
 
 def test_ties_do_not_depend_on_the_batch(rng: np.random.Generator) -> None:

@@ -69,3 +69,16 @@ def test_bad_input():
         Probes(3, steps=(1, 2), step_distribution="geometric")
     with pytest.raises(InputError, match="neighbours"):
         Probes(3, k=9).draw(build_graph(cloud(), 5))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"steps": -1}, {"k": 0}, {"sigma": 0.0}, {"sigma": -1.0}, {"k": (3, 2)}, {"sigma": (0.0, 1.0)}, {"count": 0}]
+    + [{"steps": (1, 2, 3)}, {"steps": (1, 4), "step_distribution": "geometric"}],
+    ids=str,
+)
+def test_impossible_probes_are_refused(wrong):
+    with pytest.raises(InputError, match=r"expected|geometric"):
+        Probes(**wrong)
+    assert Probes(steps=0, k=1, sigma=1e-3).variance == pytest.approx(1 / 3)
+    assert Probes(distribution="gaussian").variance == 1

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
+from eigenprobe.eigen.span import small_ritz
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
 from eigenprobe.smoothers import Smoother, build_smoother
@@ -123,3 +124,29 @@ def test_float32_keeps_small_gaps():
 def test_bad_input():
     with pytest.raises(InputError, match="at least 1"):
         sweep(start(100, 3), build_smoother(cloud(100)), 0)
+
+
+def test_dependent_directions_of_a_small_problem_are_left_out():
+    """``small u = g gram u`` with a Gram matrix of rank three: the three pairs of the span, whatever the scales."""
+    g = torch.Generator().manual_seed(0)
+    span = torch.linalg.qr(torch.randn(9, 3, generator=g, dtype=torch.float64))[0]
+    operator = torch.diag(torch.arange(1.0, 10, dtype=torch.float64))
+    columns = span @ torch.randn(3, 5, generator=g, dtype=torch.float64) * torch.logspace(-3, 3, 5, dtype=torch.float64)
+    values, vectors = small_ritz(columns.T @ operator @ columns, columns.T @ columns)
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(span.T @ operator @ span))
+    found = columns @ vectors
+    torch.testing.assert_close(found.T @ found, torch.eye(3, dtype=torch.float64), atol=1e-8, rtol=0)
+
+
+def test_columns_that_add_nothing_come_last():
+    """In a batch a widened span keeps zeros in their places; no wanted vector is one of them."""
+    graphs = [build_smoother(cloud(120, seed=s), balance=False).graph for s in range(2)]
+    both = build_smoother(stack(graphs), balance=False)
+    root = both.mass.sqrt().reshape(2, -1, 1)
+    x = torch.randn(2, 120, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    first = torch.cat([root, x[..., :2]], -1)
+    extra = torch.stack([torch.cat([x[0, :, 2:], x[0, :, :1]], 1), x[1, :, :2]])  # one new direction, and none
+    found = rotate(Span(torch.cat([first, extra], -1), leading=3), both, 3)
+    eye = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
+    torch.testing.assert_close(found.q.mT @ found.q, eye, atol=1e-8, rtol=0)
+    assert bool((found.eigenvalues.diff(dim=-1) >= 0).all())

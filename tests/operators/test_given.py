@@ -30,6 +30,7 @@ def test_best_basis_is_the_pca_in_the_norm_of_the_mass(rng: np.random.Generator)
     np.testing.assert_allclose(basis.mass, ep.decompose(x, k=2).mass)
     energy = np.linalg.eigvalsh(f.T @ (basis.mass[:, None] * f))[::-1]
     np.testing.assert_allclose(basis.info["explained"], energy[:10] / energy.sum(), rtol=1e-8)
+    assert basis.info["probes"] == f.shape[1]
     assert _loss(basis, f) == pytest.approx(1 - sum(basis.info["explained"]), rel=1e-8)
     stiffness, mass = ep.laplacian(x)  # eigenvalues are Rayleigh quotients, in the units of the points
     v = basis.vectors

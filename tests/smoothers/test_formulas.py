@@ -85,3 +85,9 @@ def test_the_time_of_a_row_step_is_that_of_heat(rng: np.random.Generator) -> Non
     even = build_smoother(grid, "row", k=20, dimension=2)
     middle = int(grid.square().sum(1).argmin())
     assert float(even.apply(grid.square().sum(1))[middle]) == pytest.approx(4 * float(even.step_time), rel=0.06)
+
+
+def test_one_neighbour_is_copied() -> None:
+    x = torch.arange(6, dtype=torch.float64)[:, None] ** 1.5
+    row = build_smoother(build_graph(x, 1), "row", dimension=1)
+    torch.testing.assert_close(row.apply(x)[:, 0], x[[1, 0, 1, 2, 3, 4], 0])
