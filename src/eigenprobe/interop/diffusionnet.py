@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..cloud import Array, check_points
-from ..decomposition import opened, smoothed
+from ..decomposition import smoothed
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError
 from ..operators import gradients, matrices
@@ -46,7 +46,7 @@ def diffusionnet_operators(points: Array, k_eig: int = 128, *, neighbours: Any =
     >>> round(float(operators.mass.sum() / np.pi))
     4
     """
-    x, origin = check_points(opened(points)[0], k_eig)
+    x, origin = check_points(points, k_eig)
     if x.shape[1] != 3:
         raise InputError(f"DiffusionNet takes points of shape (n, 3), got {tuple(x.shape)}")
     with limited_threads(x.device, len(x)):
