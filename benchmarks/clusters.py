@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.record import facts, write
-from eigenprobe.estimators.rows import read_table
+from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.paper.images import Images
 from eigenprobe.paper.peers import embed

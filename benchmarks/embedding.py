@@ -29,7 +29,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.record import best_device, clock, facts, peak, ratios, spread, turns, write
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.estimators.rows import read_table
+from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.evaluation.clustering import kmeans_scores
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.estimators.rows import open_rows, read_table
+from eigenprobe.estimators.rows import open_rows
+from eigenprobe.estimators.tables import read_table
 
 pandas = pytest.importorskip("pandas")
 

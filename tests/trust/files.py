@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from eigenprobe.basis import Basis
-from eigenprobe.estimators.rows import open_rows, read_table
+from eigenprobe.estimators.rows import open_rows
+from eigenprobe.estimators.tables import read_table
 from eigenprobe.geometry import Shape, load, save
 from tests.geometry.meshes import blob
 from tests.geometry.test_scans import write_grid, write_las, write_pcd

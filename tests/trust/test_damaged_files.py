@@ -18,7 +18,8 @@ import pytest
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.estimators.rows import open_rows, read_table
+from eigenprobe.estimators.rows import open_rows
+from eigenprobe.estimators.tables import read_table
 from eigenprobe.geometry import load
 from tests.geometry.meshes import blob
 from tests.trust import files

@@ -15,7 +15,8 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.estimators.rows import open_rows, read_table
+from eigenprobe.estimators.rows import open_rows
+from eigenprobe.estimators.tables import read_table
 from eigenprobe.pretrained import store
 
 

@@ -24,6 +24,7 @@ def embed(
     k: int = 10,
     solver: Literal["direct", "network"] = "direct",
     labels: str | None = None,
+    key: str | None = None,
     new: Path | None = None,
     metric: str = "auto",
     neighbors: int | None = None,
@@ -37,14 +38,17 @@ def embed(
     Examples:
       eigenprobe embed features.npz --labels labels
       eigenprobe embed cells.csv --labels celltype -k 5 --metric euclidean
-      eigenprobe embed train.npy --new test.npy --solver network
+      eigenprobe embed train.npy --labels classes.npy --new test.npy --solver network
+      eigenprobe embed cells.h5ad --labels cell_type --key obsm/X_pca
       eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
     Args:
-        table: npy, npz, csv, parquet or HDF5: a path, or an address that fsspec reads
+        table: npy, npz, csv, parquet, HDF5, h5ad or mtx: a path, or an address that fsspec reads
         k: how many coordinates
         solver: direct is the closed form, network learns a function for new rows
-        labels: the column (csv, parquet) or array (npz) that holds labels; used for colours only
+        labels: the column (csv, parquet, h5ad) or array (npz) that holds labels, or a file with one per row (npy,
+            text); used for colours only
+        key: the array of an npz, HDF5 or h5ad file to embed, where it has several: layers/counts, obsm/X_scvi
         new: a second table, placed in the coordinates fitted on the first
         metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
         neighbors: size of the neighbourhood graph
@@ -53,7 +57,7 @@ def embed(
         scheduler: address of a Dask scheduler, or processes: a sample is fitted, its workers place blocks of rows
     """
     from ..estimators import OptimalApproximationEigenmaps
-    from ..estimators.rows import read_table
+    from ..estimators.tables import read_table
 
     folder = session.folder(table.stem)
     session.refuse_existing(folder / "embedding.npz", force)
@@ -62,14 +66,14 @@ def embed(
         options["n_neighbors"] = neighbors
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     if scheduler is not None:
-        refused = {"--new": new, "--labels": labels}
+        refused = {"--new": new, "--labels": labels, "--key": key}
         if given := [name for name, value in refused.items() if value is not None]:
             raise InputError(f"{given[0]} is not for --scheduler, which places the rows of one table")
         arrays = _spread_rows(table, estimator, folder, scheduler, force)
         _write_embedding(folder, arrays, session)
         return session.finish(f"embedded {table.name}: {len(arrays['embedding'])} rows, {k} coordinates, {solver},")
-    read = read_table(table, labels=labels)
-    fresh = read_table(new) if new is not None else None
+    read = read_table(table, labels=labels, key=key)
+    fresh = read_table(new, key=key) if new is not None else None
     estimator.fit(read.features)
     arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
     if fresh is not None:
@@ -79,7 +83,7 @@ def embed(
         from ..viz.scatter import write_scatter
 
         page, values = folder / "report.html", estimator.eigenvalues_
-        write_scatter(page, estimator.embedding_, labels=read.labels, title=table.name, eigenvalues=values)
+        write_scatter(page, estimator.embedding_, labels=read.named, title=table.name, eigenvalues=values)
         session.wrote(page, "open in any browser")
     rows = len(estimator.embedding_)
     return session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")

@@ -1,6 +1,5 @@
-"""Tables of features, whole or row by row.
+"""Tables of features row by row (whole files: `tables`).
 
-    read_table(path) -> Table(features (n, d), labels (n,) or None, names of the columns)
     open_rows(source) -> Rows: `shape`, `take(rows)` and `blocks(size)`; nothing else is ever in memory
     open_table(estimator, source) -> Rows and the precision of the answer, after scikit-learn's checks of arrays
 
@@ -15,52 +14,20 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ..errors import InputError, extra, warn
-from ..files import Archive, check_size, fetched, load_npy, reading
+from ..errors import InputError
+from ..files import check_size, load_npy, reading
+from .tables import existing, features_of, open_archive, read_table
 
 Array = NDArray[Any]
-FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
-LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
 MOST_ROWS = 2_000_000  # fitted at once, however large the memory
-SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".h5", ".hdf5")
-
-
-class Table(NamedTuple):
-    """Features (n, d), labels (n,) or None, and the names of the d columns."""
-
-    features: Array
-    labels: Array | None
-    names: list[str]
-
-
-def read_table(path: str | os.PathLike[str], labels: str | None = None) -> Table:
-    """The whole table. ``labels`` names the column (csv, parquet) or array (npz, HDF5) that is not a feature.
-
-    Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5 file is taken.
-    """
-    path = _existing(path)
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        if labels is not None:
-            raise InputError(f"an npy file has no labels, --labels {labels} needs npz, csv, parquet or HDF5")
-        return _table(load_npy(path, mapped=True), None, path)
-    if suffix in (".npz", ".h5", ".hdf5"):
-        with reading(path), _archive(path) as archive:
-            names = list(archive.keys())
-            if labels is not None and labels not in names:
-                raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
-            key = labels or next((name for name in LABEL_NAMES if name in names), None)
-            features = np.asarray(_features(archive, path))
-            return _table(features, None if key is None else np.asarray(archive[key]), path)
-    return _read_columns(path, labels)
 
 
 def open_rows(source: Any) -> Rows:
@@ -68,14 +35,17 @@ def open_rows(source: Any) -> Rows:
     if isinstance(source, Rows):
         return source
     if isinstance(source, (str, os.PathLike)):
-        path = _existing(source)
+        path = existing(source)
         suffix = path.suffix.lower()
         if suffix == ".npy":
             return Rows(load_npy(path, mapped=True))
         if suffix in (".h5", ".hdf5"):
             with reading(path):
-                return Rows(_features(_archive(path), path), path)
-        return Rows(ParquetColumns(path), path) if suffix == ".parquet" else Rows(read_table(path).features)
+                return Rows(features_of(open_archive(path), path), path)
+        if suffix == ".parquet":
+            return Rows(ParquetColumns(path), path)
+        features = read_table(path).features
+        return Rows(SparseRows(features) if issparse(features) else features)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not hasattr(source, "shape"):
         source = Items(source)
     return Rows(source)
@@ -256,82 +226,3 @@ class ParquetColumns:
         rows = np.arange(self.shape[0])[rows]
         groups = np.searchsorted(self.starts, rows, side="right") - 1
         return np.concatenate([self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)])
-
-
-def _existing(path: str | os.PathLike[str]) -> Path:
-    path = fetched(path)
-    if not path.is_file():
-        raise InputError(f"no such table: {path}")
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"a table is one of {', '.join(SUFFIXES)}, got {path.name}")
-    return path
-
-
-def _archive(path: Path) -> Any:
-    if path.suffix.lower() == ".npz":
-        return Archive(path)
-    h5py = extra("h5py")
-    with reading(path):
-        archive = h5py.File(path, "r")
-        for name in archive:
-            _check_own(archive, name, path)
-        return archive
-
-
-def _check_own(archive: Any, name: str, path: Path) -> None:
-    """A data set must lie in the file itself: HDF5 can point to any other file of the machine, and claim any size."""
-    import h5py
-
-    link = archive.get(name, getlink=True)
-    found: Any = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
-    stored = isinstance(found, h5py.Dataset)
-    if isinstance(link, h5py.ExternalLink) or (stored and (found.external is not None or found.is_virtual)):
-        raise InputError(f"{path}: {name!r} points outside the file, expected data stored in it")
-    if stored:
-        check_size(path, found.nbytes)
-
-
-def _features(archive: Any, path: Path) -> Any:
-    """The array of features of an archive: the one with a known name, or the only table."""
-    names = list(archive.keys())
-    tables = [name for name in FEATURE_NAMES if name in names][:1]
-    tables = tables or [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
-    if len(tables) != 1:
-        raise InputError(f"{path} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
-    return archive[tables[0]]
-
-
-def _read_columns(path: Path, labels: str | None) -> Table:
-    import pandas
-
-    with reading(path):
-        if path.suffix.lower() == ".parquet":
-            facts = extra("pyarrow.parquet").read_metadata(path)
-            check_size(path, 8.0 * facts.num_rows * facts.num_columns)
-            frame = pandas.read_parquet(path)
-        else:
-            frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
-            if str(frame.columns[0]).lower().startswith("unnamed: 0"):  # what pandas writes as its index
-                warn(f"{path.name}: the first column has no name and counts as an index, not as a feature")
-                frame = frame.iloc[:, 1:]
-    found = None
-    if labels is not None:
-        if labels not in frame.columns:
-            raise InputError(f"{path} has no column {labels!r}, it has {', '.join(map(str, frame.columns[:12]))}")
-        found = frame.pop(labels).to_numpy()
-    words = [str(name) for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
-    if words:
-        raise InputError(f"{path}: features must be numbers, column {words[0]!r} is not (is it the labels column?)")
-    with reading(path):
-        features = frame.to_numpy(dtype=float)
-    return _table(features, found, path, [str(name) for name in frame.columns])
-
-
-def _table(features: Array, labels: Array | None, path: Path, names: list[str] | None = None) -> Table:
-    if features.ndim != 2 or features.size == 0:
-        raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
-    if features.dtype.kind not in "fiub":
-        raise InputError(f"{path} must hold numbers, got {features.dtype}")
-    if labels is not None and labels.shape != features.shape[:1]:
-        raise InputError(f"{path} needs one label per row ({features.shape[0]}), got shape {labels.shape}")
-    return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..estimators.rows import read_table
+from ..estimators.tables import read_table
 from ..evaluation import tables
 from ..evaluation.clustering import METRICS
 from ..viz.charts import embeddings

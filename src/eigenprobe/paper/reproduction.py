@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..estimators.rows import read_table
+from ..estimators.tables import read_table
 from ..evaluation.clustering import METRICS
 from ..evaluation.samples import Measured, Sample, measure_files
 from ..evaluation.surface_report import Evaluation, levels

@@ -1,0 +1,263 @@
+"""Files -> tables: features (n, d), labels (n,) and the names of columns and classes.
+
+    npy, npz, csv, tsv, parquet, HDF5      an array or the numeric columns
+    h5ad (AnnData)                         obsm/X_pca, or X; labels are columns of obs
+    npz of scipy.sparse, mtx, sparse X     a sparse matrix, which stays one
+
+``key`` names the array where a file has several (``group/name`` in HDF5). Labels are a column, an array, or a file of
+their own. What a header claims is compared with the length of the file before memory is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..errors import InputError, extra, warn
+from ..files import Archive, check_size, fetched, load_npy, reading
+
+Array = NDArray[Any]
+FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
+LABEL_NAMES = ("labels", "label", "y", "targets", "target")
+CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")  # text for the numbers among the labels
+INDEX_NAMES = ("id", "index", "idx")
+HDF5 = (".h5", ".hdf5", ".h5ad")
+SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".mtx", *HDF5)
+COMPRESSED = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix}
+
+
+class Table(NamedTuple):
+    """Features (n, d) (an array or a sparse matrix), labels (n,) or None, names of the d columns and of the classes."""
+
+    features: Any
+    labels: Array | None
+    names: list[str]
+    classes: Array | None = None
+
+    @property
+    def named(self) -> Array | None:
+        """The labels by the names of their classes, where the file has them."""
+        if self.labels is None or self.classes is None or self.labels.dtype.kind not in "iu":
+            return self.labels
+        fits = self.labels.size and int(self.labels.min()) >= 0 and int(self.labels.max()) < len(self.classes)
+        return self.classes[self.labels] if fits else self.labels
+
+
+def read_table(path: str | os.PathLike[str], labels: str | None = None, key: str | None = None) -> Table:
+    """The whole table. ``labels`` names the column (csv, parquet, obs of h5ad) or array (npz, HDF5) that is not a
+    feature, or a file with a label per row (npy, or text).
+
+    Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5 file is taken.
+    """
+    path = existing(path)
+    suffix = path.suffix.lower()
+    if key is not None and suffix not in (".npz", *HDF5):
+        raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
+    beside = None if labels is None else _label_file(Path(labels))
+    labels = labels if beside is None else None
+    if suffix in (".npy", ".mtx"):
+        if labels is not None:
+            raise InputError(f"{path.name} has no labels: --labels takes a file with one per row, got {labels!r}")
+        table = _table(load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path), None, path)
+    elif suffix in (".npz", *HDF5):
+        with reading(path), open_archive(path) as archive:
+            table = _read_archive(archive, path, labels, key)
+    else:
+        table = _read_columns(path, labels)
+    if beside is not None:
+        table = _table(table.features, beside, Path(str(path)), table.names)
+    return table
+
+
+def existing(path: str | os.PathLike[str]) -> Path:
+    """The file, of an address a local copy; an error where it is none or not a table."""
+    path = fetched(path)
+    if not path.is_file():
+        raise InputError(f"no such table: {path}")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"a table is one of {', '.join(SUFFIXES)}, got {path.name}")
+    return path
+
+
+def open_archive(path: Path) -> Any:
+    """The arrays of an npz or HDF5 file by name."""
+    if path.suffix.lower() == ".npz":
+        return Archive(path)
+    h5py = extra("h5py")
+    with reading(path):
+        archive = h5py.File(path, "r")
+        for name in archive:
+            _check_own(archive, name, path)
+        return archive
+
+
+def features_of(archive: Any, path: Path, key: str | None = None) -> Any:
+    """The array of features of an archive (or a group that holds a sparse matrix): the one called ``key``, one with a
+    known name, or the only table."""
+    if key is not None:
+        return _stored(archive, key, path)
+    if path.suffix.lower() == ".h5ad":
+        cells = archive.get("obsm")
+        return _stored(archive, "obsm/X_pca" if cells is not None and "X_pca" in cells else "X", path)
+    if isinstance(archive, Archive):
+        return archive[archive.only(FEATURE_NAMES)]
+    names = list(archive.keys())
+    tables = [name for name in FEATURE_NAMES if name in names][:1]
+    tables = tables or [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
+    if len(tables) != 1:
+        raise InputError(f"{path} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
+    return _stored(archive, tables[0], path)
+
+
+def _check_own(archive: Any, name: str, path: Path) -> None:
+    """A data set must lie in the file itself: HDF5 can point to any other file of the machine, and claim any size."""
+    import h5py
+
+    link = archive.get(name, getlink=True)
+    found: Any = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
+    stored = isinstance(found, h5py.Dataset)
+    if isinstance(link, h5py.ExternalLink) or (stored and (found.external is not None or found.is_virtual)):
+        raise InputError(f"{path}: {name!r} points outside the file, expected data stored in it")
+    if stored:
+        check_size(path, found.nbytes)
+
+
+def _stored(archive: Any, key: str, path: Path) -> Any:
+    """What lies under ``group/name``, every step of the way checked."""
+    if isinstance(archive, Archive):
+        return archive[archive.only((), key)]
+    for name in key.strip("/").split("/"):
+        if not hasattr(archive, "keys") or name not in archive:
+            known = ", ".join(archive.keys()) if hasattr(archive, "keys") else "no further arrays"
+            raise InputError(f"{path} has no array {key!r}, there are {known}")
+        _check_own(archive, name, path)
+        archive = archive[name]
+    return archive
+
+
+def _read_archive(archive: Any, path: Path, labels: str | None, key: str | None) -> Table:
+    names = list(archive.keys())
+    if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
+        return _table(_sparse(archive, bytes(archive["format"].item()).decode(), archive["shape"]), None, path)
+    found = features_of(archive, path, key)
+    if hasattr(found, "keys"):  # a group: a sparse matrix as AnnData stores it
+        for part in ("data", "indices", "indptr"):
+            _stored(found, part, path)
+        kind = str(found.attrs.get("encoding-type", found.attrs.get("h5sparse_format", "csr")))
+        shape = found.attrs.get("shape", found.attrs.get("h5sparse_shape"))
+        found = _sparse(found, kind.removesuffix("_matrix"), shape)
+    if path.suffix.lower() == ".h5ad":
+        return _table(found if sparse.issparse(found) else np.asarray(found), _cells(archive, labels, path), path)
+    if labels is not None and labels not in names:
+        raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
+    chosen = labels or next((name for name in LABEL_NAMES if name in names and name != key), None)
+    classes = next((np.asarray(archive[name]) for name in CLASS_NAMES if name in names), None)
+    features = found if sparse.issparse(found) else np.asarray(found)
+    table = _table(features, None if chosen is None else np.asarray(archive[chosen]), path)
+    return table._replace(classes=classes) if classes is not None and classes.ndim == 1 else table
+
+
+def _sparse(parts: Any, kind: str, shape: Any) -> Any:
+    """A matrix in compressed rows from its ``data``, ``indices`` and ``indptr`` (``row`` and ``col`` for coo)."""
+    size = tuple(int(length) for length in shape)
+    data = np.asarray(parts["data"])
+    if kind == "coo":
+        matrix = sparse.coo_matrix((data, (np.asarray(parts["row"]), np.asarray(parts["col"]))), shape=size).tocsr()
+    elif kind in COMPRESSED:
+        matrix = COMPRESSED[kind]((data, np.asarray(parts["indices"]), np.asarray(parts["indptr"])), shape=size)
+        matrix.check_format(full_check=True)  # indices out of range would be read from other memory
+    else:
+        raise InputError(f"expected a sparse matrix in csr, csc or coo form, got {kind}")
+    return matrix.tocsr()
+
+
+def _matrix_market(path: Path) -> Any:
+    from scipy.io import mminfo, mmread
+
+    with reading(path):
+        rows, columns, entries, form, *_ = mminfo(path)
+        size = path.stat().st_size
+        if 2.0 * entries > size + 1 or (form == "array" and 2.0 * rows * columns > size + 1):
+            raise InputError(f"{path} ends early: its header claims {entries} numbers in {size} bytes")
+        check_size(path, 8.0 * (rows + columns))
+        return sparse.csr_matrix(mmread(path))
+
+
+def _cells(archive: Any, labels: str | None, path: Path) -> Array | None:
+    """A column of AnnData's ``obs``: numbers, text, or codes and categories."""
+    if labels is None:
+        return None
+    column = _stored(archive, f"obs/{labels}", path)
+    if hasattr(column, "keys"):
+        codes = np.asarray(_stored(column, "codes", path))
+        kinds = np.append(_text(_stored(column, "categories", path)), "")  # code -1: unknown
+        return kinds[np.where((codes >= 0) & (codes < len(kinds) - 1), codes, len(kinds) - 1)]
+    return _text(column)
+
+
+def _text(column: Any) -> Array:
+    """Numbers as they are; text, which HDF5 gives as bytes, as text."""
+    values = np.asarray(column)
+    if values.dtype != object:
+        return values
+    return np.array([value.decode() if isinstance(value, bytes) else str(value) for value in values])
+
+
+def _label_file(path: Path) -> Array | None:
+    """Labels of a file of their own: an npy array, or a label per line; None where there is no such file."""
+    if not path.is_file():
+        return None
+    if path.suffix.lower() == ".npy":
+        return load_npy(path)
+    with reading(path):
+        lines = np.array([line.strip().strip('"') for line in path.read_text(encoding="utf-8-sig").splitlines()])
+    return lines if len(lines) == 0 or lines[-1] else lines[:-1]
+
+
+def _read_columns(path: Path, labels: str | None) -> Table:
+    import pandas
+
+    with reading(path):
+        if path.suffix.lower() == ".parquet":
+            facts = extra("pyarrow.parquet").read_metadata(path)
+            check_size(path, 8.0 * facts.num_rows * facts.num_columns)
+            frame = pandas.read_parquet(path)
+        else:
+            frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+            first = frame[frame.columns[0]]
+            counts = np.array_equal(first, np.arange(len(first))) or np.array_equal(first, np.arange(1, len(first) + 1))
+            name = str(frame.columns[0])
+            unnamed = name.lower().startswith("unnamed: 0")  # what pandas writes as its index
+            if unnamed or (counts and name.lower() in INDEX_NAMES and name != labels):
+                called = "has no name" if unnamed else f"is called {name}"
+                warn(f"{path.name}: the first column {called} and counts as an index, not as a feature")
+                frame = frame.iloc[:, 1:]
+    found = None
+    if labels is not None:
+        if labels not in frame.columns:
+            raise InputError(f"{path} has no column {labels!r}, it has {', '.join(map(str, frame.columns[:12]))}")
+        found = frame.pop(labels).to_numpy()
+    words = [str(name) for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
+    if words:
+        raise InputError(f"{path}: features must be numbers, column {words[0]!r} is not (is it the labels column?)")
+    with reading(path):
+        features = frame.to_numpy(dtype=float)
+    return _table(features, found, path, [str(name) for name in frame.columns])
+
+
+def _table(features: Any, labels: Array | None, path: Path, names: list[str] | None = None) -> Table:
+    n = features.shape[0] if features.ndim else 0
+    if features.ndim != 2 or 0 in features.shape:
+        raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
+    if features.dtype.kind not in "fiub":
+        raise InputError(f"{path} must hold numbers, got {features.dtype}")
+    if labels is not None and len(labels) == n + 1 and labels.dtype.kind == "U":
+        labels = labels[1:]  # a file of labels with a heading
+    if labels is not None and labels.shape != (n,):
+        raise InputError(f"{path} needs one label per row ({n}), got shape {labels.shape}")
+    return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])
