@@ -1,20 +1,35 @@
-"""mkdocs hook: a page's ``<!-- help: decompose -->`` becomes that command's help, ``<!-- api: decompose -->`` the
-signature and docstring of ``eigenprobe.decompose``; both live, so neither can go stale."""
+"""mkdocs hook: what stands in a page as a comment is made when the site is built, so it cannot go stale.
+
+``<!-- help: decompose -->`` becomes that command's help, ``<!-- api: decomposition.decompose -->`` the signature and
+docstring of that object (by mkdocstrings), and formulas ``$...$`` become MathML, which browsers draw by themselves.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import inspect
+import html
 import io
 import re
 from typing import Any
 
+import griffe
+
 MARK = re.compile(r"<!-- (help|api): (.*?) -->")
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     return MARK.sub(lambda match: command_help(match[2]) if match[1] == "help" else describe(match[2]), markdown)
+
+
+def on_page_content(text: str, **_: Any) -> str:
+    return FORMULA.sub(lambda match: formula(html.unescape(match[3]), display=match[2] == "["), text)
+
+
+def formula(latex: str, display: bool) -> str:
+    from latex2mathml.converter import convert
+
+    return convert(latex.strip(), display="block" if display else "inline")
 
 
 def command_help(words: str) -> str:
@@ -28,82 +43,29 @@ def command_help(words: str) -> str:
 
 
 def describe(name: str) -> str:
-    """One public name: the signature in full, the docstring, and for a class its public methods the same way."""
-    thing = resolve(name)
-    name = public(name)
-    parts = [f"### `{name}`", _signature(name.split(".")[-1], thing), _docstring(thing)]
-    if inspect.isclass(thing):
-        for method, member in vars(thing).items():
-            if method.startswith("_") and method != "__call__":
-                continue
-            bound = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-            if inspect.isfunction(bound) and inspect.getdoc(bound):
-                parts += [f"#### `{name}.{method}`", _signature(method, bound), _docstring(bound)]
-    return "\n\n".join(parts)
-
-
-def resolve(name: str) -> Any:
-    """``geometry.load`` -> that object of the package."""
-    module, _, attribute = f"eigenprobe.{name}".rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def public(name: str) -> str:
-    """The name as a user writes it: ``basis.Basis`` is ``ep.Basis``, ``geometry.load`` is ``ep.geometry.load``."""
+    """One public name, by the name a user writes: ``basis.Basis`` is ``ep.Basis``."""
     import eigenprobe
 
     last = name.split(".")[-1]
-    return f"ep.{last}" if last in eigenprobe.__all__ else f"ep.{name}"
+    shown = f"ep.{last}" if last in eigenprobe.__all__ else f"ep.{name}"
+    return f"::: eigenprobe.{name}\n    options:\n      heading: {shown}\n      toc_label: {shown}"
 
 
-def _signature(name: str, thing: Any) -> str:
-    try:
-        parameters = _unquoted(inspect.signature(thing))
-    except (TypeError, ValueError):
-        return f"```python\n{name}\n```"
-    shown = f"{name}{parameters}"
-    if len(shown) > 100:
-        inner = ",\n    ".join(_parameters(parameters))
-        returned = parameters.return_annotation
-        arrow = "" if returned is inspect.Signature.empty else f" -> {_text(returned)}"
-        shown = f"{name}(\n    {inner},\n){arrow}"
-    return f"```python\n{shown}\n```"
+class OwnTypes(griffe.Extension):
+    """Several names before one text, as in ``seed, device``, keep each its own type and default."""
 
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        self._visit(pkg)
 
-class _Word:
-    """An annotation that is shown as it was written."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _unquoted(signature: inspect.Signature) -> inspect.Signature:
-    """Annotations are strings here (``from __future__ import annotations``); quotes around them are noise."""
-    parameters = [
-        each.replace(annotation=_Word(each.annotation)) if isinstance(each.annotation, str) else each
-        for each in signature.parameters.values()
-    ]
-    returned = signature.return_annotation
-    return signature.replace(
-        parameters=parameters, return_annotation=_Word(returned) if isinstance(returned, str) else returned
-    )
-
-
-def _parameters(signature: inspect.Signature) -> list[str]:
-    shown: list[str] = []
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown and not any(s.startswith("*") for s in shown):
-            shown.append("*")
-        shown.append(str(parameter))
-    return shown
-
-
-def _text(annotation: Any) -> str:
-    return getattr(annotation, "__name__", str(annotation))
-
-
-def _docstring(thing: Any) -> str:
-    return "```text\n" + (inspect.getdoc(thing) or "").replace("``", "`") + "\n```"
+    def _visit(self, thing: Any) -> None:
+        for each in thing.members.values():
+            if not each.is_alias:
+                self._visit(each)
+        if thing.docstring is None or not (thing.is_function or thing.is_class):
+            return
+        thing.docstring.parsed = thing.docstring.parse("numpy", warnings=False)
+        for section in thing.docstring.parsed:
+            for each in section.value if section.kind is griffe.DocstringSectionKind.parameters else ():
+                if each.name in thing.parameters:
+                    own = thing.parameters[each.name]
+                    each.annotation, each.value = own.annotation, own.default

@@ -12,6 +12,7 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -141,7 +142,7 @@ def decompose(
         return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT)
     if method not in ("direct", "network", "pretrained"):
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
-    points, faces = points_and_faces(points)
+    points, faces = opened(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
     operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
@@ -213,6 +214,15 @@ def differentiable(ready: Smoother, smoother: Kind | Smoother, bandwidth: float 
     if not found:
         warn("no derivatives with respect to the points: only 'adaptive' weights in up to three dimensions have them")
     return found
+
+
+def opened(source: Any) -> tuple[Any, np.ndarray | None]:
+    """Points and faces of whatever carries them (`points_and_faces`), a file included."""
+    if isinstance(source, (str, os.PathLike)):
+        from .geometry import load
+
+        source = load(source)
+    return points_and_faces(source)
 
 
 def _rotation(

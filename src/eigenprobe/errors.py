@@ -16,7 +16,6 @@ EXTRAS = {  # the extra that brings a package
     **dict.fromkeys(("dask", "distributed"), "dask"),
     "torch_geometric": "pyg",
     "anndata": "anndata",
-    **dict.fromkeys(("geomfum", "gsops"), "geomfum"),
 }
 
 
