@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..errors import InputError
 from ..files import atomic_path
@@ -28,6 +28,7 @@ def embed(
     new: Path | None = None,
     metric: str = "auto",
     neighbors: int | None = None,
+    layout: bool = False,
     report: bool = True,
     force: bool = False,
     scheduler: str | None = None,
@@ -52,6 +53,7 @@ def embed(
         new: a second table, placed in the coordinates fitted on the first
         metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
         neighbors: size of the neighbourhood graph
+        layout: also a map of two dimensions to look at, made from the graph and the coordinates (openTSNE)
         report: write report.html
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: a sample is fitted, its workers place blocks of rows
@@ -66,7 +68,7 @@ def embed(
         options["n_neighbors"] = neighbors
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     if scheduler is not None:
-        refused = {"--new": new, "--labels": labels, "--key": key}
+        refused = {"--new": new, "--labels": labels, "--key": key, "--layout": layout or None}
         if given := [name for name, value in refused.items() if value is not None]:
             raise InputError(f"{given[0]} is not for --scheduler, which places the rows of one table")
         arrays = _spread_rows(table, estimator, folder, scheduler, force)
@@ -78,12 +80,18 @@ def embed(
     arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
     if fresh is not None:
         arrays["new"] = estimator.transform(fresh.features)
+    if layout:
+        whole = estimator.basis_.n == len(read.features)
+        arrays["layout"] = estimator.layout_ if whole else estimator.place(read.features)
+        if fresh is not None:
+            arrays["new_layout"] = estimator.place(fresh.features)
     _write_embedding(folder, arrays, session, read.labels)
     if report:
         from ..viz.scatter import write_scatter
 
-        page, values = folder / "report.html", estimator.eigenvalues_
-        write_scatter(page, estimator.embedding_, labels=read.named, title=table.name, eigenvalues=values)
+        page, drawn = folder / "report.html", {name: arrays.get(name) for name in ("new", "layout", "new_layout")}
+        drawn |= {"labels": read.named, "title": table.name, "eigenvalues": estimator.eigenvalues_}
+        write_scatter(page, estimator.embedding_, **cast(Any, drawn))
         session.wrote(page, "open in any browser")
     rows = len(estimator.embedding_)
     return session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")

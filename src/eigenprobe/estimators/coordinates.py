@@ -21,11 +21,6 @@ COORDINATES: tuple[Coordinates, ...] = ("sphere", "diffusion", "vectors", "norma
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle
 
 
-def choose_metric(metric: str, columns: int) -> str:
-    """``auto`` is cosine for wide tables and Euclidean for narrow ones."""
-    return metric if metric != "auto" else "cosine" if columns >= COSINE_COLUMNS else "euclidean"
-
-
 def coordinates(vectors: Array, mass: Array, factors: Array, kind: Coordinates, steps: float) -> Array:
     """The embedding ``(m, K)`` of vectors ``(m, K)``, mass ``(m,)`` and eigenvalues mu ``(K,)`` of the smoother."""
     if kind == "vectors":

@@ -10,6 +10,8 @@ direction from the origin, at a distance that says little, and the projection ke
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -24,13 +26,15 @@ from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
 from ..threads import limited_threads
-from .coordinates import COORDINATES, Coordinates, choose_metric, coordinates, local_averages
-from .given import COORDINATE_METRICS, arranged_by, by_distances, given_neighbours
+from .checks import COORDINATE_METRICS, check_parameters, choose_metric
+from .coordinates import Coordinates, coordinates, local_averages
+from .given import arranged_by, by_distances, given_neighbours
+from .layout import laid_out
 from .rows import Rows, affordable_rows, checked, open_table
 from .solvers import Training, fit_by_network, fit_direct
 
 Array = NDArray[Any]
-BLOCK, ENTRIES = 1 << 18, 1 << 25  # rows of a stream in memory at once, and numbers in them
+BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 SUBSET_LIMIT = 20_000  # rows that the network's frame is taken from
 SMALL = 2500  # rows up to which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
@@ -79,6 +83,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         The unnormalised basis V without its constant.
     basis_ : Basis
         The fitted rows (a subset of large data) as a `Basis`, the constant included: ``basis_.save``, ``basis_(rows)``.
+    layout_ : ndarray of shape (n_samples, 2)
+        A map of the fitted rows to look at, made from the graph and the embedding by openTSNE when first asked for;
+        `place` puts new rows on it.
     n_iter_ : int
         Training steps of the network; 1 for the closed form.
     n_features_in_, feature_names_in_
@@ -137,7 +144,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
         ``neighbors`` are known indices and distances ``(n_samples, k)`` of nearest rows, which are then not searched.
         """
-        self._check_parameters()
+        check_parameters(self)
         if _is_dask(X):
             from .lazy import sampled
 
@@ -148,14 +155,12 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        if self.metric == "precomputed" or neighbors is not None:
-            clouds = [self._given(rows, neighbors)]
-            device = clouds[0].given.device
-        else:
-            sample = self._sample(rows, self._limit(rows.shape[1]), rng)
-            device, clouds = sample.device, []
-        with limited_threads(device, n if clouds else len(sample), single=SMALL + 1):
-            clouds = clouds or self._clouds(sample, rows, rng)
+        limit = n if neighbors is not None else self._limit(rows.shape[1])
+        with limited_threads(self._device(), min(n, limit), single=SMALL + 1):
+            if self.metric == "precomputed":
+                clouds = [by_distances(rows.array, self.n_neighbors, self._device())]
+            else:
+                clouds = self._clouds(self._sample(rows, limit, rng), rows, rng, neighbors)
             self._solve(clouds, seed)
         if self.basis_.n == n:
             return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
@@ -219,6 +224,24 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
         return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
 
+    @cached_property
+    def layout_(self) -> Array:
+        """A map of the rows of `basis_`, two coordinates each."""
+        check_is_fitted(self)
+        graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
+        mass = self.basis_.mass / self._total
+        known = self._coordinates(self.basis_.vectors[graph_rows, 1:], mass[graph_rows], self.n_components, float)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._map = laid_out(self._graph, known, seed)
+        return self._map if self._place is None else self._map[self._place.cpu().numpy()]
+
+    def place(self, X: Any) -> Array:
+        """Places of new rows ``(m, 2)`` on the map: averages over their fitted neighbours; a fitted row has its own."""
+        rows, _ = self._open(X, reset=False), self.layout_
+        found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
+        values = torch.from_numpy(np.column_stack([np.zeros(len(self._map)), self._map])).to(found.values)
+        return self._stream(rows, replace(found, values=values, factors=values.new_ones(3)))[0]
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""
         from .store import write_estimator
@@ -247,9 +270,13 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
 
-    def _clouds(self, sample: torch.Tensor, rows: Rows | None, rng: Any) -> list[Arranged]:
+    def _clouds(
+        self, sample: torch.Tensor, rows: Rows | None, rng: Any, neighbors: tuple[Any, Any] | None = None
+    ) -> list[Arranged]:
         """The cloud of the sample, or the subsets that the network trains on, all in one frame."""
         count, metric = self.n_components + 1, choose_metric(self.metric, self.n_features_in_)
+        if neighbors is not None:
+            return [given_neighbours(sample, neighbors, metric)]
         if metric not in COORDINATE_METRICS:
             return [arranged_by(sample, self.n_neighbors, metric)]
         frame = Frame.of(sample, metric, centred=False)
@@ -257,15 +284,6 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         subsets = min(SUBSETS, 1 + n // SUBSET) if self.solver == "network" and n > SUBSET else 0
         taken = [self._sample(rows, SUBSET, rng) for _ in range(subsets) if rows is not None] or [sample]
         return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
-
-    def _given(self, rows: Rows, neighbors: tuple[Any, Any] | None) -> Arranged:
-        """The cloud of known neighbours, or of given distances."""
-        if self.metric == "precomputed":
-            return by_distances(rows.array, self.n_neighbors, self._device())
-        assert neighbors is not None
-        points = self._sample(rows, rows.shape[0], None)
-        metric = choose_metric(self.metric, self.n_features_in_)
-        return given_neighbours(points, neighbors, metric)
 
     def _solve(self, clouds: list[Arranged], seed: int, start: torch.Tensor | None = None) -> None:
         count = self.n_components + 1
@@ -276,6 +294,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             basis = fit_by_network(clouds, count, seed, training)
         assert clouds[0].graph is not None
         self.basis_, self._graph = basis.numpy(), clouds[0].graph
+        self._place, self._kept = clouds[0].rows, clouds[0].kept
+        self.__dict__.pop("layout_", None)  # of an earlier fit
 
     def _limit(self, columns: int) -> int:
         """How many rows are fitted."""
@@ -293,17 +313,18 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """All rows, or ``size`` random ones, on the device."""
         n = rows.shape[0]
         if n <= size:
-            return rows.whole(_block(rows)).to(self._device())
+            return rows.whole(BLOCK).to(self._device())
         chosen = np.sort(rng.permutation(n)[:size])
         return checked(rows.take(chosen), chosen).to(self._device())
 
-    def _stream(self, rows: Rows) -> tuple[Array, Array]:
-        """Vectors without the constant ``(n, n_components)`` and mass ``(n,)`` of all rows, block by block."""
-        n = rows.shape[0]
-        function: Any = self.basis_.extension
-        vectors = np.empty((n, self.n_components), np.float32 if n > BLOCK else np.float64)
+    def _stream(self, rows: Rows, function: Any = None) -> tuple[Array, Array]:
+        """Vectors without the constant ``(n, n_components)``, or values of another function without their first column,
+        and mass ``(n,)`` of all rows, block by block."""
+        n, width = rows.shape[0], self.n_components if function is None else function.values.shape[1] - 1
+        function = function or self.basis_.extension
+        vectors = np.empty((n, width), np.float32 if n > BLOCK else np.float64)
         mass, done = np.empty(n), 0
-        for block in rows.blocks(_block(rows)):
+        for block in rows.blocks(BLOCK):
             numbers = np.arange(done, done + len(block))
             with limited_threads(self._device(), len(block), single=SMALL + 1):
                 values, weight = function.with_mass(checked(block, numbers))
@@ -317,30 +338,12 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             self._dtype = dtype
         return rows
 
-    def _check_parameters(self) -> None:
-        if self.solver not in ("direct", "network"):
-            raise InputError(f"solver must be 'direct' or 'network', got {self.solver!r}")
-        if self.coordinates not in COORDINATES:
-            raise InputError(f"coordinates must be one of {', '.join(COORDINATES)}, got {self.coordinates!r}")
-        if self.solver == "network" and self.metric not in ("auto", *COORDINATE_METRICS):
-            raise InputError(f"solver='network' compares rows by cosine or euclidean, got metric={self.metric!r}")
-        for name in ("n_components", "n_neighbors", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise InputError(f"{name} must be a positive integer, got {value!r}")
-        if self.max_samples != "auto" and self.max_samples <= max(self.n_components, self.n_neighbors):
-            raise InputError(f"max_samples must exceed n_components and n_neighbors, got {self.max_samples}")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
-
-
-def _block(rows: Rows) -> int:
-    return max(1, min(BLOCK, ENTRIES // rows.shape[1]))
 
 
 def _is_dask(X: Any) -> bool:

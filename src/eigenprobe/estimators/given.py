@@ -19,8 +19,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..graph.neighbours import searcher, without_self
-
-COORDINATE_METRICS = ("cosine", "euclidean")
+from .checks import COORDINATE_METRICS
 
 
 def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:

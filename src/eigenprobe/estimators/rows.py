@@ -27,6 +27,7 @@ from .tables import existing, features_of, open_archive, read_table
 
 Array = NDArray[Any]
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
+ENTRIES = 1 << 25  # numbers of a block in memory
 MOST_ROWS = 2_000_000  # fitted at once, however large the memory
 
 
@@ -69,6 +70,7 @@ class Rows:
         return result
 
     def blocks(self, size: int) -> Iterator[Array]:
+        size = max(1, min(size, ENTRIES // self.shape[1]))
         for start in range(0, self.shape[0], size):
             yield self._read(slice(start, start + size))
 

@@ -36,7 +36,9 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
     arrays = {"vectors": model.vectors_, "mass": model.mass_}
     arrays |= {"indices": graph.indices.cpu().numpy(), "distances": graph.distances.cpu().numpy()}
     if "layout_" in vars(model):
-        arrays["layout"] = model.layout_
+        arrays |= {"layout": model.layout_, "map": model._map}
+    if model._place is not None and model._kept is not None:
+        arrays |= {"place": model._place.cpu().numpy(), "kept": model._kept.cpu().numpy()}
     with atomic_path(target / "rows.safetensors") as temporary:
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
     facts: dict[str, Any] = {"format": FORMAT, "parameters": model.get_params(), "metric": graph.metric}
@@ -71,11 +73,12 @@ def read_estimator(
         extension: Any = model.basis_.extension
         points = getattr(extension, "points", None)
         points = extension.context.points if points is None else points
-        numbers = {name: torch.from_numpy(arrays[name]) for name in ("indices", "distances")}
-        model._graph = Graph(points, numbers["indices"], numbers["distances"], facts["metric"])
+        known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
+        model._graph = Graph(points, known["indices"], known["distances"], facts["metric"])
+        model._place, model._kept = known.get("place"), known.get("kept")
         model._finish(arrays["vectors"].astype(np.float64), arrays["mass"].astype(np.float64) * model._total)
         if "layout" in arrays:
-            model.__dict__["layout_"] = arrays["layout"]
+            model.__dict__["layout_"], model._map = arrays["layout"], arrays["map"]
     return model
 
 

@@ -1,0 +1,78 @@
+"""Maps of embeddings in two dimensions: `layout_` beside UMAP with the cosine metric.
+
+    python -m benchmarks.maps FEATURES.npz ... [--runs 16] [--seed 0]
+
+Means over random class-weighted subsets of 1500 rows (the paper's protocol): NMI and ARI of k-means on the map,
+trustworthiness, seconds and CPU seconds. Both methods are warm and take turns. The stages of the layout were chosen on
+subsets of seed 1000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.record import facts, write
+from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe.estimators.rows import read_table
+from eigenprobe.evaluation import tables
+from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
+from eigenprobe.paper.protocol import weighted_subset
+
+COMPONENTS, ROWS = 50, 1500
+
+
+def layout(x: np.ndarray, seed: int) -> np.ndarray:
+    return OptimalApproximationEigenmaps(COMPONENTS, random_state=seed).fit(x).layout_
+
+
+def umap(x: np.ndarray, seed: int) -> np.ndarray:
+    from umap import UMAP
+
+    return np.asarray(UMAP(metric="cosine", random_state=seed, n_jobs=1).fit_transform(x))
+
+
+def compare(path: Path, runs: int, seed: int) -> list[dict[str, Any]]:
+    """One row per method: means over the subsets of a table."""
+    table = read_table(path)
+    features, labels = np.asarray(table.features), np.asarray(table.labels)
+    methods: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {"layout": layout, "UMAP": umap}
+    for method in methods.values():
+        method(np.asarray(features[:300], np.float32), 0)
+    found: dict[str, list[list[float]]] = {name: [] for name in methods}
+    for run in range(runs):
+        chosen = weighted_subset(labels, min(ROWS, len(labels)), np.random.default_rng([seed, run]))
+        x = np.asarray(features[chosen], np.float32)
+        for name, method in methods.items():
+            start, work = time.perf_counter(), time.process_time()
+            y = method(x, run)
+            spent = [time.perf_counter() - start, time.process_time() - work]
+            scores = kmeans_scores(y, labels[chosen])
+            found[name].append([scores["nmi"], scores["ari"], trustworthiness(x, y), *spent])
+    keys = ("NMI", "ARI", "trustworthiness", "seconds", "CPU seconds")
+    means = {name: dict(zip(keys, np.mean(rows, axis=0).tolist(), strict=True)) for name, rows in found.items()}
+    return [{"table": path.stem, "method": name, "runs": runs, **row} for name, row in means.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("features", type=Path, nargs="+", help="tables with labels")
+    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    rows: list[dict[str, Any]] = []
+    for path in options.features:
+        rows += compare(path, options.runs, options.seed)
+        print(tables.markdown(rows[-2:]), flush=True)
+    write("maps.json", facts("maps", "cpu", peers=("umap-learn", "openTSNE")) | {"rows": tables.plain(rows)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The map of an embedding: clusters apart, neighbours kept, new rows beside their kind, the same on every call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
+
+from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe.cli import main
+from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
+
+pytest.importorskip("openTSNE")
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("solver", ["direct", "network"])
+def test_a_map_of_clusters(tmp_path: Path, solver: str) -> None:
+    X, y = make_blobs(500, 12, centers=6, cluster_std=2.0, random_state=0)
+    X[490:] = X[:10]  # copies have one place
+    y[490:] = y[:10]
+    model = OptimalApproximationEigenmaps(5, solver=solver, max_iter=10, random_state=0, device="cpu")
+    with pytest.raises(NotFittedError):
+        _ = model.layout_
+    model.fit(X[:400])
+    map_, new = model.layout_, model.place(X[400:])
+    assert map_.shape == (400, 2) and new.shape == (100, 2)
+    assert kmeans_scores(map_, y[:400])["ari"] > 0.95
+    assert trustworthiness(X[:400], map_) > trustworthiness(X[:400], model.coordinates_of(2))
+    assert KNeighborsClassifier(5).fit(map_, y[:400]).score(new, y[400:]) > 0.95
+    np.testing.assert_allclose(model.place(X[:400]), map_, atol=1e-9)
+    np.testing.assert_allclose(new[90:], map_[:10], atol=1e-9)
+    model.save(tmp_path / "fitted")
+    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+    np.testing.assert_allclose(again.place(X[400:420]), new[:20], atol=1e-12)
+    whole = model.fit(X).layout_  # a new fit has a new map
+    assert whole.shape == (500, 2)
+    np.testing.assert_array_equal(whole[490:], whole[:10])
+    np.testing.assert_array_equal(OptimalApproximationEigenmaps(**model.get_params()).fit(X).layout_, whole)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_embed_writes_the_map(tmp_path: Path) -> None:
+    X, y = make_blobs(150, 6, centers=3, random_state=0)
+    np.savez(tmp_path / "table.npz", features=X[:120], labels=y[:120])
+    np.save(tmp_path / "new.npy", X[120:])
+    words = f"embed {tmp_path}/table.npz -k 4 --new {tmp_path}/new.npy --layout --device cpu --out {tmp_path}/o".split()
+    assert main(words) == 0
+    found = np.load(tmp_path / "o" / "embedding.npz")
+    assert found["layout"].shape == (120, 2) and found["new_layout"].shape == (30, 2)
+    assert (tmp_path / "o" / "report.html").is_file()
