@@ -54,7 +54,8 @@ OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplace
 # A room, or a file of it -> the tests beside it
 NEAREST = {
     "probes/covariance": "test_covariance.py test_objective.py",
-    "probes/given": "operators/test_given.py",
+    "probes": "test_probes.py test_spectrum.py operators/test_given.py",
+    "probes/families": "test_families.py",
     "probes/objective": "test_objective.py",
     "probes/probes": "test_probes.py",
     "probes/scale": "training/test_scale.py",
@@ -66,8 +67,9 @@ NEAREST = {
     "eigen": "test_refine.py test_direct.py",
     "eigen/chebyshev": "networks/test_diffusion.py test_refine.py test_direct.py",
     "eigen/span": "test_basis.py test_refine.py test_objective.py test_direct.py",
-    "extensions/kernel": "test_decompose.py extensions",
-    "extensions/neighbourhood": "test_neighbourhood.py extensions estimators/test_eigenmaps.py",
+    "extensions": "extensions test_neighbourhood.py",
+    "extensions/kernel": "extensions test_smoothing.py",
+    "eigen/derivative": "operators/test_derivative.py test_families.py",
     "estimators": "estimators",
     "estimators/rows": "estimators/test_rows.py estimators/test_lazy.py trust/test_damaged_files.py",
     "estimators/lazy": "estimators/test_lazy.py",

@@ -161,10 +161,14 @@ def mutants(document: Document) -> str:
     return markdown(table)
 
 
+def _milliseconds(row: Document) -> str:
+    return spread({"seconds": row["median_ms"], **({"range": row["range_ms"]} if "range_ms" in row else {})})
+
+
 def training(document: Document) -> str:
     """One step of training, by loss and by way of running."""
     table = [
-        {"what": row.get("loss") or row.get("step"), "ms": row["median_ms"], "GiB": row.get("peak_gib")}
+        {"what": row.get("loss") or row.get("step"), "ms": _milliseconds(row), "GiB": row.get("peak_gib")}
         for row in [*document.get("loss", []), *document.get("step", [])]
         if "error" not in row
     ]

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks.direct import textbook_errors
-from benchmarks.record import best_device, clock, facts, timed, write
+from benchmarks.record import best_device, clock, facts, peak, turns, write
 from eigenprobe import geometry
 from eigenprobe.decomposition import decompose
 from eigenprobe.evaluation.samples import Sample, agreement
@@ -48,15 +48,11 @@ TIMES = ("steps_to_1_percent", "seconds_to_1_percent", "prepare", "seconds")
 
 
 def measure(call: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, Any]:
-    """Median, least and most milliseconds, and the peak of memory above what was held before (CUDA)."""
-    held = 0
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        held = torch.cuda.memory_allocated(device)
-    times = [1000 * seconds for seconds in timed(call, device, repeats)]
-    peak = torch.cuda.max_memory_allocated(device) - held if device.type == "cuda" else 0
-    spread = {"best_ms": min(times), "median_ms": float(np.median(times)), "range_ms": [min(times), max(times)]}
-    return spread | {"peak_gib": peak / 2**30}
+    """Median, least and most milliseconds, and the peak of memory above what was held before."""
+    held = peak(call, device) / 1024
+    row = turns({"call": call}, repeats, device)["call"]
+    low, high = (1000 * seconds for seconds in row["range"])
+    return {"best_ms": low, "median_ms": 1000 * row["seconds"], "range_ms": [low, high], "peak_gib": held}
 
 
 def loss(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
