@@ -33,6 +33,7 @@ ORDER = (
         "training",
         "pretrained",
         "estimators",
+        "together",
         "decomposition",
         "operators",
         "apps",

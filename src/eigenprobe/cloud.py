@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +86,15 @@ def _is_cloud(each: Any) -> bool:
 
 
 def each_of(
-    clouds: list[Any], call: Callable[..., Any], settings: dict[str, Any], per_point: Sequence[str]
+    clouds: list[Any],
+    call: Callable[..., Any],
+    settings: dict[str, Any],
+    per_point: Sequence[str],
+    ready: Mapping[int, Any] | None = None,
 ) -> list[Any]:
     """``call(cloud, **settings)`` cloud by cloud; a list given for one of ``per_point`` has an entry for each cloud.
 
-    An error says which cloud it was.
+    ``ready`` are results that are there already, by the number of their cloud. An error says which cloud it was.
     """
     own = {name: settings[name] for name in per_point if isinstance(settings.get(name), (list, tuple))}
     for name, value in own.items():
@@ -98,6 +102,9 @@ def each_of(
             raise InputError(f"expected a {name} for each of {len(clouds)} clouds, got {len(value)}")
     found = []
     for number, cloud in enumerate(clouds):
+        if ready is not None and number in ready:
+            found.append(ready[number])
+            continue
         try:
             found.append(call(cloud, **(settings | {name: value[number] for name, value in own.items()})))
         except InputError as error:

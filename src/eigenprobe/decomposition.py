@@ -37,6 +37,7 @@ from .probes.families import best_of_family
 from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
 from .smoothers.altered import PLAIN, Alteration, alter, numbers
 from .threads import limited_threads
+from .together import solved_at_once
 
 Method = Literal["direct", "network", "pretrained"]
 PER_POINT = ("potential", "boundary", "anisotropy", "measure", "probes")
@@ -139,7 +140,8 @@ def decompose(
     """
     settings = {**locals()}  # before anything else: all that the caller chose, for each of several clouds
     if (clouds := several(settings.pop("points"))) is not None:
-        return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT)
+        solved = {} if options else solved_at_once(clouds, {**settings, "options": None})
+        return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT, solved)
     if method not in ("direct", "network", "pretrained"):
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
     points, faces = opened(points)

@@ -88,7 +88,7 @@ def arrange(
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
     moved = points if kept is None else points[kept]
-    place = _groups(moved)
+    place = groups(moved)
     if place is None:
         graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
         return Arranged(given, frame, graph, None if kept is None else _inverse(kept), kept)
@@ -113,7 +113,7 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
     given, graph = torch.cat([cloud.given, more.to(cloud.given)]), cloud.graph
     new = cloud.frame(more, graph.points.dtype)
     n, k, points = graph.n, graph.k, torch.cat([graph.points, new])
-    if cloud.kept is not None or _groups(points) is not None:
+    if cloud.kept is not None or groups(points) is not None:
         return None
     space = points if graph.metric == "euclidean" else points / points.norm(dim=1, keepdim=True)
     lengths = graph.distances if graph.metric == "euclidean" else (2 * graph.distances).sqrt()
@@ -126,7 +126,7 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
     return Arranged(given, cloud.frame, Graph(points, indices, distances, graph.metric))
 
 
-def _groups(points: Tensor) -> Tensor | None:
+def groups(points: Tensor) -> Tensor | None:
     """The group of equal points ``(n,)`` that each point is in, or None where all differ.
 
     Equal points have equal bits, and so an equal sum of them; sorting rows is dear, sorting sums is not.

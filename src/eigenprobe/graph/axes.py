@@ -18,7 +18,8 @@ BATCH = 16384  # cuSOLVER fails on much longer batches
 
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ``(n, d)``, ascending, and eigenvectors ``(n, d, d)`` of symmetric matrices ``(n, d, d)``."""
-    small, host = 2 <= matrices.shape[-1] <= 3, matrices.device.type == "cpu"
+    host = matrices.device.type == "cpu"
+    small = 2 <= matrices.shape[-1] <= 3 and (host or len(matrices) > BATCH)  # few are one call of cuSOLVER
     parts = matrices.split((CACHED if host else max(len(matrices), 1)) if small else BATCH)
     found = [_jacobi(part) if small else torch.linalg.eigh(part) for part in parts]
     return torch.cat([values for values, _ in found]), torch.cat([vectors for _, vectors in found])

@@ -62,11 +62,12 @@ def estimate_dimension(graph: Graph) -> float:
 
 
 def cloud_dimensions(graph: Graph) -> list[float]:
-    """The dimension of every one of the stacked clouds of a graph, all of one size, in three dimensions or fewer."""
-    n = graph.clouds[0]
-    place = torch.arange(0, n, max(1, n // THICKNESS.stacked), device=graph.device)
-    sample = place + n * torch.arange(len(graph.clouds), device=graph.device)[:, None]
-    return _ordinary(graph, sample.flatten()).view(sample.shape).mode(1).values.double().tolist()
+    """The dimension of every one of the stacked clouds of a graph, in three dimensions or fewer."""
+    sizes = torch.tensor(graph.clouds)
+    share = torch.arange(THICKNESS.stacked, dtype=torch.float64) / THICKNESS.stacked
+    sample = (share * sizes[:, None]).long() + (sizes.cumsum(0) - sizes)[:, None]  # (b, s)
+    label = _ordinary(graph, sample.flatten().to(graph.device))
+    return label.view(sample.shape).mode(1).values.double().tolist()
 
 
 def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:

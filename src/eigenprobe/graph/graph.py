@@ -61,6 +61,16 @@ class Graph:
             return self
         return replace(self, indices=self.indices[:, 1:], distances=self.distances[:, 1:], self_loops=False)
 
+    def parts(self) -> list[Graph]:
+        """The graphs of the stacked clouds."""
+        sizes = list(self.clouds or (self.n,))
+        rows = zip(self.points.split(sizes), self.indices.split(sizes), self.distances.split(sizes), strict=True)
+        first = [sum(sizes[:i]) for i in range(len(sizes))]
+        return [
+            replace(self, points=points, indices=indices - start, distances=distances, clouds=())
+            for (points, indices, distances), start in zip(rows, first, strict=True)
+        ]
+
     def components(self) -> tuple[int, Tensor]:
         """The number of connected components and the label of every point (edges count both ways)."""
         heads = torch.arange(self.n, device=self.device).repeat_interleave(self.k)

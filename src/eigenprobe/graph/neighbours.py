@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..errors import InputError, extra
 from .cells import CellIndex
-from .graph import Graph, Metric
+from .graph import Graph, Metric, stack
 from .grid import grid_search
 from .order import REORDER, morton_order
 
@@ -53,24 +53,32 @@ def build_graph(
     self_loops: bool = False,
     backend: Backend = "auto",
     ordered: bool = False,
+    clouds: tuple[int, ...] = (),
 ) -> Graph:
     """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it is the first).
 
-    ``ordered`` says that the points already lie in memory as they lie in space (`order.morton_order`).
+    ``ordered`` says that the points already lie in memory as they lie in space (`order.morton_order`); ``clouds`` are
+    the sizes of stacked clouds, each of which is searched in itself.
 
     >>> x = torch.tensor([[0.0], [1.0], [3.0]])
     >>> build_graph(x, k=1).indices.ravel().tolist()
     [1, 0, 1]
     """
-    n = points.shape[0]
+    n = min(clouds) if clouds else points.shape[0]
     if k + (not self_loops) > n:
         raise InputError(f"a graph of {k} neighbours needs at least {k + (not self_loops)} points, got {n}")
     space = _search_space(points, metric)
-    indices, distances = nearest_rows(space, space, k + (not self_loops), backend, ordered)
+    if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
+        indices, distances = grid_search(space, k + (not self_loops), clouds)
+    elif clouds:
+        parts = space.split(list(clouds))
+        return stack([build_graph(part, k, metric=metric, self_loops=self_loops, backend=backend) for part in parts])
+    else:
+        indices, distances = nearest_rows(space, space, k + (not self_loops), backend, ordered)
     indices, distances = _self_first(indices, distances) if self_loops else without_self(indices, distances)
     if metric == "cosine":
         distances = distances.square() / 2
-    return Graph(points, indices, distances.to(points.dtype), metric, self_loops, ordered=ordered)
+    return Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)
 
 
 def query(graph: Graph, new_points: Tensor, k: int, backend: Backend = "auto") -> tuple[Tensor, Tensor]:

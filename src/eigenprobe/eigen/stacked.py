@@ -1,0 +1,141 @@
+"""Many clouds as one block-diagonal problem: filtered subspace iteration in which every cloud has its own convergence.
+
+    A = diag(A_1, ..., A_b),   X (b, n, p) padded with zero rows to the largest cloud
+    X <- T_d(B) X,   B = (A - c_i) / e_i on cloud i       one sparse product for all, in float32
+    X <- Ritz vectors of each cloud                       Cholesky and products for all at once, in float64
+
+As `filtered`, but a sweep and a rotation take all clouds together, so that a device is busy: one small cloud leaves it
+idle.  A cloud that has converged keeps its vectors.  The small eigenproblems are solved on the host, by as many threads
+as it has: a device takes them one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from ..errors import warn
+from ..smoothers import Smoother
+from ..smoothers.smoother import csr
+from .chebyshev import last_term, normal_block
+from .filtered import FILTERING
+from .problem import Eigenpairs
+from .span import orthonormalise
+
+SWEEPS = 60
+ROOM = 4  # a cloud has at least so many points per column of its block; smaller ones are solved densely
+
+
+def columns(k: int) -> int:
+    """Columns of a block beside the constant one: those wanted and guards."""
+    return k - 1 + max(10, k // 3)
+
+
+@torch.no_grad()
+def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torch.Generator) -> list[Eigenpairs]:
+    """The ``k`` leading eigenpairs of every cloud of a stacked smoother that fixes ``sqrt(mass)``, of any sizes."""
+    assert smoother.mass is not None
+    padded = _Padded(smoother)
+    width, wanted = columns(k), k - 1
+    x = normal_block((padded.rows, width), generator, smoother.device, torch.float64).view(padded.count, -1, width)
+    bounds = torch.full((padded.count,), 0.75, dtype=torch.float64)  # what lies below is damped: at first a guess
+    x = padded.filter(x * padded.real, bounds, FILTERING.first_degree, torch.float32)
+    gaps, residuals = torch.zeros((2, padded.count, width), dtype=torch.float64)
+    done, before, dtype = torch.zeros(padded.count, dtype=torch.bool), math.inf, torch.float32
+    for _ in range(SWEEPS):
+        turned, found, errors = padded.rotated(x)
+        kept = done.to(x.device)[:, None, None]
+        x = torch.where(kept, x, turned)
+        gaps, residuals = torch.where(done[:, None], gaps, found), torch.where(done[:, None], residuals, errors)
+        worst = residuals[:, :wanted].amax(1)
+        done |= worst <= 0.9 * tol
+        if bool(done.all()):
+            break
+        now = float(worst[~done].max())
+        if now > before / 2 and now < 16 * FILTERING.floor[0]:
+            dtype = torch.float64  # float32 no longer gains
+        before = now
+        degree = _degree(gaps[~done], residuals[~done], wanted, 0.9 * tol, dtype)
+        swept = padded.filter(x, 1 - gaps[:, -1], degree, dtype)
+        x = torch.where(done.to(x.device)[:, None, None], x, swept)
+    else:
+        warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
+    vectors = torch.cat([padded.known, x[..., :wanted]], 2)
+    values = torch.cat([torch.zeros((padded.count, 1), dtype=torch.float64), gaps[:, :wanted]], 1).to(x.device)
+    return [Eigenpairs(v[:n], g) for v, g, n in zip(vectors, values, smoother.clouds, strict=True)]
+
+
+def _degree(gaps: Tensor, residuals: Tensor, wanted: int, target: float, dtype: torch.dtype) -> int:
+    """Enough for the slowest cloud, but no more than keeps the columns of the quickest independent."""
+    position = 1 + 2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:]).clamp_min(1e-3)
+    rates = torch.acosh(position.clamp_min(1 + 1e-12))  # (a, p)
+    need = torch.acosh((2 * residuals / target).clamp_min(1.5)) / rates.clamp_min(1e-6)
+    spread = FILTERING.spread[dtype != torch.float32]
+    most = math.log(2 * spread) / float(rates[:, 0].max())
+    return max(3, math.ceil(min(float(need[:, :wanted].max()), most)))
+
+
+class _Padded:
+    """The matrix of all clouds with as many rows for each as the largest has, and what it does to blocks."""
+
+    def __init__(self, smoother: Smoother) -> None:
+        sizes = torch.tensor(smoother.clouds, device=smoother.device)
+        self.count, largest = len(smoother.clouds), max(smoother.clouds)
+        self.rows = self.count * largest
+        owner = torch.arange(self.count, device=smoother.device).repeat_interleave(sizes, output_size=smoother.n)
+        first = sizes.cumsum(0) - sizes
+        place = torch.arange(smoother.n, device=smoother.device) + (owner * largest - first[owner])  # (n,)
+        heads, tails, values = smoother.entries()
+        counts = torch.zeros(self.rows + 1, dtype=torch.int64, device=smoother.device)
+        counts[place + 1] = smoother.matrix.crow_indices().long().diff()
+        self.pointers, self.tails, self.values = counts.cumsum(0), place[tails], values.double()
+        self.owner, self.diagonal = owner[heads], heads == tails
+        self.real = torch.zeros((self.rows, 1), dtype=torch.float64, device=smoother.device)
+        self.real[place] = 1
+        self.real = self.real.view(self.count, -1, 1)
+        assert smoother.mass is not None
+        known = torch.zeros(self.rows, dtype=torch.float64, device=smoother.device)
+        known[place] = smoother.mass.double().sqrt()
+        self.known = known.view(self.count, -1, 1)
+        self.matrix = self._with(self.values)
+
+    def _with(self, values: Tensor) -> Tensor:
+        return csr(self.pointers, self.tails, values, (self.rows, self.rows))
+
+    def filter(self, x: Tensor, lowest: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
+        """``T_degree`` of every cloud's matrix, with [0, lowest] damped; ``x (b, n, p)``, ``lowest (b,)``."""
+        half = (lowest.clamp(1e-5, 1 - 1e-12) / 2).to(x.device)
+        values = self.values / half[self.owner] - self.diagonal.to(self.values.dtype)  # centre = half
+        scaled = self._with(values.to(dtype))
+
+        def step(now: Tensor, before: Tensor | None) -> Tensor:
+            if before is None:
+                return scaled @ now
+            return torch.addmm(before, scaled, now, beta=-1.0, alpha=2.0, out=before)
+
+        swept = last_term(step, x.reshape(self.rows, -1).to(dtype), degree)
+        return swept.view(x.shape).to(x.dtype)
+
+    def rotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Ritz vectors ``(b, n, p)``; on the host their gaps and the norms of their residuals ``(b, p)``."""
+        for _ in range(2):
+            x = x - self.known @ (self.known.mT @ x)
+        q = orthonormalise(x, method="cholesky", check=False)[0]
+        gap = q - (self.matrix @ q.reshape(self.rows, -1)).view(q.shape)
+        gaps, turn = _eigh(q.mT @ gap)
+        q, gap = q @ turn, gap @ turn
+        residuals = (gap - q * gaps.to(q.device)[:, None]).norm(dim=1)
+        return q, gaps, residuals.cpu()
+
+
+def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device."""
+    host = ((small + small.mT) / 2).cpu()
+    workers = min(len(host), os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(torch.linalg.eigh, host.chunk(workers)))
+    return torch.cat([f.eigenvalues for f in found]), torch.cat([f.eigenvectors for f in found]).to(small.device)

@@ -1,0 +1,159 @@
+"""Many clouds solved together on a device: one graph, one smoother, one block-diagonal eigenproblem.
+
+    clouds (n_i, d) -> frames -> stacked graph (sum n_i, k) -> stacked smoother -> pairs of every cloud -> bases
+
+One cloud of a thousand points leaves a device idle between a thousand short operations; stacked, many clouds share
+them.  Every cloud has its own frame, mass, step and convergence, and gets what it gets alone.  Clouds that this does
+not suit (coinciding points, curves and solids, too few or too many points) are left to the caller.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .basis import Basis
+from .cloud import Frame, check_points
+from .eigen import Span, rotate
+from .eigen.basis import basis_of
+from .eigen.stacked import ROOM, columns, solve_each
+from .errors import InputError, warn
+from .extensions import KernelExtension
+from .graph import Graph
+from .graph.arranged import Arranged, groups
+from .graph.dimension import cloud_dimensions
+from .graph.graph import stack
+from .graph.neighbours import build_graph
+from .pretrained.neighbours import Neighbours, without_short_cuts
+from .smoothers import NEIGHBOURS, Smoother
+from .smoothers.balanced import balanced_smoother
+
+FREE = {"k", "neighbours", "dimension", "seed", "device", "tol"}  # settings that clouds solved together may have
+USUAL = {"direct", "adaptive", "euclidean", "rayleigh"}  # values of the others
+LARGEST = 20_000  # points of a cloud that keep a device busy alone
+PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
+ROWS = 1 << 20  # points that are solved together
+
+
+def suited(sizes: Sequence[int], k: int) -> list[list[int]]:
+    """Groups of clouds to be solved together, of similar sizes; those that are to be solved alone are in none."""
+    fewest = ROOM * columns(k)
+    order = sorted((i for i, n in enumerate(sizes) if fewest <= n <= LARGEST), key=lambda i: -sizes[i])
+    found: list[list[int]] = []
+    total = 0
+    for i in order:
+        group = found[-1] if found else []
+        largest = sizes[group[0]] if group else 0
+        rows = largest * (len(group) + 1)
+        if not group or rows > ROWS or rows > PADDED * (total + sizes[i]):
+            found.append([i])
+            total = sizes[i]
+        else:
+            group.append(i)
+            total += sizes[i]
+    return [group for group in found if len(group) > 1]
+
+
+def solved_at_once(clouds: list[Any], settings: dict[str, Any]) -> dict[int, Basis]:
+    """The bases, by number, of those clouds on a device that can be solved together.
+
+    ``settings`` are the parameters of `decompose`; those that are not free here have to be the usual ones.
+    """
+    fixed = [value for name, value in settings.items() if name not in FREE]
+    if not all(value is None or (isinstance(value, str) and value in USUAL) for value in fixed):
+        return {}
+    began, k = time.perf_counter(), settings["k"]
+    checked = {}
+    for i, cloud in enumerate(clouds):
+        plain = getattr(cloud, "ndim", 0) == 2 and cloud.shape[1] == 3 and not getattr(cloud, "requires_grad", False)
+        if plain and pays(settings["device"] or cloud):
+            try:
+                checked[i] = check_points(cloud, k, settings["device"])
+            except InputError:
+                return {}  # said again, with the number of the cloud, by the one that takes them one by one
+    numbers = list(checked)
+    found: dict[int, Basis] = {}
+    for group in suited([len(checked[i][0]) for i in numbers], k):
+        members = [numbers[place] for place in group]
+        chosen = (settings[name] for name in ("neighbours", "dimension", "tol", "seed"))
+        bases = solve_together([checked[i][0] for i in members], k, *chosen)
+        found |= {i: basis for i, basis in zip(members, bases, strict=True) if basis is not None}
+    share = {"method": "direct", "seconds": round((time.perf_counter() - began) / max(1, len(found)), 4)}
+    return {i: replace(basis, info=basis.info | share).as_given(checked[i][1]) for i, basis in found.items()}
+
+
+def pays(place: Any) -> bool:
+    """Whether clouds on this device, or where this cloud is, gain from being solved together: not on the host."""
+    return torch.device(getattr(place, "device", place) if not isinstance(place, np.ndarray) else "cpu").type != "cpu"
+
+
+@torch.no_grad()
+def solve_together(
+    clouds: Sequence[Tensor], k: int, neighbours: Neighbours | None, dimension: float | None, tol: float, seed: int
+) -> list[Basis | None]:
+    """The bases of surfaces ``(n_i, d)`` float64 on one device; None for each that is to be solved alone."""
+    result: list[Basis | None] = [None] * len(clouds)
+    frames = [Frame.of(x) for x in clouds]
+    points = torch.cat([frame(x) for frame, x in zip(frames, clouds, strict=True)])
+    sizes = tuple(len(x) for x in clouds)
+    each = torch.arange(len(sizes), device=points.device).repeat_interleave(torch.tensor(sizes, device=points.device))
+    if groups(torch.cat([points, each[:, None].to(points)], 1)) is not None:
+        return result
+    count = neighbours if isinstance(neighbours, int) else NEIGHBOURS["adaptive"]
+    graph = build_graph(points, count, clouds=sizes)
+    found = cloud_dimensions(graph) if dimension is None else [dimension] * len(sizes)
+    chosen = [i for i, each_dimension in enumerate(found) if round(each_dimension) == 2]
+    if not chosen:
+        return result
+    if len(chosen) < len(clouds):
+        parts = graph.parts()
+        graph = stack([parts[i] for i in chosen])
+    stacked, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
+    assert stacked.graph is not None
+    smoother = balanced_smoother(stacked.graph, 2.0)
+    generator = torch.Generator(points.device).manual_seed(seed)
+    pairs = solve_each(smoother, k, tol=tol, generator=generator)
+    single = _single(smoother, stacked.graph)
+    cuts = _cuts(stacked.short_cuts, stacked.graph)
+    for place, i in enumerate(chosen):
+        own, components = single[place]
+        cloud = Arranged(clouds[i], frames[i], own.graph, short_cuts=cuts[place])
+        rotation = rotate(Span(pairs[place].vectors, pairs[place].gaps), own, k)
+        basis = basis_of(rotation, own, cloud, info={"components": components})
+        result[i] = replace(basis, extension=KernelExtension(clouds[i], rotation.vectors))
+    return result
+
+
+def _single(smoother: Smoother, graph: Graph) -> list[tuple[Smoother, int]]:
+    """Mass and step of every cloud, and the number of its parts, with a warning where there are several."""
+    assert smoother.mass is not None
+    sizes, labels = list(graph.clouds), smoother.components[1]
+    parts = [1] * len(sizes)
+    if smoother.components[0] > len(sizes):
+        parts = [len(part.unique()) for part in labels.split(sizes)]
+        for number, count in enumerate(parts):
+            if count > 1:
+                warn(f"cloud {number} has {count} separate parts: {count} eigenvalues are 0, the constant's included")
+    steps = smoother.step_time.tolist()
+    masses = zip(smoother.mass.split(sizes), steps, graph.parts(), parts, strict=True)
+    return [
+        (replace(smoother, mass=mass, step_time=step, graph=own, clouds=(), edges=None), count)
+        for mass, step, own, count in masses
+    ]
+
+
+def _cuts(pairs: Tensor | None, graph: Graph) -> list[Tensor | None]:
+    """The short-cuts ``(c, 2)`` of every cloud, as rows of it."""
+    if pairs is None:
+        return [None] * len(graph.clouds)
+    ends = torch.tensor(graph.clouds, device=pairs.device).cumsum(0)
+    pairs = pairs[pairs[:, 0].argsort(stable=True)]
+    counts = torch.bincount(torch.searchsorted(ends, pairs[:, 0], right=True), minlength=len(ends)).tolist()
+    first = [0, *ends.tolist()[:-1]]
+    return [part - start for part, start in zip(pairs.split(counts), first, strict=True)]

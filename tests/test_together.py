@@ -1,0 +1,86 @@
+"""Many clouds solved together, on the host as on a device: what each of them gets alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from eigenprobe import together
+from eigenprobe.errors import EigenprobeWarning
+from tests import clouds as c
+
+SIZES = (400, 700, 250, 1100)
+
+
+@pytest.fixture
+def surfaces(rng: np.random.Generator) -> list[np.ndarray]:
+    return [(1 + i) * c.random_sphere(n, rng) * [1, 0.8, 0.6] + i for i, n in enumerate(SIZES)]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host behaves like a device."""
+    monkeypatch.setattr(together, "pays", lambda place: True)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("neighbours", ["plain", "learned"])
+def test_every_cloud_gets_what_it_gets_alone(surfaces, neighbours):
+    k = 20
+    bases = ep.decompose(surfaces, k, neighbours=neighbours)
+    for x, basis in zip(surfaces, bases, strict=True):
+        alone = ep.decompose(x, k, neighbours=neighbours)
+        assert basis.info["method"] == "direct" and basis.info["components"] == 1
+        assert basis.info.get("short_cuts") == alone.info.get("short_cuts")
+        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-5, atol=1e-9)
+        difference = np.abs(basis.mass / alone.mass - 1)  # a step of conjugate gradients magnifies rounding
+        assert difference.max() < 1e-3 and difference.mean() < 1e-5
+        gram = basis.vectors.T @ (basis.mass[:, None] * basis.vectors)
+        np.testing.assert_allclose(gram, np.eye(k), atol=1e-9)
+        # Each vector beyond the last pair of equal eigenvalues, and values at new points.
+        overlap = np.abs(basis.normalized[:, 1:6].T @ alone.normalized[:, 1:6])
+        assert np.linalg.svd(overlap)[1].min() > 0.99
+        np.testing.assert_allclose(basis(x[:5]), basis.vectors[:5], atol=1e-8)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_others_are_solved_alone(surfaces, rng):
+    """Solids, curves, coinciding points, few points and unusual settings take the way of one cloud."""
+    solid = rng.random((900, 3))
+    mixed = [surfaces[0], solid, surfaces[1], surfaces[2][:60]]
+    bases = ep.decompose(mixed, 10)
+    for x, basis in zip(mixed, bases, strict=True):
+        np.testing.assert_allclose(basis.eigenvalues, ep.decompose(x, 10).eigenvalues, rtol=1e-5, atol=1e-9)
+    twice = [np.concatenate([surfaces[0], surfaces[0][:3]]), surfaces[1]]
+    with pytest.warns(EigenprobeWarning, match="3 of 403 points coincide"):
+        assert ep.decompose(twice, 10)[0].info["duplicates"] == 3
+    assert together.solved_at_once(surfaces, {"k": 10, "device": None, "smoother": "symmetric"}) == {}
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_bad_cloud_is_named(surfaces):
+    surfaces[2][7, 1] = np.nan
+    with pytest.raises(ep.InputError, match=r"cloud 2: .*row 7"):
+        ep.decompose(surfaces, 10)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_parts_of_one_cloud_are_told(surfaces):
+    two = np.concatenate([surfaces[0], surfaces[0] + 50])
+    with pytest.warns(EigenprobeWarning, match="2 separate parts"):
+        bases = ep.decompose([surfaces[1], two], 6)
+    assert bases[1].info["components"] == 2
+    np.testing.assert_allclose(bases[1].eigenvalues[:2], 0, atol=1e-9)
+
+
+def test_groups_are_of_similar_sizes():
+    groups = together.suited([300] * 30 + [5000, 10, 4900, 100_000], 20)
+    assert groups == [[30, 32, *range(4)], [*range(4, 30)]]  # rows are at most three times the points
+
+
+def test_a_batch_keeps_its_kind(surfaces):
+    batch = torch.as_tensor(np.stack([surfaces[0], surfaces[0][::-1].copy()]), dtype=torch.float32)
+    bases = ep.decompose(batch, 5)
+    assert all(isinstance(b.vectors, torch.Tensor) and b.vectors.dtype == torch.float32 for b in bases)
