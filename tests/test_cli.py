@@ -210,3 +210,20 @@ def test_a_closed_pipe_is_no_error() -> None:
     line = f"{shlex.quote(sys.executable)} -m eigenprobe.cli --help | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, cwd=ROOT / "src")
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_one_word_for_one_thing_and_the_old_ones_still_work(run: Run) -> None:
+    parser = parser_of(cli.commands())
+    for words, old, new, name in (
+        (["evaluate", "surfaces", "a.obj"], "--n", "--samples", "n"),
+        (["embed", "a.npy"], "--neighbors", "--neighbours", "neighbors"),
+    ):
+        for flag in (old, new):
+            parsed = parser.parse_args([*words, flag, "7"])
+            while "command" in parsed and parsed.command:
+                parsed = parsed[parsed.command]
+            assert parsed[name] == 7
+        refused(run(*words, new, "few"), f"{new} takes a whole number, got 'few'")
+    for path, _ in LEAVES:
+        out = run(*path, "--help")[1]
+        assert ("--neighbors" in out) <= ("--neighbours" in out) and ("--n N" in out) <= ("--samples N" in out)

@@ -32,8 +32,9 @@ def write_h5ad(path: Path, counts: sparse.csr_matrix, pca: bool = False) -> None
         obs = file.create_group("obs")
         kinds = obs.create_group("cell_type")
         kinds.create_dataset("categories", data=np.array(["B", "T"], dtype=h5py.string_dtype()))
-        kinds.create_dataset("codes", data=np.append(np.arange(59) % 2, -1).astype(np.int8))
-        obs.create_dataset("batch", data=np.arange(60))
+        n = counts.shape[0]
+        kinds.create_dataset("codes", data=np.append(np.arange(n - 1) % 2, -1).astype(np.int8))
+        obs.create_dataset("batch", data=np.arange(n))
         file.create_dataset("layers/dense", data=2 * counts.toarray())
         file.create_group("obsm")
         if pca:

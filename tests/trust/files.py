@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.io import mmwrite
+from scipy.sparse import csr_matrix
 
 from eigenprobe.basis import Basis
 from eigenprobe.estimators.rows import open_rows
@@ -17,7 +19,7 @@ from tests.geometry.test_scans import write_grid, write_las, write_pcd
 
 MESHES = ("obj", "off", "ply", "stl", "glb")
 CLOUDS = ("xyz", "csv", "npy", "npz")
-TABLES = ("npy", "npz", "csv", "tsv", "parquet", "h5")
+TABLES = ("npy", "npz", "csv", "tsv", "parquet", "h5", "h5ad", "mtx")
 
 
 def rows(path: Path) -> None:
@@ -77,6 +79,12 @@ def write_table(path: Path, table: np.ndarray) -> None:
 
         with h5py.File(path, "w") as file:
             file.create_dataset("features", data=table, compression="gzip")
+    elif suffix == "h5ad":
+        from tests.estimators.test_tables import write_h5ad
+
+        write_h5ad(path, csr_matrix(table))
+    elif suffix == "mtx":
+        mmwrite(path, csr_matrix(table))
     elif suffix == "parquet":
         import pandas
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
+TERMINATED = 128 + signal.SIGTERM
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 
 
@@ -57,6 +58,10 @@ def main(argv: list[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         return _fail(str(stop) or "interrupted", 130)
+    except SystemExit as stop:
+        if stop.code == TERMINATED:
+            return _fail("terminated", TERMINATED)
+        raise
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -193,4 +198,4 @@ def _fail(line: str, code: int) -> int:
 
 def _terminated(*_: Any) -> NoReturn:
     """SIGTERM as an exception, so that half-written files are removed on the way out."""
-    raise SystemExit(143)
+    raise SystemExit(TERMINATED)

@@ -20,6 +20,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from jsonargparse import ActionYesNo, ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 SHORT = {"k": "-k", "out": "-o", "verbose": "-v", "quiet": "-q", "method": "-m"}
+# One word for one thing on every command; the second one is what it was called before.
+CALLED = {"n": ("--samples", "--n"), "neighbors": ("--neighbours", "--neighbors")}
 SHARED_TITLE = "shared options"
 WITHOUT = {"view": {"seed", "out"}, "export": {"seed", "out", "device"}}  # shared options that would do nothing
 
@@ -157,8 +159,8 @@ def _add_parameters(parser: Any, function: Callable[..., None], without: Collect
         if name == "session" or name in without:
             continue
         hint, text = hints[name], lines[name]
-        flag = f"--{name.replace('_', '-')}"
-        flags = [SHORT[name], flag] if name in SHORT else [flag]
+        long = CALLED.get(name, (_flag(name),))
+        flags = [SHORT[name], *long] if name in SHORT else [*long]
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             _add_positional(parser, name, hint, parameter.default, text)
         elif hint is bool:
@@ -168,7 +170,12 @@ def _add_parameters(parser: Any, function: Callable[..., None], without: Collect
         else:
             several = get_origin(hint) is list
             options: dict[str, Any] = {"nargs": "+", "type": get_args(hint)[0]} if several else {"type": hint}
+            options |= {"dest": name} if name in CALLED else {}
             parser.add_argument(*flags, default=parameter.default, help=text, metavar=_metavar(hint, name), **options)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _add_positional(parser: Any, name: str, hint: Any, default: Any, text: str) -> None:
@@ -229,7 +236,7 @@ def one_line(error: ArgumentError, root: Command, words: list[str]) -> str:
         if hint is not None and value is not None:
             parameters = inspect.signature(command.function or shared).parameters
             positional = name in parameters and parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-            shown = name.upper() if positional else f"--{name.replace('_', '-')}"
+            shown = name.upper() if positional else CALLED.get(name, (_flag(name),))[0]
             return f"{shown} takes {_expected(hint)}, got {value[1]!r}"
     if match := re.match(r"the following arguments are required: (.*)", message):
         names = [name.split(".")[-1] for name in match[1].split(", ")]

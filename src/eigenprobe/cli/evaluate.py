@@ -29,7 +29,7 @@ def surfaces(
     Examples:
       eigenprobe evaluate surfaces meshes/
       eigenprobe evaluate surfaces meshes/ --points 500 1500 4000 --noise 0 0.01
-      eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --n 1500
+      eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --samples 1500
 
     Args:
         shapes: mesh files, or folders of them
@@ -65,7 +65,7 @@ def volumes(
     """The same on points inside closed meshes, against a Laplacian on a grid that fills them.
 
     Examples:
-      eigenprobe evaluate volumes solid.off --n 3000
+      eigenprobe evaluate volumes solid.off --samples 3000
 
     Args:
         shapes: closed mesh files, or folders of them

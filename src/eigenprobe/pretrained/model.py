@@ -62,7 +62,9 @@ class SpectralModel:
 
     def _repr_html_(self) -> str:
         about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
-        told = {name: value for name, value in self.facts.items() if isinstance(value, (str, int, float))}
+        words = {"device": "trained on", "skipped": "batches skipped in training"}
+        facts = {words.get(name, name): value for name, value in self.facts.items()}
+        told = {name: value for name, value in facts.items() if isinstance(value, (str, int, float))}
         draw = import_module("eigenprobe.viz.notebook").table  # a room below: by name, and only when a notebook asks
         return str(draw("SpectralModel", about | told))
 
