@@ -52,60 +52,78 @@ def _kept(name: str, command: str) -> str:
     return f"python -m benchmarks.keep {name} {command}"
 
 
-RESULTS = {
-    "surfaces.json": Result(
-        _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"), (*CORE, *NEIGHBOURS, *ORACLE)
-    ),
-    "generalisation_mpz14.json": Result(
-        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"),
-        (*CORE, *ORACLE, *MODEL),
-    ),
-    "generalisation_shrec07.json": Result(
-        _kept(
-            "generalisation_shrec07.json",
-            f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
+RESULTS = (
+    {
+        "surfaces.json": Result(
+            _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"), (*CORE, *NEIGHBOURS, *ORACLE)
         ),
-        (*CORE, *ORACLE, *MODEL),
-    ),
-    "scale.json": Result(f"python -m benchmarks.scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")),
-    "robustness.json": Result(f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)),
-    "operators.json": Result(f"python -m benchmarks.operators {DATA}/surfaces", (*CORE, "operators", *ORACLE)),
-    "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
-    "direct_cuda.json": Result(
-        "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings --limit 120",
-        (*CORE, *NEIGHBOURS, "probes/objective.py"),
-        gpu=True,
-    ),
-    "multigrid.json": Result("python -m benchmarks.multigrid", ("graph", "smoothers", "eigen")),
-    "constants.json": Result("python -m benchmarks.constants", ("graph", "smoothers", "eigen")),
-    "encode_cpu.json": Result("python -m benchmarks.encode --device cpu", (*CORE, *NEIGHBOURS, *MODEL)),
-    "encode_cuda.json": Result("python -m benchmarks.encode --device cuda", (*CORE, *NEIGHBOURS, *MODEL), gpu=True),
-    "training_cpu.json": Result("python -m benchmarks.training loss step --device cpu", ("smoothers", *TRAINING)),
-    "training_cuda.json": Result(
-        "python -m benchmarks.training loss step --device cuda", ("smoothers", *TRAINING), gpu=True
-    ),
-    "training_shapes_cuda.json": Result(
-        "python -m benchmarks.training shapes --device cuda", ("graph", "smoothers", "eigen", *TRAINING), gpu=True
-    ),
-    "paper_overfit*.json": Result("python -m benchmarks.paper overfit --data carried --device cuda", PAPER, gpu=True),
-    "paper_generalisation.json": Result(
-        "python -m benchmarks.paper generalisation --data carried --device cuda", PAPER, gpu=True
-    ),
-    "embedding_cpu.json": Result(
-        f"python -m benchmarks.embedding {' '.join(f'{DATA}/embeddings/{name}.npz' for name in EMBEDDINGS)}"
-        " --rows 1000000",
-        (*TABLES, *TRAINING),
-    ),
-    "embedding_cuda.json": Result(
-        "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
-    ),
-    "mutants.json": Result("python -m benchmarks.mutants", ROOMS),
-} | {
-    f"images_{name}.json": Result(
-        f"python -m benchmarks.clusters {DATA}/embeddings/{name}.npz", (*TABLES, *TRAINING, "evaluation/clustering.py")
-    )
-    for name in EMBEDDINGS
-}
+        "generalisation_mpz14.json": Result(
+            _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"),
+            (*CORE, *ORACLE, *MODEL),
+        ),
+        "generalisation_shrec07.json": Result(
+            _kept(
+                "generalisation_shrec07.json",
+                f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
+            ),
+            (*CORE, *ORACLE, *MODEL),
+        ),
+        "scale.json": Result(f"python -m benchmarks.scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")),
+        "robustness.json": Result(
+            f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)
+        ),
+        "operators.json": Result(f"python -m benchmarks.operators {DATA}/surfaces", (*CORE, "operators", *ORACLE)),
+        "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
+        "direct_cuda.json": Result(
+            "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings --limit 120",
+            (*CORE, *NEIGHBOURS, "probes/objective.py"),
+            gpu=True,
+        ),
+        "multigrid.json": Result("python -m benchmarks.multigrid", ("graph", "smoothers", "eigen")),
+        "constants.json": Result("python -m benchmarks.constants", ("graph", "smoothers", "eigen")),
+        "encode_cpu.json": Result("python -m benchmarks.encode --device cpu", (*CORE, *NEIGHBOURS, *MODEL)),
+        "encode_cuda.json": Result("python -m benchmarks.encode --device cuda", (*CORE, *NEIGHBOURS, *MODEL), gpu=True),
+        "training_cpu.json": Result("python -m benchmarks.training loss step --device cpu", ("smoothers", *TRAINING)),
+        "training_cuda.json": Result(
+            "python -m benchmarks.training loss step --device cuda", ("smoothers", *TRAINING), gpu=True
+        ),
+        "training_shapes_cuda.json": Result(
+            "python -m benchmarks.training shapes --device cuda", ("graph", "smoothers", "eigen", *TRAINING), gpu=True
+        ),
+        "paper_overfit*.json": Result(
+            "python -m benchmarks.paper overfit --data carried/overfit --device cuda", PAPER, gpu=True
+        ),
+        "paper_generalisation.json": Result(
+            "python -m benchmarks.paper generalisation --data carried/unseen --device cuda", PAPER, gpu=True
+        ),
+        "embedding_cpu.json": Result(
+            f"python -m benchmarks.embedding {' '.join(f'{DATA}/embeddings/{name}.npz' for name in EMBEDDINGS)}"
+            " --rows 1000000",
+            (*TABLES, *TRAINING),
+        ),
+        "embedding_cuda.json": Result(
+            "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
+        ),
+        "mutants.json": Result("python -m benchmarks.mutants", ROOMS),
+    }
+    | {
+        f"probes_{name}.json": Result(
+            f"python -m benchmarks.probes {name} {DATA}/mpz14{options}", ("smoothers", "probes", "training", *ORACLE)
+        )
+        for name, options in (
+            ("families", ""),
+            ("learned", " --n 600 --k 20"),
+            ("losses", " --names horse kitten bimba --n 800 --k 20 --steps 150"),
+        )
+    }
+    | {
+        f"images_{name}.json": Result(
+            f"python -m benchmarks.clusters {DATA}/embeddings/{name}.npz",
+            (*TABLES, *TRAINING, "evaluation/clustering.py"),
+        )
+        for name in EMBEDDINGS
+    }
+)
 
 
 def made_by(name: str) -> Result:

@@ -66,6 +66,32 @@ def overfit(document: Document) -> str:
     return markdown(table, columns) + "\n\n" + closing
 
 
+def paper_overfit(document: Document) -> str:
+    """The paper's way by shape beside its printed numbers, and what the network adds, in the mean."""
+    theirs = [row for row in document["rows"] if row["method"] == "the paper's way"]
+    table = []
+    for row in theirs:
+        printed = single_shape(row["shape"])
+        line = {"shape": row["shape"], "steps": int(row["steps"])}
+        for key, title in {**COSINES, "discrepancy": "λ tuned"}.items():
+            line |= {f"{title} published": printed.get(key), f"{title} here": row.get(key)}
+        line |= {"λ fixed": row["discrepancy_fixed"], "λ Rayleigh": row["discrepancy_rayleigh"]}
+        table.append(line | {"mass~area": row["mass_correlation"], "adaptive": row["mass_correlation_adaptive"]})
+    if len(table) > 1:
+        numbers = [key for key in table[0] if key not in ("shape", "steps")]
+        table.append(mean_row(table, numbers, shape="**mean**"))
+    columns = {"what": "mean of", **COSINES, "discrepancy": "λ tuned", "discrepancy_fixed": "λ fixed"}
+    columns |= {"discrepancy_rayleigh": "λ Rayleigh", "mass_correlation": "mass~area"}
+    means = [mean_row(rows, what=name) for (name,), rows in grouped(document["rows"], "method").items()]
+    return markdown(table) + "\n\n" + markdown(means, columns)
+
+
+def paper_generalisation(document: Document) -> str:
+    """Means over the shapes, the paper's rows first."""
+    report = Generalisation(document["rows"], {}, document["facts"])
+    return f"{document['facts'].get('steps')} optimiser steps.\n\n" + markdown(report.means())
+
+
 def images(document: Document) -> str:
     """Scores of every method at every k, the best in bold."""
     return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}".removeprefix(":\n\n")
@@ -258,6 +284,9 @@ TABLES = {
     "surfaces": Shown("surfaces.json", surfaces),
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
+    "paper_overfit": Shown("paper_overfit.json", paper_overfit),
+    "paper_generalisation": Shown("paper_generalisation.json", paper_generalisation),
+    **{name: Shown(f"{name}.json", embedding) for name in ("probes_families", "probes_learned", "probes_losses")},
     "images": Shown("images_*.json", images),
     "embedding": Shown("embedding_*.json", embedding),
     "direct": Shown("direct_*.json", direct),

@@ -29,7 +29,8 @@ FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
 # command prefix -> arguments appended to make it quick
 SHORTER = {
     "eigenprobe train pretrain": TINY_PRETRAIN,
-    "eigenprobe train images": TINY_IMAGES,
+    "eigenprobe train paper_images": TINY_IMAGES,
+    "eigenprobe train paper_overfit": "k=6 optimisation.steps=2 size=100 preset=tiny probes.paper.count=20",
     "eigenprobe train overfit": "k=6 steps=3",
     "eigenprobe reproduce overfit": "-k 6 --n 200 --steps 3 --resamplings 1 --size 300",
     "eigenprobe decompose bunny.obj --method network": "--steps 20 --no-report",
@@ -39,8 +40,9 @@ SHORTER = {
     "eigenprobe cache": "--jobs 1",
     "eigenprobe view": "--port 18090",
     "eigenprobe demo": "--resolution 20",
-    "eigenprobe reproduce generalisation": "-k 10 --n 250 --volumes 0 --no-figures",
+    "eigenprobe reproduce generalisation": "-k 10 --n 250 --volumes 0 --no-figures --steps 3",
     "eigenprobe reproduce images": "--runs 1 --n 120 --ks 2 --methods pca direct",
+    "eigenprobe reproduce all": "--way paper",
     "eigenprobe reproduce toy1d": "--steps 20 --probes 2000",
 }
 

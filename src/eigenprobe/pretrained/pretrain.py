@@ -1,7 +1,7 @@
-r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruction alone.
+r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruction and a term that orders columns.
 
     Q = orthonormalise(M^{1/2} [1, Z]),   C = mean over levels of exp(-t L) / tr exp(-t L),   tr exp(-t L) = level
-    e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k,   w_k proportional to k^-decay
+    e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k + alignment * misalignment,   w_k prop. to k^-decay
 
 The schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint with weights, averages and
 optimiser, so a run may be cut into pieces of a few minutes on machines of different speed. `b` clouds, `n` points.

@@ -1,0 +1,127 @@
+"""What the choice of probes and of the loss changes: families, learned probes, losses of training.
+
+    python -m benchmarks.probes families|learned|losses MESHES... [--n 800] [--k 50] [--steps 200]
+
+families   closed form through the covariance of each family: order, high vectors, energy, three eigenvalue estimators
+learned    the paper's row probes: default bandwidth, its .101, learned by held-out reconstruction (no oracle)
+losses     one small network trained on the paper's probes with each loss: cosines, learned mass, skipped batches
+
+All against the mesh oracle, which is used to measure only. Means over the shapes; rows by shape are in the JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.record import facts, write
+from eigenprobe import decompose, geometry
+from eigenprobe.cloud import Frame
+from eigenprobe.errors import InputError
+from eigenprobe.evaluation.areas import mass_correlation
+from eigenprobe.evaluation.samples import Sample
+from eigenprobe.evaluation.surface_report import levels
+from eigenprobe.evaluation.tables import grouped, markdown, mean_row
+from eigenprobe.paper.overfit import SAMPLE_SEED
+from eigenprobe.paper.published import NINE
+from eigenprobe.probes.families import FAMILIES
+from eigenprobe.probes.learned import learn_probes
+from eigenprobe.probes.probes import Probes
+from eigenprobe.training import FitSettings, ProbeSettings, fit_network
+
+LOSSES = {
+    "hybrid (the paper's)": ("hybrid", "mean"),
+    "Euclidean": ("euclidean", "mean"),
+    "M-norm": ("mass", "mean"),
+    "hybrid, worst probe (min-max)": ("hybrid", "worst"),
+}
+
+
+def families(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    for name in FAMILIES:
+        row: dict[str, Any] = {"probes": name}
+        for kind in ("rayleigh", "mean", "worst"):
+            basis = decompose(sample.points, o.k, probes=name, dimension=2, neighbours="plain", eigenvalues=kind)
+            found = sample.compare(basis.vectors, basis.eigenvalues)
+            if kind == "rayleigh":
+                row |= {f"k≤{i}": found.cosine(i) for i in levels(o.k)}
+                row |= {
+                    "subspace": found.subspace(o.k),
+                    "first 10 explain": float(np.sum(basis.info["explained"][:10])),
+                }
+            row[f"λ disc. {kind}"] = found.eigenvalue_discrepancy()
+        rows.append(row)
+    return rows
+
+
+def learned(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
+    points = torch.as_tensor(sample.points, dtype=torch.float64)
+    radius = Frame.of(points).scale
+    found = learn_probes(points, min(o.k, 20))
+    rows = []
+    for name, sigma in (("default", None), ("the paper's .101", 0.101 * radius), ("learned", found.sigma)):
+        if name == "learned":
+            v = found.basis.numpy()
+        else:
+            options = {"smoother": "row", "neighbours": 15, "bandwidth": sigma, "dimension": 2}
+            v = decompose(sample.points, min(o.k, 20), **options).normalized
+        aligned = sample.compare(v, np.zeros(v.shape[1]))
+        row = {"row probes": name, **{f"k≤{i}": aligned.cosine(i) for i in levels(v.shape[1])}}
+        key = {"default": "fixed", "learned": "learned"}.get(name)
+        rows.append(row | {"held-out error": found.errors.get(key or "")})
+    return rows
+
+
+def losses(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    paper = Probes(200, steps=20, k=10, sigma=(0.05, 0.3))
+    base = FitSettings(
+        smoother="row", loss="sampled", probes=ProbeSettings("row", paper=paper), preset="cpu", resamplings="fresh"
+    )
+    for name, (projection, probe) in LOSSES.items():
+        settings = replace(base, projection=projection, probe=probe, size=o.n // 2, steps=o.steps, ritz=False)
+        row: dict[str, Any] = {"loss": name}
+        points = torch.as_tensor(sample.points, dtype=torch.float32)
+        try:
+            basis = fit_network(points, min(o.k, 20), settings=settings).numpy()
+            found = sample.compare(basis.vectors, basis.eigenvalues)
+            row |= {f"k≤{i}": found.cosine(i) for i in levels(basis.k)}
+            row |= {"mass~area": mass_correlation(basis.mass, sample.areas), "failed": 0}
+            row["largest mass over mean"] = float(basis.mass.max() * len(basis.mass))
+        except InputError:  # the features became dependent, or every batch was skipped
+            row["failed"] = 1
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["families", "learned", "losses"])
+    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("--names", nargs="*", default=NINE, help="which files of the folders")
+    for name, value in {"n": 800, "k": 50, "steps": 200}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    o = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    by_shape: list[dict[str, Any]] = []
+    for path in (path for path in geometry.find_shapes(o.meshes) if path.stem in o.names):
+        sample = Sample.of_file(path, o.n, o.k, SAMPLE_SEED)
+        by_shape += [row | {"shape": sample.shape.name} for row in globals()[o.what](sample, o)]
+        print(f"{path.stem} done", flush=True)
+    label = next(iter(by_shape[0]))
+    means = [
+        mean_row(rows, **{label: name}) | {"shapes": len(rows)} for (name,), rows in grouped(by_shape, label).items()
+    ]
+    print(markdown(means))
+    write(f"probes_{o.what}.json", facts("probes", "cpu") | {"rows": means, "shapes": by_shape})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Learned probes: bandwidth, steps and mixture of scales, chosen by how well the basis reconstructs held-out values.
+
+    C(theta) = sum_s w_s S^{s/2} (S^{s/2})^T / tr,   s = t, 4t, 16t;   theta = (log sigma, log t, logits of w)
+    Q(theta) = leading K eigenvectors of C;   functions F (n, m), points split in three parts
+    J(theta) = mean over prefixes of  |F_b - Q_b c|^2 / |F_b|^2,   c fitted to F at part a;   reported at part c
+
+[P] names this as open ("could be learned during training rather than manually tuned"). Nothing here sees an oracle: the
+functions are the user's, or monomials of the coordinates. For a symmetric smoother the mixture changes no eigenvector
+(`covariance`), so what can be learned is the directed average of the paper; Nelder-Mead needs no gradient through the
+eigenvectors, whose derivative is unbounded where eigenvalues meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from ..cloud import Frame
+from ..errors import InputError
+from ..graph.neighbours import Graph, build_graph
+from ..smoothers.gaussian import row_smoother
+from .covariance import Covariance, DenseCovariance, visible_scales
+
+SPREAD = (1, 4, 16)  # scales of the mixture, in multiples of the shortest
+LARGEST = 3000  # points: every trial takes the eigenvectors of a dense matrix
+
+
+@dataclass(frozen=True)
+class LearnedProbes:
+    """What was found: ``sigma`` in units of the points, the ``steps`` of the shortest scale and the ``weights``.
+
+    ``errors`` holds the held-out error before and after, at points that took no part in learning.
+    """
+
+    sigma: float
+    steps: int
+    weights: tuple[float, ...]
+    basis: Tensor  # (n, K), normalised
+    errors: dict[str, float]
+    history: list[float] = field(default_factory=list)
+
+
+def learn_probes(
+    points: Tensor,
+    k: int = 20,
+    functions: Tensor | None = None,
+    *,
+    neighbours: int = 15,
+    trials: int = 80,
+    seed: int = 0,
+) -> LearnedProbes:
+    """Learn the paper's probes on a cloud ``(n, d)`` for ``functions (n, m)``, by default monomials up to degree 3."""
+    n = len(points)
+    if not k < n / 3 or n > LARGEST:
+        raise InputError(f"expected between {3 * k + 1} and {LARGEST} points for k={k}, got {n}")
+    frame = Frame.of(points)
+    x = frame(points)
+    target = monomials(x) if functions is None else functions.to(x)
+    if len(target) != n:
+        raise InputError(f"expected functions of {n} values, got {len(target)}")
+    graph = build_graph(x, neighbours)
+    parts = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tensor_split(3)
+    start = float(graph.distances[:, min(10, neighbours) - 1].median())
+    steps = max(2, visible_scales(row_smoother(graph, start, 2.0), k, spread=(1,))[0])
+    history: list[float] = []
+
+    def error(q: Tensor, fit: Tensor, seen: Tensor) -> float:
+        ks = sorted({max(1, k // 4), max(1, k // 2), k})
+        solved = [torch.linalg.lstsq(q[fit, :j], target[fit]).solution for j in ks]
+        rest = [(target[seen] - q[seen, :j] @ c).square().sum() for j, c in zip(ks, solved, strict=True)]
+        return float(torch.stack(rest).mean() / target[seen].square().sum())
+
+    def trial(theta: np.ndarray) -> float:
+        history.append(error(_basis(graph, k, start, steps, theta), parts[0], parts[1]))
+        return history[-1]
+
+    first = np.zeros(2 + len(SPREAD))
+    found = minimize(
+        trial, first, method="Nelder-Mead", options={"maxfev": trials, "initial_simplex": _simplex(first)}
+    ).x
+    errors = {
+        name: error(_basis(graph, k, start, steps, theta), parts[0], parts[2])
+        for name, theta in (("fixed", first), ("learned", found))
+    }
+    sigma, shortest, weights = _settings(start, steps, found)
+    q = _basis(graph, k, start, steps, found)
+    return LearnedProbes(sigma * frame.scale, shortest, tuple(weights.tolist()), q, errors, history)
+
+
+def monomials(points: Tensor, degree: int = 3) -> Tensor:
+    """Products of up to ``degree`` of the first three coordinates ``(n, d)``, without the constant, centred."""
+    columns, last = [], [torch.ones(len(points), dtype=points.dtype, device=points.device)]
+    for _ in range(degree):
+        last = [x * column for column in last for x in points[:, :3].T]
+        columns += last
+    stacked = torch.stack(columns, 1)
+    return stacked - stacked.mean(0)
+
+
+def _simplex(start: np.ndarray) -> np.ndarray:
+    """Half and double, and one more unit of every logit."""
+    moves = np.diag([0.7, 0.7, *[1.0] * len(SPREAD)])
+    return np.vstack([start, start + moves])
+
+
+def _settings(start: float, steps: int, theta: np.ndarray) -> tuple[float, int, np.ndarray]:
+    sigma = start * float(np.exp(np.clip(theta[0], -1.6, 1.4)))
+    shortest = 2 * max(1, round(steps / 2 * float(np.exp(np.clip(theta[1], -2, 2)))))
+    weights = np.exp(theta[2:] - theta[2:].max())
+    return sigma, shortest, weights / weights.sum()
+
+
+@torch.no_grad()
+def _basis(graph: Graph, k: int, start: float, steps: int, theta: np.ndarray) -> Tensor:
+    """``Q (n, K)`` of one choice."""
+    sigma, shortest, weights = _settings(start, steps, theta)
+    smoother = row_smoother(graph, sigma, 2.0)
+    total = torch.zeros(graph.n, graph.n, dtype=torch.float64)
+    for weight, spread in zip(weights.tolist(), SPREAD, strict=True):
+        term: DenseCovariance = Covariance(smoother, scales=[shortest * spread]).dense()
+        total += weight * term.matrix
+    return torch.linalg.eigh(total).eigenvectors.flip(-1)[:, :k]
