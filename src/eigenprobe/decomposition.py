@@ -237,7 +237,7 @@ def _rotation(
     eigenvalues: Eigenvalues,
 ) -> tuple[Rotation, dict[str, Any]]:
     """The closed-form optimum, of the smoother's probes or of given ones, and what is to be told of it."""
-    functions = None
+    functions: Tensor | str = probes if isinstance(probes, str) else "heat"
     facts: dict[str, Any] = {}
     if probes is None:
         pairs = solve(smoother, k, tol=tol, generator=generator)

@@ -4,8 +4,8 @@
                of sum_i |f_i - P f_i|_M^2 = sum_{j > k} s_j^2
     estimated  lambda_{k+1} = c / e_k             e_k: mean or worst error of the probes on the first k vectors
 
-Without given functions the errors are those of the smoother's own probes f = A^t g, with t such that A^2t keeps about K
-modes: the mean from their exact covariance A^2t, the worst from a draw.  The errors know eigenvalues up to one positive
+Without given functions the errors are those of a family's probes, f = A^t g by default, with t such that A^2t keeps
+about K modes: the mean from their exact covariance, the worst from a draw.  The errors know eigenvalues up to one positive
 factor c, which makes the sum that of the Rayleigh quotients: units are those of the input.
 """
 
@@ -21,9 +21,8 @@ from ..eigen import Rotation, canonical_signs
 from ..errors import InputError
 from ..smoothers import Smoother
 from .covariance import Covariance
-from .families import visible_steps
+from .families import family, visible_steps
 from .objective import expected_errors, prefix_errors
-from .probes import smooth_noise
 from .spectrum import mean, worst
 
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
@@ -64,10 +63,10 @@ def with_eigenvalues(
     smoother: Smoother,
     kind: Eigenvalues,
     *,
-    functions: Tensor | None = None,
+    functions: Tensor | str = "heat",
     generator: torch.Generator | None = None,
 ) -> Rotation:
-    """The same vectors with eigenvalues by another estimator, from the errors of ``functions (n, m)`` or own probes."""
+    """The same vectors with eigenvalues by another estimator, from the errors of ``functions (n, m)`` or of a family."""
     if kind == "rayleigh":
         return rotation
     if smoother.lowest is not None:
@@ -80,16 +79,17 @@ def _estimate(
     rotation: Rotation,
     smoother: Smoother,
     kind: Eigenvalues,
-    functions: Tensor | None,
+    functions: Tensor | str,
     generator: torch.Generator | None,
 ) -> Tensor:
     q = rotation.q
-    if functions is not None:
+    if isinstance(functions, Tensor):
         errors = prefix_errors(q, rotation.mass.sqrt()[:, None] * functions)
         return worst(errors) if kind == "worst" else mean(errors)
     steps = visible_steps(smoother, q.shape[1], generator)
     if kind == "worst":
-        return worst(prefix_errors(q, smooth_noise(smoother, DRAWN, steps, generator=generator).double()))
-    covariance = Covariance(smoother, steps=steps)
-    trace = covariance.trace(generator, deflate=q)
+        return worst(prefix_errors(q, family(functions).draw(smoother, DRAWN, steps, generator=generator).double()))
+    covariance = family(functions).covariance(smoother, steps)
+    own = {"deflate": q} if isinstance(covariance, Covariance) else {}
+    trace = covariance.trace(generator, **own)
     return mean(expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True)
