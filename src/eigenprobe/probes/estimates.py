@@ -5,8 +5,8 @@
     estimated  lambda_{k+1} = c / e_k             e_k: mean or worst error of the probes on the first k vectors
 
 Without given functions the errors are those of a family's probes, f = A^t g by default, with t such that A^2t keeps
-about K modes: the mean from their exact covariance, the worst from a draw.  The errors know eigenvalues up to one positive
-factor c, which makes the sum that of the Rayleigh quotients: units are those of the input.
+about K modes: the mean from their exact covariance, the worst from a draw.  The errors know eigenvalues up to one
+positive factor c, which makes the sum that of the Rayleigh quotients: units are those of the input.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def with_eigenvalues(
     functions: Tensor | str = "heat",
     generator: torch.Generator | None = None,
 ) -> Rotation:
-    """The same vectors with eigenvalues by another estimator, from the errors of ``functions (n, m)`` or of a family."""
+    """The same vectors with eigenvalues by another estimator, from errors of ``functions (n, m)`` or of a family."""
     if kind == "rayleigh":
         return rotation
     if smoother.lowest is not None:
@@ -90,6 +90,8 @@ def _estimate(
     if kind == "worst":
         return worst(prefix_errors(q, family(functions).draw(smoother, DRAWN, steps, generator=generator).double()))
     covariance = family(functions).covariance(smoother, steps)
-    own = {"deflate": q} if isinstance(covariance, Covariance) else {}
-    trace = covariance.trace(generator, **own)
+    if isinstance(covariance, Covariance):
+        trace = covariance.trace(generator, deflate=q)
+    else:
+        trace = covariance.trace()
     return mean(expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True)
