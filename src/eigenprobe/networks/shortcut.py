@@ -6,8 +6,8 @@
                       x_i <- x_i + attention of x_i to the landmarks
     answer            logit_e = h(x_i, x_j, y_e), the same whichever end comes first
 
-Shapes: `a` points that take part, `e` undirected edges, `b` clouds of `L` landmarks, width `H`.  The cost is linear in
-the number of edges that are looked at.
+Shapes: `a` points that take part, `e` undirected edges, `b` clouds of `L` landmarks; points have `H` channels, edges
+the fewer `P`, because there are several times as many.  The cost is linear in the number of edges that are looked at.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from ..graph.suspicion import EDGE, NODE, Suspects
 class ShortcutConfig:
     """Sizes of a `ShortcutNetwork`."""
 
-    width: int = 64
-    rounds: int = 4
+    width: int = 96  # channels of points
+    pair: int = 32  # channels of edges
+    rounds: int = 6
     heads: int = 4
     depth: int = 3  # layers of the landmarks' transformer
     views: int = 2  # every so many rounds the points look at the landmarks
@@ -41,20 +42,19 @@ class ShortcutNetwork(nn.Module):
     def __init__(self, config: ShortcutConfig | None = None) -> None:
         super().__init__()
         self.config = config or ShortcutConfig()
-        width, heads = self.config.width, self.config.heads
+        width, pair, heads = self.config.width, self.config.pair, self.config.heads
         self.point_scale: Tensor
         self.pair_scale: Tensor
         self.register_buffer("point_scale", torch.stack([torch.zeros(NODE), torch.ones(NODE)]))
         self.register_buffer("pair_scale", torch.stack([torch.zeros(EDGE), torch.ones(EDGE)]))
         self.encode_point = _perceptron(NODE, width, width)
-        self.encode_pair = _perceptron(EDGE, width, width)
+        self.encode_pair = _perceptron(EDGE, pair, pair)
         self.encode_landmark = nn.Linear(NODE, width)
         self.shape = nn.ModuleList(_Attention(width, heads) for _ in range(self.config.depth))
-        self.rounds = nn.ModuleList(_Round(width) for _ in range(self.config.rounds))
+        self.rounds = nn.ModuleList(_Round(width, pair) for _ in range(self.config.rounds))
         self.views = nn.ModuleList(_Attention(width, heads) for _ in range(self.config.rounds // self.config.views))
-        self.ends = nn.Linear(width, 2 * width)
-        self.pair = nn.Linear(width, width)
-        self.out = nn.Linear(width, 1)
+        self.meeting = _Meeting(width, pair)
+        self.out = nn.Linear(pair, 1)
 
     def normalise_by(self, suspects: Suspects) -> None:
         """Take mean and deviation of the inputs from a first batch."""
@@ -66,50 +66,61 @@ class ShortcutNetwork(nn.Module):
         points = ((s.points - self.point_scale[0]) / self.point_scale[1]).clamp(-6, 6)
         pairs = ((s.pairs - self.pair_scale[0]) / self.pair_scale[1]).clamp(-6, 6)
         x, y = self.encode_point(points), self.encode_pair(pairs)
-        shape = self.encode_landmark(points)[s.landmarks]  # (b, L, H)
+        shape = self.encode_landmark(points.index_select(0, s.landmarks.flatten())).unflatten(0, s.landmarks.shape)
         for layer in self.shape:
-            shape = layer(shape, shape)
+            shape = layer(shape, shape)  # (b, L, H)
         rows, places = _padded(s.owner, len(s.landmarks))
         near = s.message.nonzero()[:, 0]
-        head, tail, close = s.edges.head[near], s.edges.tail[near], y[near]
+        head, tail, close = (t.index_select(0, near) for t in (s.edges.head, s.edges.tail, y))
         for i, turn in enumerate(self.rounds):
             x, close = turn(x, close, head, tail)
             if i % self.config.views == self.config.views - 1:
-                x = self.views[i // self.config.views](x[rows], shape)[places]
+                x = x.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+                x = self.views[i // self.config.views](x, shape).flatten(0, 1).index_select(0, places)
         y = y.index_copy(0, near, close.to(y.dtype))
-        first, second = self.ends(x).chunk(2, -1)
-        base = self.pair(y)
-        head, tail = s.edges.head, s.edges.tail
-        both = silu(base + first[head] + second[tail]) + silu(base + first[tail] + second[head])
-        return self.out(both)[:, 0].float()
+        return self.out(self.meeting(x, y, s.edges.head, s.edges.tail)[0])[:, 0].float()
 
     def describe(self) -> dict[str, Any]:
         """The configuration as JSON-able facts."""
         return {"kind": self.kind, **asdict(self.config)}
 
 
+class _Meeting(nn.Module):
+    """What an edge makes of its two ends, whichever comes first, ``(e, P)``; `extra` more numbers of either end."""
+
+    def __init__(self, width: int, pair: int, extra: int = 0) -> None:
+        super().__init__()
+        self.sizes = [pair, pair, extra]
+        self.ends, self.pair = nn.Linear(width, sum(self.sizes)), nn.Linear(pair, pair)
+
+    def forward(self, x: Tensor, y: Tensor, head: Tensor, tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        # `index_select`, not brackets: their gradient sorts the indices.
+        ends = self.ends(x)
+        first, second, here = ends.index_select(0, head).split(self.sizes, 1)
+        other, another, there = ends.index_select(0, tail).split(self.sizes, 1)
+        base = self.pair(y)
+        return silu(base + first + another) + silu(base + other + second), here, there
+
+
 class _Round(nn.Module):
     """One exchange between edges and points."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, pair: int) -> None:
         super().__init__()
-        self.ends, self.value = nn.Linear(width, 2 * width), nn.Linear(width, width)
-        self.pair, self.mix, self.gate = (nn.Linear(width, width) for _ in range(3))
-        self.norm_pair, self.norm_point = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.update = _perceptron(3 * width, width, width)
+        self.meeting, self.mix = _Meeting(width, pair, pair), nn.Linear(pair, 2 * pair)
+        self.norm_pair, self.norm_point = nn.LayerNorm(pair), nn.LayerNorm(width)
+        self.update = _perceptron(width + 2 * pair, width, width)
 
     def forward(self, x: Tensor, y: Tensor, head: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = self.ends(x).chunk(2, -1)
-        base = self.pair(y)
-        mixed = self.mix(silu(base + first[head] + second[tail]) + silu(base + first[tail] + second[head]))
-        y = self.norm_pair(y + mixed)
-        gate = torch.sigmoid(self.gate(y))
-        value = self.value(x)
-        none = torch.zeros_like(x, dtype=gate.dtype)
-        total = none.index_add(0, head, gate * (value[tail] + mixed)).index_add(0, tail, gate * (value[head] + mixed))
-        weight = none.index_add(0, head, gate).index_add(0, tail, gate)
-        average = total / (weight + 1e-2)
-        return self.norm_point(x + self.update(torch.cat([x, average, weight.log1p()], -1))), y
+        met, here, there = self.meeting(x, y, head, tail)
+        mixed, gate = self.mix(met).chunk(2, 1)
+        gate = torch.sigmoid(gate)
+        total = torch.zeros((len(x), 2 * y.shape[1]), dtype=torch.float32, device=x.device)
+        for end, value in ((head, there), (tail, here)):
+            total = total.index_add(0, end, torch.cat([gate * (value + mixed), gate], 1).float())
+        told, weight = total.chunk(2, 1)
+        news = torch.cat([x, (told / (weight + 1e-2)).to(x.dtype), weight.log1p().to(x.dtype)], 1)
+        return self.norm_point(x + self.update(news)), self.norm_pair(y + mixed)
 
 
 class _Attention(nn.Module):
@@ -142,11 +153,11 @@ def _perceptron(inputs: int, width: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs))
 
 
-def _padded(owner: Tensor, clouds: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Rows ``(b, most)`` of the points of every cloud, padded by row 0, and the place of every point in them."""
+def _padded(owner: Tensor, clouds: int) -> tuple[Tensor, Tensor]:
+    """Rows ``(b, most)`` of the points of every cloud, padded by rows of any, and the place of every point in them."""
     counts = torch.bincount(owner, minlength=clouds)
-    first = counts.cumsum(0) - counts
-    within = torch.arange(len(owner), device=owner.device) - first[owner]
-    rows = torch.zeros((clouds, int(counts.max())), dtype=torch.int64, device=owner.device)
-    rows[owner, within] = torch.arange(len(owner), device=owner.device)
-    return rows, (owner, within)
+    every = torch.arange(len(owner), device=owner.device)
+    most = int(counts.max())
+    places = owner * most + every - (counts.cumsum(0) - counts)[owner]
+    rows = torch.arange(clouds * most, device=owner.device) % len(owner)
+    return rows.index_copy(0, places, every).view(clouds, most), places

@@ -53,19 +53,26 @@ def ratios(points: Tensor, graph: tuple[Tensor, Tensor], chosen: Tensor, sources
     """
     b, n = points.shape[:2]
     first = n * torch.arange(b, device=points.device)
-    index = (graph[0] + first[:, None, None]).flatten(0, 1)
-    length = graph[1].flatten(0, 1)
-    flat = points.flatten(0, 1)
-    dense = chosen + first[:, None]
+    flat, dense = points.flatten(0, 1), chosen + first[:, None]
     start = dense.gather(1, sources)  # (b, S)
     end = dense.gather(1, targets.flatten(1)).view_as(targets)
-    column = torch.arange(start.shape[1], device=points.device).expand_as(start)
-    reached = torch.full((b * n, start.shape[1]), torch.inf, device=points.device)
-    reached[start, column] = 0
     chord = (flat[end] - flat[start][:, :, None]).norm(dim=-1).clamp_min(1e-9)
-    usual = length[torch.isfinite(length)].median()
-    hops = LONGEST * float(chord.quantile(0.9) if chord.numel() < 1e7 else chord.max()) / float(usual)
-    for _ in range(math.ceil(0.6 * hops) + 4):  # updates in place run ahead of the sweep
-        for link in range(index.shape[1]):
-            torch.minimum(reached, reached[index[:, link]].add_(length[:, link, None]), out=reached)
+    longest = LONGEST * float(chord.quantile(0.9) if chord.numel() < 1e7 else chord.max())
+    reached = distances(graph, chosen.gather(1, sources), longest).flatten(0, 1)
+    column = torch.arange(start.shape[1], device=points.device).expand_as(start)
     return (reached[end, column[..., None]] / chord).clamp_max(LONGEST)
+
+
+@torch.no_grad()
+def distances(graph: tuple[Tensor, Tensor], sources: Tensor, longest: float) -> Tensor:
+    """Lengths ``(b, N, S)`` of shortest paths from the dense points ``sources (b, S)``, up to about ``longest``."""
+    b, n, k = graph[0].shape
+    first = n * torch.arange(b, device=sources.device)
+    index, length = (graph[0] + first[:, None, None]).flatten(0, 1), graph[1].flatten(0, 1)
+    reached = torch.full((b * n, sources.shape[1]), torch.inf, device=sources.device)
+    reached[sources + first[:, None], torch.arange(sources.shape[1], device=sources.device)] = 0
+    hops = longest / float(length[torch.isfinite(length)].median())
+    for _ in range(math.ceil(0.6 * hops) + 4):  # updates in place run ahead of the sweep
+        for link in range(k):
+            torch.minimum(reached, reached[index[:, link]].add_(length[:, link, None]), out=reached)
+    return reached.view(b, n, -1)

@@ -29,6 +29,7 @@ from ..training.module import Optimisation
 from ..training.recipes import Resume, recipe_kind
 from ..training.runs import RunSettings, train
 from ..training.timed import Schedule, TimedModule
+from .contacts import FOLD, Fold, folded
 from .geodesics import links, ratios
 from .store import write_shortcut
 
@@ -45,6 +46,7 @@ class Clouds:
     sources: int = 1600  # geodesic sources per batch
     sizes: tuple[int, ...] = (150, 250, 400, 500, 700, 1000, 1500, 1500, 2200, 4000)
     touching: float = 0.25
+    fold: Fold = FOLD
     noisy: float = 0.4  # share of clouds with noise
     noise: float = 0.02  # largest, of the radius
 
@@ -114,7 +116,8 @@ class ContactStream:
             c = self.settings.clouds
             source = DenseShapes(self.settings.seed * 64 + self.rank, self.device, touching=c.touching)
             shapes = source.dense(c.chunk, c.dense, index)
-            self._chunks[index] = (shapes, links(shapes))
+            generator = torch.Generator(self.device).manual_seed((self.settings.seed * 64 + self.rank) * 1_000_003 + index)
+            self._chunks[index] = folded(shapes, links(shapes), generator, c.fold)
             for old in [i for i in self._chunks if i <= index - c.chunks]:
                 del self._chunks[old]
         return self._chunks[index]
