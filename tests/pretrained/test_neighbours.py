@@ -13,8 +13,9 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
 from eigenprobe.graph import build_graph
-from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
+from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects, orthogonal, spectrum
 from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
+from eigenprobe.pretrained.contacts import Fold, folded
 from eigenprobe.pretrained.geodesics import LONGEST, links, ratios
 from eigenprobe.pretrained.neighbour_training import (
     Clouds,
@@ -87,6 +88,51 @@ def test_pairs_in_contact_have_two_parts() -> None:
     assert shapes.points.shape == (2, 600, 3) and bool((shapes.points.norm(dim=2) < 1.001).all())
     torch.testing.assert_close(shapes.normals.norm(dim=2), torch.ones(2, 600))
     assert all(set(part.unique().tolist()) == {0, 1} for part in shapes.part)
+
+
+def test_folded_limbs_touch_in_space_and_not_on_the_surface() -> None:
+    """The two prongs of a fork, half a unit apart, are brought to the gap; their way round stays more than a unit."""
+    t, angle = torch.meshgrid(torch.arange(60) / 30, torch.arange(12) * torch.pi / 6, indexing="ij")
+    ring = torch.stack([torch.zeros_like(angle), angle.cos(), angle.sin()], -1)
+    prong = torch.stack([t, 0 * t, 0 * t], -1) + 0.05 * ring
+    arch = torch.arange(24) / 24 * torch.pi
+    bend = torch.stack([-0.25 * arch.sin(), 0.25 * arch.cos(), 0 * arch], 1)[:, None]
+    out = torch.stack([-arch.sin(), arch.cos(), 0 * arch], 1)[:, None]
+    around = angle[:1, :, None].cos() * out + angle[:1, :, None].sin() * torch.tensor([0.0, 0.0, 1.0])
+    points = torch.cat([prong + torch.tensor([0, 0.25, 0]), bend + 0.05 * around, prong - torch.tensor([0, 0.25, 0])])
+    normals = torch.cat([ring, around, ring]).reshape(1, -1, 3)
+    points = points.reshape(1, -1, 3)
+    shapes = Dense(points, normals, torch.zeros(points.shape[:2], dtype=torch.int64))
+    graph = links(shapes)
+    fold = Fold(share=1.0, gap=(0.02, 0.02), reach=0.6)
+    moved, (index, length) = folded(shapes, graph, torch.Generator().manual_seed(0), fold)
+    ends = (moved.points[0][index[0]] - moved.points[0][:, None]).norm(dim=2)
+    kept = torch.isfinite(graph[1][0])
+    assert torch.equal(torch.isfinite(length[0]), kept)
+    torch.testing.assert_close(length[0][kept], ends[kept])
+    upper, lower = moved.points[0][: 60 * 12], moved.points[0][-60 * 12 :]
+    assert float(torch.cdist(points[0, : 60 * 12], points[0, -60 * 12 :]).min()) > 0.39
+    i, j = divmod(int(torch.cdist(upper, lower).argmin()), 60 * 12)
+    assert float((upper[i] - lower[j]).norm()) < 0.1
+    chosen = torch.tensor([[i, points.shape[1] - 60 * 12 + j]])
+    one = torch.zeros((1, 1), dtype=torch.int64)
+    assert float(ratios(moved.points, (index, length), chosen, one, one[..., None] + 1)) == LONGEST
+
+
+def test_the_closed_form_of_small_spectra_is_eigh(generator) -> None:
+    offsets = torch.randn((50, 9, 3), generator=generator) * torch.tensor([1.0, 0.4, 0.02])
+    offsets[0, :, 1:] = 0  # a line
+    offsets[1] = torch.cat([torch.eye(3)] * 3)  # a ball
+    variance, normal = spectrum(offsets)
+    exact = torch.linalg.eigh((offsets.mT @ offsets).double())
+    torch.testing.assert_close(
+        variance.double(), exact.eigenvalues.clamp_min(0) / exact.eigenvalues.sum(1, keepdim=True), atol=1e-6, rtol=1e-5
+    )
+    cosine = (normal[2:].double() * exact.eigenvectors[2:, :, 0]).sum(1).abs()
+    torch.testing.assert_close(cosine, torch.ones_like(cosine), atol=1e-6, rtol=0)
+    frame = torch.stack([normal, *orthogonal(normal)], 1)
+    torch.testing.assert_close(frame @ frame.mT, torch.eye(3).expand(50, 3, 3), atol=1e-5, rtol=0)
+    assert float(normal[0, 0].abs()) < 1e-6
 
 
 def test_a_sphere_has_nothing_suspicious() -> None:

@@ -67,7 +67,7 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     sizes = graph.clouds or (graph.n,)
     distance = graph.distances.float().clamp_min(1e-12)
     offsets = x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None]  # (n, k, 3)
-    variance, normal = _spectrum(offsets - offsets.mean(1, keepdim=True))
+    variance, normal = spectrum(offsets - offsets.mean(1, keepdim=True))
     spacing = _spacing(index, distance)
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
@@ -117,7 +117,7 @@ class _Neighbourhoods:
         h, d, parts = self.spacing[nodes, None], self.distance[nodes], []
         offsets, normals = self.offsets.index_select(0, nodes), []
         for count in SCALES:
-            variance, normal = _spectrum(offsets[:, :count])
+            variance, normal = spectrum(offsets[:, :count])
             parts.append(variance[:, :2] / variance[:, 2:].clamp_min(1e-20))
             normals.append(normal)
         parts.append(d[:, [0, 2, 5, 10, -1]] / h)
@@ -179,7 +179,7 @@ def _sorted(first: Tensor, second: Tensor) -> list[Tensor]:
     return [torch.minimum(first, second), torch.maximum(first, second)]
 
 
-def _spectrum(offsets: Tensor) -> tuple[Tensor, Tensor]:
+def spectrum(offsets: Tensor) -> tuple[Tensor, Tensor]:
     """Ascending variances ``(n, 3)`` of neighbours ``(n, k, 3)``, of their sum, and the unit normal ``(n, 3)``.
 
     In closed form, some ten times as fast as a solver for many small matrices: eigenvalues by the angle
