@@ -116,7 +116,9 @@ class ContactStream:
             c = self.settings.clouds
             source = DenseShapes(self.settings.seed * 64 + self.rank, self.device, touching=c.touching)
             shapes = source.dense(c.chunk, c.dense, index)
-            generator = torch.Generator(self.device).manual_seed((self.settings.seed * 64 + self.rank) * 1_000_003 + index)
+            generator = torch.Generator(self.device).manual_seed(
+                (self.settings.seed * 64 + self.rank) * 1_000_003 + index
+            )
             self._chunks[index] = folded(shapes, links(shapes), generator, c.fold)
             for old in [i for i in self._chunks if i <= index - c.chunks]:
                 del self._chunks[old]

@@ -28,10 +28,15 @@ from .store import PACKAGED, SHORTCUTS, read_shortcut
 class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
-    threshold: float = 2.0  # logit above which an edge is a short-cut: 1.0 finds more, and hurts more shapes
-    sure: float = 4.4  # tenth percentile of the logits round a part above which it may be split off ...
+    threshold: float = 0.5  # logit above which an edge is a short-cut; in training they weigh six times as much
+    careful: float = 2.0  # the same on an uneven cloud, where false cuts are more common ...
+    uneven: tuple[float, float] = (
+        0.15,
+        0.3,
+    )  # ... by the deviation of the log of the spacing: from the one to the other
+    sure: float = 2.2  # tenth percentile of the logits round a part above which it may be split off ...
     part: int = 20  # ... if it has at least so many points
-    near: int = 6  # real neighbours of each point that must hold the cloud together
+    near: int = 4  # real neighbours of each point that must hold the cloud together
     rounds: int = 40  # of restoring
 
 
@@ -103,7 +108,7 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
 
 def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, decision: Decision = DECISION) -> Tensor:
     """Which of the judged edges ``(e,)`` are cut."""
-    cut = logits > decision.threshold
+    cut = logits > _thresholds(graph, decision)[suspects.owner[suspects.edges.head]]
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
@@ -124,6 +129,15 @@ def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, deci
         if len(restored):
             cut[restored] = False
     return cut
+
+
+def _thresholds(graph: Graph, decision: Decision) -> Tensor:
+    """The logit above which edges of every cloud are cut, ``(b,)``."""
+    spacing = graph.distances[:, :6].square().mean(1).clamp_min(torch.finfo(graph.distances.dtype).tiny).log() / 2
+    deviation = torch.stack([part.std() for part in spacing.split(list(graph.clouds or (graph.n,)))])
+    low, high = decision.uneven
+    share = ((deviation - low) / (high - low)).clamp(0, 1)
+    return decision.threshold + (decision.careful - decision.threshold) * share
 
 
 def _quantiles(values: Tensor, group: Tensor, count: int) -> tuple[Tensor, Tensor]:
