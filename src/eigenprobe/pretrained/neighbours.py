@@ -3,8 +3,9 @@
     graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without them
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest one to the end.
-Cuts that would split off a part are undone at the half of its edges that the network was less sure of, unless it was
-sure of nearly all of them: a wrong split adds a vanishing eigenvalue and moves every vector after it.
+Cuts that would split off a part are undone at the half of its edges that the network was less sure of, unless it is
+sure of nearly all edges round the part, which are then all cut: a wrong split adds a vanishing eigenvalue and moves
+every vector after it.
 """
 
 from __future__ import annotations
@@ -116,18 +117,16 @@ def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, deci
         kept = _kept(entry, cut)
         few = kept & (kept.cumsum(1) <= decision.near)
         count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)
-        crossing = (cut & ~settled & (labels[head] != labels[tail])).nonzero()[:, 0]
-        if count == 1 or not len(crossing):
+        between = ~settled & (labels[head] != labels[tail])
+        if count == 1 or not bool((between & cut).any()):
             break
         size = torch.bincount(labels, minlength=count)
-        ends = torch.stack([labels[head[crossing]], labels[tail[crossing]]])
-        part = torch.where(size[ends[0]] < size[ends[1]], ends[0], ends[1])
-        low, middle = _quantiles(logits[crossing], part, count)
-        split = (size >= decision.part) & (low > decision.sure)
-        settled[crossing[split[part]]] = True
-        restored = crossing[~split[part] & (logits[crossing] <= middle[part])]
-        if len(restored):
-            cut[restored] = False
+        part = torch.where(size[labels[head]] < size[labels[tail]], labels[head], labels[tail])
+        low = _quantiles(logits[between], part[between], count, 0.1)
+        middle = _quantiles(logits[between & cut], part[between & cut], count, 0.5)
+        apart = between & ((size >= decision.part) & (low > decision.sure))[part]
+        settled |= apart
+        cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
     return cut
 
 
@@ -140,18 +139,15 @@ def _thresholds(graph: Graph, decision: Decision) -> Tensor:
     return decision.threshold + (decision.careful - decision.threshold) * share
 
 
-def _quantiles(values: Tensor, group: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The tenth percentile and the median of the values of every group, ``(count,)``; infinite for empty ones."""
+def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:
+    """A quantile of the values of every group, ``(count,)``; infinite for empty ones."""
     order = values.argsort()
     order = order[group[order].argsort(stable=True)]
     size = torch.bincount(group, minlength=count)
-    first = size.cumsum(0) - size
-    found = torch.full((2, count), torch.inf, device=values.device)
-    full = size > 0
-    for row, share in enumerate((0.1, 0.5)):
-        place = first[full] + ((size[full] - 1) * share).long()
-        found[row, full] = values[order[place]]
-    return found[0], found[1]
+    place = size.cumsum(0) - size + ((size - 1) * share).long()
+    found = torch.full((count,), torch.inf, device=values.device)
+    found[size > 0] = values[order[place[size > 0]]]
+    return found
 
 
 def keep_only(graph: Graph, kept: Tensor) -> Graph:
