@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch import Tensor
 from .errors import InputError
 
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
+CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
 BLOCK = 1 << 18  # points moved into a frame at once
 SMALLEST, LARGEST = 1e-140, 1e140  # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 
@@ -38,25 +40,36 @@ class Origin:
 def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     """The points of whatever carries them, and the triangles ``(f, 3)`` between them, if it has any.
 
-    A pair ``(V, F)``; ``vertices`` (`geometry.Shape`, trimesh, Open3D meshes); ``points`` (Open3D clouds, PyVista);
-    ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
+    A file; a pair ``(V, F)``; ``vertices`` (`geometry.Shape`, trimesh, Open3D meshes); ``points`` (Open3D clouds,
+    PyVista); ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
     """
+    if isinstance(source, (str, os.PathLike)):  # the room that reads files lies below: found by name, when needed
+        source = import_module("eigenprobe.geometry.io").load(source)
     if is_mesh_pair(source):
-        faces = source[1].cpu() if isinstance(source[1], Tensor) else source[1]
-        return source[0], np.asarray(faces).astype(np.int64)
+        return source[0], np.asarray(_on_host(source[1])).astype(np.int64)
     if hasattr(source, "ndim") or isinstance(source, (list, tuple)):
         return source, None
-    found = [getattr(source, name, None) for name in ("vertices", "points", "pos")]
-    points = next((each for each in found if each is not None), source)
-    triangles = [getattr(source, name, None) for name in ("faces", "triangles", "face")]
-    faces = next((np.asarray(each) for each in triangles if each is not None), None)
-    if faces is None or faces.size == 0:
+    points = _first(source, CARRIERS)
+    if points is None:
+        wanted = "points (n, d), a file, a mesh, or an object with vertices, points or pos"
+        raise InputError(f"expected {wanted}, got {type(source).__name__}")
+    faces = np.asarray(_on_host(_first(source, ("faces", "triangles", "face"))))
+    flat = faces.ndim == 1  # VTK: 3, a, b, c, 3, d, e, f, ...
+    if faces.ndim == 0 or faces.size == 0 or (flat and not (len(faces) % 4 == 0 and (faces[::4] == 3).all())):
         return _array(points), None
-    if faces.ndim == 1:  # VTK: 3, a, b, c, 3, d, e, f, ...
-        faces = faces.reshape(-1, 4)[:, 1:] if len(faces) % 4 == 0 and (faces[::4] == 3).all() else None
-    elif faces.shape[0] == 3 != faces.shape[1]:  # PyTorch Geometric: (3, f)
+    if flat:
+        faces = faces.reshape(-1, 4)[:, 1:]
+    elif getattr(source, "face", None) is not None or faces.shape[1] != 3:  # PyTorch Geometric: (3, f)
         faces = faces.T
-    return _array(points), None if faces is None else faces.astype(np.int64)
+    return _array(points), faces.astype(np.int64)
+
+
+def _first(source: Any, names: tuple[str, ...]) -> Any:
+    return next((found for name in names if (found := getattr(source, name, None)) is not None), None)
+
+
+def _on_host(values: Any) -> Any:
+    return values.detach().cpu() if isinstance(values, Tensor) else values
 
 
 def is_mesh_pair(source: Any) -> bool:
@@ -81,8 +94,7 @@ def several(points: Any) -> list[Any] | None:
 def _is_cloud(each: Any) -> bool:
     if isinstance(each, (list, tuple)):
         return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
-    carrier = any(getattr(each, name, None) is not None for name in ("vertices", "points", "pos"))
-    return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or carrier
+    return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or _first(each, CARRIERS) is not None
 
 
 def each_of(
@@ -137,6 +149,14 @@ def check_points(points: Array, k: int, device: str | torch.device | None = None
         bad = (~finite).nonzero()[:, 0]
         raise InputError(f"expected finite points, got {len(bad)} with NaN or infinity, the first in row {int(bad[0])}")
     return tensor, origin
+
+
+def as_tensor(points: Any) -> Tensor:
+    """Tensors as they are; anything else that `points_and_faces` takes, checked, in its own precision."""
+    if isinstance(points, Tensor):
+        return points
+    tensor, origin = check_points(points, 1)
+    return tensor.to(origin.dtype)
 
 
 def check_count(n: int, k: int, kind: str = "") -> None:

@@ -12,7 +12,6 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -144,7 +143,7 @@ def decompose(
         return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT, solved)
     if method not in ("direct", "network", "pretrained"):
         raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
-    points, faces = opened(points)
+    points, faces = points_and_faces(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
     operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
@@ -216,15 +215,6 @@ def differentiable(ready: Smoother, smoother: Kind | Smoother, bandwidth: float 
     if not found:
         warn("no derivatives with respect to the points: only 'adaptive' weights in up to three dimensions have them")
     return found
-
-
-def opened(source: Any) -> tuple[Any, np.ndarray | None]:
-    """Points and faces of whatever carries them (`points_and_faces`), a file included."""
-    if isinstance(source, (str, os.PathLike)):
-        from .geometry import load
-
-        source = load(source)
-    return points_and_faces(source)
 
 
 def _rotation(

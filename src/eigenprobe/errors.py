@@ -16,6 +16,7 @@ EXTRAS = {  # the extra that brings a package
     **dict.fromkeys(("dask", "distributed"), "dask"),
     "torch_geometric": "pyg",
     "anndata": "anndata",
+    **dict.fromkeys(("geomfum", "gsops"), "geomfum"),
 }
 
 

@@ -32,6 +32,31 @@ def test_coordinates_and_facts_are_added(rows: tuple[np.ndarray, np.ndarray]) ->
     assert np.allclose(adata.obsm["X_all"], whole.embedding_) and adata.uns["all"]["params"]["n_neighbors"] == 20
 
 
+def test_neighbours_of_scanpy_are_the_graph(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    x, _ = rows
+    rng = np.random.default_rng(1)
+    far = np.linalg.norm(x[:, None] - x[None], axis=2)
+    order = np.argsort(far, axis=1)[:, 1:16]
+    n, k = order.shape
+    distances = csr_matrix(
+        (np.take_along_axis(far, order, 1).ravel(), (np.repeat(np.arange(n), k), order.ravel())), (n, n)
+    )
+    facts = {"neighbors": {"distances_key": "distances", "params": {"metric": "euclidean"}}}
+    noise = rng.normal(size=(n, 5))  # of a representation that knows nothing: the graph is that of obsp
+    adata = SimpleNamespace(X=noise, obsm={}, uns=facts, obsp={"distances": distances})
+    ep.interop.eigenmaps(adata, neighbors_key="neighbors", n_components=3)
+    indices = np.sort(order, 1), np.take_along_axis(far, np.sort(order, 1), 1)
+    model = ep.OptimalApproximationEigenmaps(3, random_state=0, metric="euclidean", n_neighbors=15)
+    expected = model.fit(noise, neighbors=indices)
+    np.testing.assert_allclose(np.abs(adata.obsm["X_eigenprobe"]), np.abs(expected.embedding_), atol=1e-4)
+    assert adata.uns["eigenprobe"]["params"]["neighbors_key"] == "neighbors"
+    with pytest.raises(InputError, match=r"key of adata.uns \(neighbors.*got 'other'"):
+        ep.interop.eigenmaps(adata, neighbors_key="other")
+    adata.obsp.clear()
+    with pytest.raises(InputError, match=r"adata\.obsp has no 'distances'"):
+        ep.interop.eigenmaps(adata, neighbors_key="neighbors")
+
+
 def test_an_unknown_representation_is_one_line(rows: tuple[np.ndarray, np.ndarray]) -> None:
     adata = SimpleNamespace(X=rows[0], obsm={"X_pca": rows[0]}, uns={})
     with pytest.raises(InputError, match="one of X, X_pca, got 'X_umap'"):
@@ -57,3 +82,5 @@ def test_scanpy_goes_on_from_there(rows: tuple[np.ndarray, np.ndarray]) -> None:
     ep.interop.eigenmaps(adata, use_rep="X_pca", n_components=5)
     scanpy.pp.neighbors(adata, use_rep="X_eigenprobe")
     assert adata.uns["neighbors"]["params"]["use_rep"] == "X_eigenprobe" and adata.obsp["connectivities"].nnz > 0
+    ep.interop.eigenmaps(adata, neighbors_key="neighbors", key_added="X_again", n_components=3)
+    assert adata.obsm["X_again"].shape == (240, 3)

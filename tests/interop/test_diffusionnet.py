@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csc_matrix
 from torch import Tensor, nn
 
 import eigenprobe as ep
@@ -109,3 +113,28 @@ def test_two_blocks_learn_on_them(sphere: Tensor) -> None:
 def test_other_dimensions_are_refused() -> None:
     with pytest.raises(InputError, match=r"points of shape \(n, 3\), got \(200, 2\)"):
         ep.interop.diffusionnet_operators(np.random.default_rng(0).random((200, 2)), k_eig=4)
+
+
+def test_the_cache_is_the_one_that_diffusionnet_reads(sphere: Tensor, tmp_path: Path) -> None:
+    verts, faces = sphere.float(), torch.zeros(0)  # as get_operators is called on a cloud
+    made = diffusionnet_operators(verts, k_eig=12, op_cache_dir=tmp_path)
+    digest = hashlib.sha1(verts.numpy().tobytes()).hexdigest()
+    path = tmp_path / f"{digest}_0.npz"
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    with np.load(path) as stored:  # nothing pickled
+        assert np.array_equal(stored["verts"], verts.numpy()) and np.array_equal(stored["faces"], faces.numpy())
+        assert stored["k_eig"].item() == 12 and stored["evecs"].dtype == np.float32
+        for name in ("L", "gradX", "gradY"):
+            parts = (stored[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+            matrix = csc_matrix(tuple(parts), shape=stored[f"{name}_shape"])
+            np.testing.assert_allclose(matrix.toarray(), getattr(made, name).to_dense(), rtol=1e-5, atol=1e-5)
+    before = path.stat().st_mtime_ns
+    again = diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
+    assert path.stat().st_mtime_ns == before and again.evals.shape == (8,) and again.evecs.shape == (800, 8)
+    assert torch.allclose(again.evecs, made.evecs[:, :8]) and torch.allclose(again.L.to_dense(), made.L.to_dense())
+    more = diffusionnet_operators(verts, k_eig=16, op_cache_dir=tmp_path)  # not enough of them: written again
+    with np.load(path) as stored:
+        assert stored["k_eig"].item() == 16 and more.evals.shape == (16,)
+    path.write_bytes(b"PK broken")
+    with pytest.raises(InputError, match="npz"):
+        diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)

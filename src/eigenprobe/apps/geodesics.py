@@ -17,7 +17,7 @@ import torch
 
 from ..basis import Basis
 from ..cloud import check_points
-from ..decomposition import opened, smoothed
+from ..decomposition import smoothed
 from ..errors import InputError
 from ..operators import gradients, matrices
 from ..threads import limited_threads
@@ -43,7 +43,7 @@ def geodesic_distance(cloud: Array | Basis, sources: Any, *, time: float | None 
     points = cloud.points if isinstance(cloud, Basis) else cloud
     if points is None:
         raise InputError("a geodesic distance needs points: this basis has none")
-    x, origin = check_points(opened(points)[0], 1)
+    x, origin = check_points(points, 1)
     index = rows(sources, len(x), torch.device("cpu")).numpy()
     if time is not None and not time > 0:
         raise InputError(f"expected a time above 0, got {time}")

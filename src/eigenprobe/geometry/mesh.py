@@ -7,26 +7,27 @@ Every function takes arrays, not files.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cloud import CARRIERS, points_and_faces
 from ..errors import InputError
 
 Array = NDArray[Any]
-Mesh = Any  # a Shape, a (vertices, faces) pair, or any object with .vertices and .faces
+Mesh = Any  # a (vertices, faces) pair, or what `points_and_faces` takes: a file, a Shape, trimesh, PyVista, ...
 
 
 def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
-    """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, checked."""
-    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        vertices, faces = mesh.vertices, mesh.faces
+    """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, a file included, checked."""
+    if isinstance(mesh, (tuple, list)) and len(mesh) == 2:
+        vertices, faces = mesh
+    elif not isinstance(mesh, (str, os.PathLike)) and not any(hasattr(mesh, name) for name in CARRIERS):
+        raise InputError(f"expected a mesh or a (vertices, faces) pair, got {type(mesh).__name__}")
     else:
-        try:
-            vertices, faces = mesh
-        except (TypeError, ValueError):
-            raise InputError(f"expected a mesh or a (vertices, faces) pair, got {type(mesh).__name__}") from None
+        vertices, faces = points_and_faces(mesh)
     if faces is None:
         raise InputError("expected a mesh with faces, got a point cloud")
     return check_mesh(vertices, faces)

@@ -5,9 +5,9 @@ Several clouds may share one graph: their points are stacked, ``clouds`` holds t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ Metric = Literal["euclidean", "cosine"]
 class Graph:
     """A directed k-nearest-neighbour graph: ``points`` (n, d), ``indices`` and ``distances`` (n, k).
 
+    The three are tensors, or numpy arrays where the points were (`torch` and `numpy` turn one into the other).
     ``distances`` are in the chosen metric, ascending. With ``self_loops`` the first column is the point itself.
     ``ordered`` says that the points lie in memory as they lie in space, so that no further sorting pays.
     """
@@ -51,6 +52,18 @@ class Graph:
         """Squared lengths ``(n, k)``; the cosine distance is one already (half of it between unit vectors)."""
         return self.distances if self.metric == "cosine" else self.distances.square()
 
+    def torch(self) -> Graph:
+        """The same graph of tensors."""
+        return self._map(torch.as_tensor)
+
+    def numpy(self) -> Graph:
+        """The same graph of numpy arrays."""
+        return self._map(lambda values: values.detach().cpu().numpy() if isinstance(values, Tensor) else values)
+
+    def _map(self, convert: Callable[[Any], Any]) -> Graph:
+        arrays = {name: convert(getattr(self, name)) for name in ("points", "indices", "distances")}
+        return replace(self, **arrays)
+
     def truncate(self, k: int) -> Graph:
         """The graph of the ``k`` nearest neighbours only."""
         return replace(self, indices=self.indices[:, :k], distances=self.distances[:, :k])
@@ -73,6 +86,9 @@ class Graph:
 
     def components(self) -> tuple[int, Tensor]:
         """The number of connected components and the label of every point (edges count both ways)."""
+        if not isinstance(self.indices, Tensor):
+            count, labels = self.torch().components()
+            return count, labels.numpy()  # type: ignore[return-value]
         heads = torch.arange(self.n, device=self.device).repeat_interleave(self.k)
         return components(heads, self.indices.reshape(-1), self.n)
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..cloud import as_tensor
 from ..errors import InputError, extra
 from .cells import CellIndex
 from .graph import Graph, Metric, stack
@@ -46,7 +47,7 @@ ROUNDING = 64  # of a squared distance by a matrix product, in units of eps time
 
 
 def build_graph(
-    points: Tensor,
+    points: Any,
     k: int = 15,
     *,
     metric: Metric = "euclidean",
@@ -57,6 +58,7 @@ def build_graph(
 ) -> Graph:
     """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it is the first).
 
+    A tensor gives a graph of tensors on its device, a numpy array (a list, a file, a mesh) one of numpy arrays.
     ``ordered`` says that the points already lie in memory as they lie in space (`order.morton_order`); ``clouds`` are
     the sizes of stacked clouds, each of which is searched in itself.
 
@@ -64,6 +66,8 @@ def build_graph(
     >>> build_graph(x, k=1).indices.ravel().tolist()
     [1, 0, 1]
     """
+    if not isinstance(points, Tensor):
+        return build_graph(as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend).numpy()
     n = min(clouds) if clouds else points.shape[0]
     if k + (not self_loops) > n:
         raise InputError(f"a graph of {k} neighbours needs at least {k + (not self_loops)} points, got {n}")

@@ -1,4 +1,4 @@
-"""Where other libraries take over: operators for DiffusionNet, a PyTorch Geometric transform, AnnData in place.
+"""Where other libraries take over: operators for DiffusionNet, a PyTorch Geometric transform, AnnData, shapes.
 
 Each needs its own package only when it is used.
 """
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import extra
 from .cells import eigenmaps
 from .diffusionnet import DiffusionNetOperators, diffusionnet_operators
+from .shapes import equip, with_scalars
 
 if TYPE_CHECKING:
     from .pyg import SpectralBasis
 
-__all__ = ["DiffusionNetOperators", "SpectralBasis", "diffusionnet_operators", "eigenmaps"]
+__all__ = ["DiffusionNetOperators", "SpectralBasis", "diffusionnet_operators", "eigenmaps", "equip", "with_scalars"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,25 +1,32 @@
-"""The operators that DiffusionNet (Sharp et al. 2022) takes, of a bare cloud.
+"""The operators that DiffusionNet (Sharp et al. 2022) takes, of a bare cloud, and the files that it caches them in.
 
 frames (n, 3, 3)   rows X, Y, N: a right-handed orthonormal tangent frame and the normal, unoriented
 mass (n,)          areas;  L (n, n) positive semi-definite, L v = lambda diag(mass) v
 evals (k,), evecs (n, k)        the first k pairs, evecs^T diag(mass) evecs = I
 gradX, gradY (n, n)             derivatives along X and Y, exact for linear functions, on the neighbours of L
+
+A cache is a folder of npz files named by the SHA-1 of the bytes of vertices and faces; float32, matrices in CSC.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..cloud import Array, check_points
-from ..decomposition import opened, smoothed
-from ..eigen import Span, basis_from_span, solve
+from ..cloud import Array, Origin, check_points
 from ..errors import InputError
-from ..operators import gradients, matrices
-from ..threads import limited_threads
+from ..files import Archive, atomic_path, writable_folder
+from ..operators import gradients
+from .shapes import solved
+
+MATRICES = ("L", "gradX", "gradY")
+PARTS = ("data", "indices", "indptr", "shape")
 
 
 class DiffusionNetOperators(NamedTuple):
@@ -34,11 +41,22 @@ class DiffusionNetOperators(NamedTuple):
     gradY: Tensor  # (n, n) sparse COO
 
 
-def diffusionnet_operators(points: Array, k_eig: int = 128, *, neighbours: Any = None) -> DiffusionNetOperators:
+def diffusionnet_operators(
+    points: Array,
+    k_eig: int = 128,
+    *,
+    faces: Array | None = None,
+    op_cache_dir: str | os.PathLike[str] | None = None,
+    neighbours: Any = None,
+) -> DiffusionNetOperators:
     """``frames, mass, L, evals, evecs, gradX, gradY`` of a surface sampled by ``points (n, 3)``, as torch tensors.
 
     Tensors give tensors of their precision on their device, numpy arrays float32 on the host (what DiffusionNet
     computes in). ``neighbours`` as in `decompose`, whose operator with ``dimension=2`` this is.
+
+    With ``op_cache_dir`` they are read from DiffusionNet's cache in that folder, or computed and put there: its own
+    ``get_operators(verts, faces, k_eig, op_cache_dir)`` then finds them. ``points`` and ``faces`` must be the very
+    arrays that it is called with, precision included; the faces are not used.
 
     >>> sphere = np.random.default_rng(0).normal(size=(500, 3))
     >>> sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
@@ -46,26 +64,69 @@ def diffusionnet_operators(points: Array, k_eig: int = 128, *, neighbours: Any =
     >>> round(float(operators.mass.sum() / np.pi))
     4
     """
-    x, origin = check_points(opened(points)[0], k_eig)
+    x, origin = check_points(points, k_eig)
     if x.shape[1] != 3:
         raise InputError(f"DiffusionNet takes points of shape (n, 3), got {tuple(x.shape)}")
-    with limited_threads(x.device, len(x)):
-        cloud, smoother = smoothed(x, k_eig, neighbours=neighbours, dimension=2.0)
-        smoother.warn_of_parts()
-        pairs = solve(smoother, k_eig)
-        basis = basis_from_span(Span(pairs.vectors, pairs.gaps), smoother, k_eig, cloud).numpy()
-        stiffness, area = matrices(cloud, smoother)
-        tangent, (along, across) = gradients(cloud, smoother)
+    if op_cache_dir is None:
+        return _as_given(_computed(x, k_eig, neighbours), origin)
+    own, triangles = _bytes(origin.points), np.zeros(0, np.float32) if faces is None else _bytes(faces)
+    digest = hashlib.sha1(own.tobytes() + triangles.tobytes()).hexdigest()
+    path = writable_folder(op_cache_dir) / f"{digest}_0.npz"
+    found = _read(path, own, k_eig) if path.exists() else None
+    if found is None:
+        found = _computed(x, k_eig, neighbours)
+        _write(path, own, triangles, found)
+    return _as_given(found, origin)
+
+
+def _bytes(values: Array) -> np.ndarray:
+    return np.ascontiguousarray(values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values))
+
+
+def _computed(x: Tensor, k: int, neighbours: Any) -> dict[str, Any]:
+    """The operators by name, numpy arrays and scipy matrices."""
+    parts = solved(x, k, neighbours=neighbours, dimension=2.0)
+    tangent, (along, across) = gradients(parts.cloud, parts.smoother)
     forward, left = tangent[:, :, 0], tangent[:, :, 1]
-    frames, mass = np.stack([forward, left, np.cross(forward, left)], 1), area.diagonal()
+    frames = np.stack([forward, left, np.cross(forward, left)], 1)
+    found = {"frames": frames, "mass": parts.mass.diagonal(), "evals": parts.values, "evecs": parts.vectors}
+    return found | {"L": parts.stiffness, "gradX": along, "gradY": across}
+
+
+def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
+    arrays: dict[str, Any] = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
+    arrays |= {name: np.asarray(found[name], np.float32) for name in ("frames", "mass", "evals", "evecs")}
+    for name in MATRICES:
+        matrix = found[name].tocsc().astype(np.float32)
+        arrays |= {f"{name}_{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def _read(path: Path, points: np.ndarray, k: int) -> dict[str, Any] | None:
+    """The operators of a file, where they are of these points and enough of them."""
+    from scipy.sparse import csc_matrix
+
+    with Archive(path) as stored:
+        missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - set(stored.keys())
+        if missing or int(stored["k_eig"]) < k or not np.array_equal(stored["verts"], points):
+            return None
+        found: dict[str, Any] = {"frames": stored["frames"], "mass": stored["mass"]}
+        found |= {"evals": stored["evals"][:k], "evecs": stored["evecs"][:, :k]}
+        for name in MATRICES:
+            data, indices, pointers, shape = (stored[f"{name}_{part}"] for part in PARTS)
+            found[name] = csc_matrix((data, indices, pointers), shape=tuple(shape))
+    return found
+
+
+def _as_given(found: dict[str, Any], origin: Origin) -> DiffusionNetOperators:
     dtype = torch.float32 if origin.numpy else origin.dtype
 
-    def dense(array: np.ndarray) -> Tensor:
-        return torch.as_tensor(np.ascontiguousarray(array)).to(origin.device, dtype)
+    def tensor(value: Any) -> Tensor:
+        whole = _sparse(value) if hasattr(value, "tocoo") else torch.as_tensor(np.ascontiguousarray(value))
+        return whole.to(origin.device, dtype)
 
-    evecs = basis.normalized / np.sqrt(mass)[:, None]
-    L, gradX, gradY = (_sparse(matrix).to(origin.device, dtype) for matrix in (stiffness, along, across))
-    return DiffusionNetOperators(dense(frames), dense(mass), L, dense(basis.eigenvalues), dense(evecs), gradX, gradY)
+    return DiffusionNetOperators(*(tensor(found[name]) for name in DiffusionNetOperators._fields))
 
 
 def _sparse(matrix: Any) -> Tensor:

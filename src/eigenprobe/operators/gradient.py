@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..cloud import Array, check_points
-from ..decomposition import opened, smoothed
+from ..decomposition import smoothed
 from ..errors import InputError
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
@@ -48,7 +48,7 @@ def gradient(
     >>> print(bool(np.allclose(slope, [3, 0])))
     True
     """
-    x, origin = check_points(opened(points)[0], 1, device)
+    x, origin = check_points(points, 1, device)
     with limited_threads(x.device, len(x)):
         cloud, ready = smoothed(x, 1, neighbours=neighbours, dimension=dimension)
         frames, parts = gradients(cloud, ready)

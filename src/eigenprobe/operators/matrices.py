@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..cloud import Array, Origin, check_points, each_of, several
-from ..decomposition import PER_POINT, Space, differentiable, opened, requires_derivatives, smoothed
+from ..decomposition import PER_POINT, Space, differentiable, requires_derivatives, smoothed
 from ..errors import InputError
 from ..graph import Edges, Metric
 from ..graph.arranged import Arranged
@@ -81,7 +81,7 @@ def laplacian(
         if isinstance(smoother, Smoother):
             raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
         return each_of(clouds, laplacian, settings, PER_POINT)
-    x, origin = check_points(opened(points)[0], 1, device)
+    x, origin = check_points(points, 1, device)
     operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
     operator = replace(operator, moving=requires_derivatives(origin, operator.asked))
     near: Metric = "cosine" if metric == "cosine" else "euclidean"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -23,12 +24,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..basis import Array, Basis
-from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces
+from ..basis import Basis
+from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
 from ..errors import InputError, warn
 from ..extensions import KernelExtension
+from ..geometry import find_shapes
 from ..graph import Graph
 from ..graph.arranged import Arranged, arrange
 from ..graph.batched import parts
@@ -117,7 +119,8 @@ class SpectralModel:
         smoother: Literal["auto", "adaptive", "symmetric", "heat"] = "auto",
         device: str | torch.device | None = None,
     ) -> Any:
-        """The basis of a cloud `(n, 3)`; a list of them for a batch `(b, n, 3)`, a list of clouds or a folder.
+        """The basis of a cloud `(n, 3)`, a file, a mesh or an object that carries points; a list of them for a batch
+        `(b, n, 3)`, a list of such or a folder.
 
         Parameters
         ----------
@@ -132,12 +135,11 @@ class SpectralModel:
             raise InputError(f"expected refine >= 0, and ritz=True with sweeps, got refine={refine} and ritz={ritz}")
         if smoother not in ("auto", "adaptive", "symmetric", "heat"):
             raise InputError(f"smoother must be 'auto', 'adaptive', 'symmetric' or 'heat', got {smoother!r}")
-        if isinstance(points, (str, os.PathLike)):
-            points = _read(Path(points))
-        single = not isinstance(points, (list, tuple)) and np.ndim(points) != 3
-        if not (clouds := [points] if single else list(points)):
-            raise InputError("expected at least one cloud, got an empty list")
-        checked = [self._check(cloud, k, device) for cloud in clouds]
+        if isinstance(points, (str, os.PathLike)) and os.path.isdir(points):
+            points = list(find_shapes([points]))
+        clouds = several(points)
+        single, read = clouds is None, [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
+        checked = [self._check(cloud, k, device) for cloud, _ in read]
         kind: Any = "adaptive" if smoother in ("auto", "heat") else smoother
         bases: dict[int, Basis] = {}
         for members in _by_size([x for x, _ in checked]):
@@ -146,11 +148,10 @@ class SpectralModel:
             run = self._together if batched and stacked.shape[1] <= WHOLE else self._one_by_one
             with limited_threads(stacked.device):
                 for i, basis in zip(members, run(stacked, k, ritz, refine, kind), strict=True):
-                    bases[i] = basis.as_given(checked[i][1])
-        return bases[0] if single else [bases[i] for i in range(len(clouds))]
+                    bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
+        return bases[0] if single else [bases[i] for i in range(len(read))]
 
     def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Origin]:
-        cloud, _ = points_and_faces(cloud)
         shape = tuple(np.shape(cloud)) if not isinstance(cloud, Tensor) else tuple(cloud.shape)
         if len(shape) != 2 or shape[1] != 3:
             raise InputError(f"expected points of shape (n, 3), got {shape}")
@@ -284,10 +285,3 @@ def _by_size(clouds: Sequence[Tensor]) -> list[list[int]]:
     for i, cloud in enumerate(clouds):
         sizes.setdefault((len(cloud), cloud.device), []).append(i)
     return list(sizes.values())
-
-
-def _read(path: Path) -> list[Array]:
-    """The points of every shape in a folder (or of one file)."""
-    from ..geometry import find_shapes, load
-
-    return [np.asarray(load(file).vertices) for file in find_shapes([path])]

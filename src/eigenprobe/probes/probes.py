@@ -14,11 +14,12 @@ These are the paper's probes, on the directed graph.  Probes of a given `Smoothe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
+from ..cloud import as_tensor
 from ..errors import InputError
 from ..graph.graph import Graph, stack
 from ..graph.neighbours import build_graph
@@ -85,8 +86,14 @@ class Probes:
         """The graph on which these probes of a cloud ``(n, d)`` are smoothed."""
         return build_graph(points, self.widest, metric=self.metric, self_loops=self.self_loops)
 
-    def draw(self, cloud: Tensor | Graph, generator: torch.Generator | None = None) -> Tensor:
-        """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``."""
+    def draw(self, cloud: Any, generator: torch.Generator | None = None) -> Any:
+        """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``.
+
+        Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a tensor.
+        """
+        if not isinstance(cloud.indices if isinstance(cloud, Graph) else cloud, Tensor):
+            convert = torch.as_tensor if getattr(cloud, "ndim", 2) == 3 else as_tensor
+            return self.draw(cloud.torch() if isinstance(cloud, Graph) else convert(cloud), generator).numpy()
         if isinstance(cloud, Tensor) and cloud.ndim == 3:
             if self.sigma is None:  # chosen for each cloud
                 return torch.stack([self.draw(points, generator) for points in cloud])

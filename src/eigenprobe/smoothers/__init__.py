@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from ..cloud import as_tensor
 from ..errors import InputError
 from ..graph import Graph, Metric, build_graph, estimate_dimension
 from .balanced import balanced_smoother
@@ -29,7 +30,7 @@ BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of th
 
 
 def build_smoother(
-    source: Tensor | Graph,
+    source: Any,
     kind: Kind = "adaptive",
     *,
     k: int | None = None,
@@ -39,7 +40,8 @@ def build_smoother(
     balance: bool | None = None,
     **options: Any,
 ) -> Smoother:
-    """A smoother on a cloud ``(n, d)`` or on its graph; every setting that is not given is chosen from the data.
+    """A smoother on a cloud ``(n, d)`` (array, tensor, list, file or mesh) or on its graph; every setting that is not
+    given is chosen from the data. It smooths numpy arrays to numpy arrays and tensors to tensors.
 
     ``bandwidth`` is sigma of the Gaussian (row, symmetric, and adaptive where it is not balanced); ``balance`` forces
     balanced weights on or off (adaptive). ``options``: ``self_loops`` of the graph; ``alpha``, the power of the
@@ -47,8 +49,9 @@ def build_smoother(
     """
     check_kind(kind)
     if isinstance(source, Graph):
-        graph = source
+        graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
+        source = as_tensor(source)
         most = source.shape[0] - 1
         loops = bool(options.pop("self_loops", False))
         graph = build_graph(source, min(k or NEIGHBOURS[kind], most), metric=metric, self_loops=loops)

@@ -11,8 +11,9 @@ probes it makes.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,18 @@ from ..graph import Edges, Graph, components
 
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
 LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0
+
+
+def numpy_too(method: Callable[..., Tensor]) -> Callable[..., Any]:
+    """A method on functions that takes numpy arrays as well as tensors: what came in goes out."""
+
+    @wraps(method)
+    def call(self: Smoother, x: Any, *more: Any) -> Any:
+        if isinstance(x, Tensor):
+            return method(self, x, *more)
+        return method(self, torch.as_tensor(x, dtype=self.dtype, device=self.device), *more).cpu().numpy()
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,7 @@ class Smoother:
     def dtype(self) -> torch.dtype:
         return self.matrix.dtype
 
+    @numpy_too
     def apply(self, x: Tensor) -> Tensor:
         """One smoothing step of ``x (n,)`` or ``(n, m)``; ``(b, n, m)`` for ``b`` clouds of one size."""
         if x.ndim <= 2 and self.matrix.ndim == 2:
@@ -77,10 +91,12 @@ class Smoother:
             return (self.matrix @ x.reshape(*self.matrix.shape[:2], -1)).reshape(x.shape)
         return (self.matrix @ x.reshape(self.n, -1)).reshape(x.shape)
 
+    @numpy_too
     def apply_transpose(self, x: Tensor) -> Tensor:
         """``S^T x``; the same as `apply` where the smoother is symmetric."""
         return self.apply(x) if self.symmetric else self._transpose @ x
 
+    @numpy_too
     def apply_symmetric(self, x: Tensor, steps: int = ROW_STEPS) -> Tensor:
         """``A x``; for a row smoother ``S^s (S^s)^T x``, the covariance of its probes. Keeps the shape of ``x``."""
         if self.symmetric:

@@ -1,0 +1,114 @@
+"""What people have: files, meshes of other libraries, lists; numpy in, numpy out in every public function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from eigenprobe.cloud import points_and_faces
+from eigenprobe.errors import InputError
+from tests.geometry.meshes import blob
+
+
+def carriers(folder: Path) -> dict[str, Any]:
+    """One mesh in every form. Open3D and PyVista are stood in for by what they hold (checked against the real ones)."""
+    import trimesh
+    from torch_geometric.data import Data
+
+    vertices, faces = blob(5)
+    shape = ep.geometry.Shape(vertices, faces)
+    ep.geometry.save(shape, path := folder / "a.off")
+    flat = np.hstack([np.full((len(faces), 1), 3), faces]).ravel()
+    return {
+        "path": path,
+        "text": str(path),
+        "Shape": shape,
+        "pair": (vertices, faces),
+        "pair of tensors": (torch.tensor(vertices), torch.tensor(faces)),
+        "trimesh": trimesh.Trimesh(vertices, faces, process=False),
+        "Open3D": SimpleNamespace(vertices=vertices.tolist(), triangles=faces.tolist()),
+        "PyVista": SimpleNamespace(points=vertices, faces=flat),
+        "PyG": Data(pos=torch.tensor(vertices), face=torch.tensor(faces.T)),
+    }
+
+
+def test_every_carrier_gives_the_same(tmp_path: Path) -> None:
+    vertices, faces = blob(5)
+    model = ep.SpectralModel.from_pretrained("surface")
+    expected, encoded = ep.decompose(vertices, k=4), model.encode(vertices, k=4)
+    stiffness = ep.laplacian(vertices)[0]
+    for name, source in carriers(tmp_path).items():
+        points, triangles = points_and_faces(source)
+        assert np.allclose(np.asarray(points), vertices, atol=1e-6) and np.array_equal(triangles, faces), name
+        for call, wanted in ((ep.decompose, expected), (model.encode, encoded)):
+            basis = call(source, k=4).numpy()
+            assert np.allclose(basis.eigenvalues, wanted.eigenvalues, rtol=1e-3), name
+            assert np.array_equal(basis.faces, faces), name
+        matrix = ep.laplacian(source)[0]
+        matrix = matrix.to_dense().numpy() if isinstance(matrix, torch.Tensor) else matrix.toarray()
+        assert np.abs(matrix - stiffness.toarray()).max() < 1e-3 * np.abs(matrix).max(), name
+        assert len(ep.geometry.sample_surface(source, 10, 0)) == 10, name
+
+
+def test_a_small_pyg_mesh_is_not_read_sideways() -> None:
+    """Three faces: a matrix (3, 3) either way, told by its name."""
+    faces = torch.tensor([[0, 0, 0], [1, 2, 3], [2, 3, 1]])
+    assert (points_and_faces(SimpleNamespace(pos=torch.rand(4, 3), face=faces))[1] == faces.T.numpy()).all()
+
+
+def test_lists_of_anything(tmp_path: Path) -> None:
+    vertices, _ = blob(4)
+    np.save(tmp_path / "a.npy", vertices)
+    model = ep.SpectralModel.from_pretrained("surface")
+    several = [vertices.tolist(), tmp_path / "a.npy", torch.tensor(vertices), ep.geometry.Shape(vertices)]
+    for call in (ep.decompose, model.encode):
+        bases = call(several, k=3)
+        assert len(bases) == 4 and all(np.allclose(b.eigenvalues, bases[0].eigenvalues, atol=1e-6) for b in bases)
+        one = call(vertices.tolist(), k=3)
+        assert np.allclose(one.eigenvalues, bases[0].eigenvalues, atol=1e-9)
+    assert len(ep.laplacian(several[:2])) == 2
+    (tmp_path / "b.npy").write_bytes((tmp_path / "a.npy").read_bytes())
+    assert [basis.n for basis in model.encode(tmp_path, k=3)] == [len(vertices)] * 2
+
+
+@pytest.mark.parametrize("wrong", [None, {"points": 3}, 7, object()])
+def test_other_things_are_one_line(wrong: Any) -> None:
+    model = ep.SpectralModel.from_pretrained("surface")
+    for call in (ep.decompose, model.encode, ep.laplacian, ep.build_graph, ep.build_smoother):
+        with pytest.raises(InputError, match=rf"^expected points .*, got {type(wrong).__name__}$"):
+            call(wrong)
+
+
+def test_numpy_in_numpy_out(tmp_path: Path) -> None:
+    vertices, _ = blob(4)
+    reference = ep.build_graph(torch.tensor(vertices), 5)
+    for source in (vertices, vertices.tolist(), ep.geometry.Shape(vertices)):
+        graph = ep.build_graph(source, 5)
+        assert all(isinstance(each, np.ndarray) for each in (graph.points, graph.indices, graph.distances))
+        assert np.array_equal(graph.indices, reference.indices.numpy())
+        assert np.array_equal(graph.distances, reference.distances.numpy())
+        assert graph.components()[0] == 1 and isinstance(graph.components()[1], np.ndarray)
+    assert ep.build_graph(vertices.astype(np.float32), 5).distances.dtype == np.float32
+    f = np.random.default_rng(0).normal(size=(len(vertices), 2))
+    for kind in ("adaptive", "symmetric", "row"):
+        wanted = ep.build_smoother(torch.tensor(vertices), kind)
+        smoother = ep.build_smoother(vertices, kind)
+        for name in ("apply", "apply_transpose", "apply_symmetric"):
+            found = getattr(smoother, name)(f)
+            assert isinstance(found, np.ndarray)
+            assert np.allclose(found, getattr(wanted, name)(torch.tensor(f)).numpy(), atol=1e-12)
+        assert np.allclose(smoother.power(f, 3), wanted.power(torch.tensor(f), 3).numpy(), atol=1e-12)
+        assert np.allclose(ep.build_smoother(ep.build_graph(vertices, 30), kind).apply(f).mean(), f.mean(), atol=1)
+    probes = ep.Probes(count=3, k=5, steps=2)
+    generator = lambda: torch.Generator().manual_seed(0)  # noqa: E731
+    drawn = probes.draw(torch.tensor(vertices), generator()).numpy()
+    for source in (vertices, ep.build_graph(vertices, 5), ep.geometry.Shape(vertices)):
+        found = probes.draw(source, generator())
+        assert isinstance(found, np.ndarray) and np.array_equal(found, drawn)
+    assert probes.draw(np.stack([vertices, vertices]), generator()).shape == (2, len(vertices), 3)
