@@ -168,3 +168,22 @@ def test_a_las_file_that_claims_more_than_it_holds(tmp_path: Path, points: np.nd
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"a.las ends early: its header claims 1000000000 points"):
         load(path)
+
+
+@pytest.mark.parametrize("damage", ["chunks", "place", "end"])
+def test_a_table_of_chunks_that_claims_too_much_is_one_line(tmp_path: Path, damage: str) -> None:
+    """The decompressor would take memory for 4e9 chunks, and end the whole process where it gets none."""
+    write_las(path := tmp_path / "scan.laz", np.random.default_rng(0).random((50, 3)))
+    data = bytearray(path.read_bytes())
+    (start,) = struct.unpack_from("<I", data, 96)
+    (place,) = struct.unpack_from("<q", data, start)
+    if damage == "chunks":
+        struct.pack_into("<I", data, place + 4, 2**32 - 1)
+    elif damage == "place":
+        struct.pack_into("<q", data, start, len(data) + 1)
+    else:  # the place of the table stands at the end of the file, which has none
+        struct.pack_into("<q", data, start, -1)
+        struct.pack_into("<q", data, len(data) - 8, 2**40)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"scan.laz (is damaged|ends early): its table"):
+        load(path)

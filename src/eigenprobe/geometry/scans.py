@@ -33,10 +33,30 @@ def read_las(path: Path) -> Array:
         if path.suffix.lower() == ".las" and claimed > path.stat().st_size:
             raise InputError(f"{path} ends early: its header claims {file.header.point_count} points")
         check_size(path, claimed)
+        if path.suffix.lower() == ".laz":
+            _check_chunks(path, file.header.offset_to_point_data)
         points = file.read()
         if len(points) < file.header.point_count:
             raise InputError(f"{path} ends early: {len(points)} of {file.header.point_count} points")
         return np.column_stack([np.asarray(getattr(points, axis), np.float64) for axis in AXES])
+
+
+def _check_chunks(path: Path, start: int) -> None:
+    """The decompressor takes memory for as many chunks as the table of a laz file claims, and ends the process if there
+    is not so much. Where the table lies is said in the first 8 bytes of the points, or (-1) in the last of the file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(start)
+        (place,) = struct.unpack("<q", file.read(8))
+        if place == -1:
+            file.seek(size - 8)
+            (place,) = struct.unpack("<q", file.read(8))
+        if not 0 <= place <= size - 8:
+            raise InputError(f"{path} ends early: its table of chunks should start at byte {place} of {size}")
+        file.seek(place)
+        _version, chunks = struct.unpack("<II", file.read(8))
+    if chunks > size:  # a chunk takes a byte at least
+        raise InputError(f"{path} is damaged: its table claims {chunks} chunks in {size} bytes")
 
 
 def read_pcd(path: Path) -> Array:
