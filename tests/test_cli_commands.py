@@ -19,6 +19,7 @@ import pytest
 import eigenprobe as ep
 from eigenprobe.cli import main
 from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, write_vision_model
+from tests.viz.conftest import payload
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -156,6 +157,15 @@ def test_embed(run: Run) -> None:
     done(run("embed train.npy --new test.npy -k 4 --no-report --out n"), "n/embedding.npz")
     with np.load("n/embedding.npz") as arrays:
         assert arrays["new"].shape == (80, 4)
+
+
+def test_the_map_of_embed_has_texts_and_new_rows(run: Run) -> None:
+    with np.load("features.npz") as arrays:
+        count = len(arrays["features"])
+    Path("sentences.txt").write_text("".join(f"sentence {i}\n" for i in range(count)))
+    done(run("embed features.npz --labels labels --text sentences.txt --new features.npz -k 2 --out t"))
+    data = payload(Path("t/report.html").read_text())
+    assert data["texts"][7] == "sentence 7" and data["new"]["n"] == count and data["colourings"][0]["classes"]
 
 
 def test_decompose_by_graph_smoother_and_probes(run: Run) -> None:

@@ -24,6 +24,7 @@ def embed(
     k: int = 10,
     solver: Literal["direct", "network"] = "direct",
     labels: str | None = None,
+    text: str | None = None,
     key: str | None = None,
     new: Path | None = None,
     metric: str = "auto",
@@ -38,7 +39,7 @@ def embed(
 
     Examples:
       eigenprobe embed features.npz --labels labels
-      eigenprobe embed cells.csv --labels celltype -k 5 --metric euclidean
+      eigenprobe embed cells.csv --labels celltype --text barcode -k 5 --metric euclidean
       eigenprobe embed train.npy --labels classes.npy --new test.npy --solver network
       eigenprobe embed cells.h5ad --labels cell_type --key obsm/X_pca
       eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
@@ -49,6 +50,7 @@ def embed(
         solver: direct is the closed form, network learns a function for new rows
         labels: the column (csv, parquet, h5ad) or array (npz) that holds labels, or a file with one per row (npy,
             text); used for colours only
+        text: the column or array that is shown on hover and searched in the report, or a file with a line per row
         key: the array of an npz, HDF5 or h5ad file to embed, where it has several: layers/counts, obsm/X_scvi
         new: a second table, placed in the coordinates fitted on the first
         metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
@@ -68,7 +70,7 @@ def embed(
         options["n_neighbors"] = neighbors
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     if scheduler is not None:
-        refused = {"--new": new, "--labels": labels, "--key": key, "--layout": layout or None}
+        refused = {"--new": new, "--labels": labels, "--text": text, "--key": key, "--layout": layout or None}
         if given := [name for name, value in refused.items() if value is not None]:
             raise InputError(f"{given[0]} is not for --scheduler, which places the rows of one table")
         arrays = _spread_rows(table, estimator, folder, scheduler, force)
@@ -91,6 +93,7 @@ def embed(
 
         page, drawn = folder / "report.html", {name: arrays.get(name) for name in ("new", "layout", "new_layout")}
         drawn |= {"labels": read.named, "title": table.name, "eigenvalues": estimator.eigenvalues_}
+        drawn["texts"] = None if text is None else read_table(table, labels=text, key=key).labels
         write_scatter(page, estimator.embedding_, **cast(Any, drawn))
         session.wrote(page, "open in any browser")
     rows = len(estimator.embedding_)
