@@ -306,4 +306,12 @@ def test_a_cloud_has_lines_and_a_clean_outline(tmp_path: Path, watch: Any) -> No
     page.click("[data-mode=rebuild]")
     page.wait_for_timeout(300)
     assert page.inner_text("#second-name") == "original" and page.inner_text("#middle") == "% of radius"
+    # In half the width each shape fits again.
+    extent = """() => {
+        const s = window.report.scene, [w, h, unit] = s.fit();
+        const across = [...s.project(w, h, unit, s.shape.positions)].filter((_, i) => i % 3 === 0);
+        return [Math.min(...across) / w, Math.max(...across) / w];
+    }"""
+    low, high = page.evaluate(extent)
+    assert 0 < low < 0.15 and 0.85 < high < 1
     assert seen.problems == []

@@ -81,7 +81,7 @@ class Scene {
     this.gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
     if (this.gl) this.prepare(); else this.context = canvas.getContext("2d");
     this.move(shape.positions); this.listen();
-    new ResizeObserver(() => this.draw()).observe(canvas);
+    new ResizeObserver(() => { this.framed &&= this.touched; this.draw(); }).observe(canvas); // fits again until a hand has moved it
   }
 
   program(vertex, fragment) {
@@ -318,7 +318,7 @@ class Scene {
   }
 
   // What a hand does to one scene happens to all that are shown beside it.
-  together(act) { for (const scene of this.peers) { act(scene); scene.draw(); } }
+  together(act) { for (const scene of this.peers) { scene.touched = true; act(scene); scene.draw(); } }
   zoomBy(factor) { this.together((s) => { s.zoom = Math.min(20, Math.max(0.3, s.zoom * factor)); }); }
   panBy(dx, dy) { const unit = 0.46 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight); this.together((s) => { s.shift = [s.shift[0] + dx / unit, s.shift[1] - dy / unit]; }); }
 
@@ -342,6 +342,6 @@ class Scene {
     canvas.addEventListener("contextmenu", (e) => e.preventDefault());
     canvas.addEventListener("pointerleave", (e) => this.onhover && this.onhover(e));
     canvas.addEventListener("wheel", (e) => { e.preventDefault(); this.zoomBy(Math.exp(-e.deltaY * 0.0012)); }, { passive: false });
-    canvas.addEventListener("dblclick", () => { clearTimeout(waiting); this.together((s) => { s.turn = s.home.slice(); s.framed = false; }); });
+    canvas.addEventListener("dblclick", () => { clearTimeout(waiting); this.together((s) => { s.turn = s.home.slice(); s.framed = s.touched = false; }); });
   }
 }
