@@ -180,4 +180,5 @@ def test_the_map_on_a_phone_and_in_space(tmp_path: Path, watch: Any) -> None:
     assert seen.pixels("#scatter").std() > 0.05
     seen.page.select_option("#axes", "layout2")
     assert seen.page.locator("#scatter .annotation-text").all_text_contents() == ["0", "1", "2", "3"]
+    assert seen.page.locator("#classes .entry span").all_text_contents() == ["0", "1", "2", "3"]
     assert seen.problems == []

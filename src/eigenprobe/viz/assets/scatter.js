@@ -63,17 +63,18 @@ start().then((data) => {
     return made.filter(Boolean);
   }
 
-  // Names at the centres while they are few, numbers of the list beside when they are many.
+  // Names at the centres while they are few or short, numbers of the list beside when they are many.
+  const named = ({ classes }) => classes.length <= 12 || classes.every((name) => name.length <= 3);
   function centres() {
     const c = now();
     if (!c || !c.classes || c.classes.length < 2 || c.classes.length > 300) return [];
-    const at = columns(main, Array.from({ length: n }, (_, i) => i)), few = c.classes.length <= 12, out = [];
+    const at = columns(main, Array.from({ length: n }, (_, i) => i)), few = named(c), out = [];
     const middle = (list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)], members = c.classes.map(() => []);
     c.codes.forEach((code, i) => members[code].push(i));
     members.forEach((rows, g) => {
       if (!rows.length || (state.only >= 0 && g !== state.only)) return;
       const spot = Object.fromEntries(Object.entries(at).map(([axis, list]) => [axis, middle(rows.map((i) => list[i]))]));
-      out.push({ ...spot, text: few ? safe(c.classes[g]) : String(g + 1), showarrow: false, font: { size: few ? 13 : 11.5, color: paint("--ink") }, captureevents: false });
+      out.push({ ...spot, text: few ? safe(c.classes[g]) : String(g + 1), showarrow: false, font: { size: c.classes.length <= 12 ? 13 : 11.5, color: paint("--ink") }, captureevents: false });
     });
     return out;
   }
@@ -107,7 +108,7 @@ start().then((data) => {
     const c = now();
     $("classes-card").hidden = !c || !c.classes;
     if (c && c.classes) {
-      const counts = new Array(c.classes.length).fill(0), many = c.classes.length > 12;
+      const counts = new Array(c.classes.length).fill(0), many = !named(c);
       c.codes.forEach((code) => counts[code]++);
       $("classes-title").textContent = `${c.classes.length} labels`;
       $("classes").replaceChildren(...c.classes.map((name, g) => entry(c.colours[g], many ? `${g + 1}  ${name}` : name, String(counts[g]), () => {
