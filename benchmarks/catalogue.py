@@ -68,7 +68,13 @@ RESULTS = (
             ),
             (*CORE, *ORACLE, *MODEL),
         ),
-        "scale.json": Result(f"python -m benchmarks.scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")),
+        "probe_scale.json": Result(
+            f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")
+        ),
+        "scale_cpu.json": Result("python -m benchmarks.scale", (*CORE, *NEIGHBOURS, *TABLES, "together.py")),
+        "scale_cuda.json": Result(
+            "python -m benchmarks.scale --device cuda", (*CORE, *NEIGHBOURS, *TABLES, "together.py"), gpu=True
+        ),
         "robustness.json": Result(
             f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)
         ),

@@ -1,64 +1,192 @@
-"""What a learned probe scale gains: `learn_scale` against the default bandwidth and the paper's, closed form.
+"""The cost model: time and memory of 50 vectors as the number of points grows, beside peers, with fitted exponents.
 
-    python -m benchmarks.scale MESHES... [--n 4000] [--k 50]
+    python -m benchmarks.scale                     1k to 1M points in R^3, to 100k rows in R^384, on the processor
+    python -m benchmarks.scale --device cuda       1k to 10M points, to 1M rows
+    python -m benchmarks.scale --plot              docs/images/scaling.png from the files of results
 
-Cosines up to 10 / 20 / 50 and eigenvalue discrepancy against the mesh oracle, for the `symmetric` smoother and the
-paper's `row` smoother (15 neighbours). The oracle is used to measure only: no scale sees it.
+    seconds ~ n^a,  MiB ~ n^b          least squares in the logarithms, from 10k points on
+
+Every cell is a process of its own: a warm-up on a thousand points, one run for the time, one for the peak memory (on a
+processor the same run). A method that failed or took longer than `--limit` is not tried on more points. Points are
+independent random ones on a bumpy sphere; rows are twenty noisy sheets of five dimensions.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import json
+import subprocess
+import sys
 import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.record import facts, write
-from eigenprobe import decompose, geometry
-from eigenprobe.evaluation.samples import Sample
-from eigenprobe.evaluation.surface_report import levels
-from eigenprobe.paper.overfit import SAMPLE_SEED
-from eigenprobe.probes.scale import learn_scale
+import eigenprobe as ep
+from benchmarks.catalogue import ROOT
+from benchmarks.direct import K, embeddings, surface
+from benchmarks.record import clock, facts, peak, results_file, write
 
-PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere
+SIZES = {
+    "cpu": {3: [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000], 384: [1000, 3000, 10_000, 30_000, 100_000]},
+    "cuda": {
+        3: [1000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000],
+        384: [1000, 10_000, 100_000, 1_000_000],
+    },
+}
+PEERS = {3: {"robust_laplacian": "robust_laplacian"}, 384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"}}
+FITTED = 10_000  # points from which the exponents are fitted: below, a fixed cost shows
+STACKED = (64, 1500)  # clouds that are solved together, and points of each
 
 
-def measure(sample: Sample, k: int) -> dict[str, Any]:
-    """One shape: every smoother and bandwidth."""
-    points = sample.points
-    start = time.perf_counter()
-    scale = learn_scale(torch.from_numpy(points), dimension=2)
-    seconds = time.perf_counter() - start
-    radius = float(np.linalg.norm(points - points.mean(0), axis=1).max())
-    row: dict[str, Any] = {"shape": sample.shape.name, "learned": scale.sigma / scale.start, "seconds": seconds}
-    for kind in ("symmetric", "row"):
-        for name, sigma in (("default", scale.start), ("paper", PAPER * radius), ("learned", scale.sigma)):
-            basis = decompose(points, k, smoother=kind, neighbours=15, bandwidth=sigma, dimension=2)
-            found = sample.compare(basis.vectors, basis.eigenvalues)
-            row[f"{kind}, {name}"] = [*(found.cosine(level) for level in levels(k)), found.eigenvalue_discrepancy()]
-    return row
+def eigenprobe(points: torch.Tensor) -> None:
+    """Points of ordinary space by `decompose`, rows of a table by the estimator."""
+    if points.shape[1] == 3:
+        ep.decompose(points, K)
+    else:
+        ep.OptimalApproximationEigenmaps(K, solver="direct", device=str(points.device)).fit(points.cpu().numpy())
+
+
+def stacked(points: torch.Tensor) -> None:
+    """Many clouds in one call."""
+    ep.decompose(list(points.view(STACKED[0], -1, 3)), K)
+
+
+def robust_laplacian(points: torch.Tensor) -> None:
+    import robust_laplacian as peer
+    from scipy.sparse.linalg import eigsh
+
+    laplacian, mass = peer.point_cloud_laplacian(points.numpy())
+    eigsh(laplacian, K, mass, sigma=-1e-8)
+
+
+def spectral_embedding(points: torch.Tensor) -> None:
+    from sklearn.manifold import SpectralEmbedding
+
+    SpectralEmbedding(K, affinity="nearest_neighbors", n_neighbors=15, n_jobs=-1).fit(points.numpy())
+
+
+def umap(points: torch.Tensor) -> None:
+    from umap import UMAP
+
+    UMAP(n_neighbors=15).fit(points.numpy())
+
+
+METHODS: dict[str, Callable[[torch.Tensor], None]] = {
+    "eigenprobe": eigenprobe,
+    "stacked": stacked,
+    "robust_laplacian": robust_laplacian,
+    "SpectralEmbedding": spectral_embedding,
+    "UMAP": umap,
+}
+
+
+def cell(method: str, n: int, d: int, device: str, seed: int) -> dict[str, float]:
+    """Seconds and MiB of one method on ``n`` points, in this process."""
+    warnings.simplefilter("ignore")
+
+    def cloud(count: int) -> torch.Tensor:
+        made = surface(count, seed) if d == 3 else embeddings(count, d, seed)
+        return torch.from_numpy(made).to(device)
+
+    run, points = METHODS[method], cloud(n)
+    run(points if method == "stacked" else cloud(1000))
+    start = clock(device)
+    memory = peak(lambda: run(points), device)
+    seconds = clock(device) - start
+    if device != "cpu" and n <= 1_000_000:  # once more: the first run of a size makes room in memory
+        start = clock(device)
+        run(points)
+        seconds = min(seconds, clock(device) - start)
+    return {"seconds": seconds, "MiB": memory}
+
+
+def spawn(options: argparse.Namespace, method: str, n: int, d: int) -> dict[str, Any]:
+    """A cell in a process of its own; what went wrong is part of the table."""
+    device = options.device if method in ("eigenprobe", "stacked") else "cpu"
+    arguments = json.dumps([method, n, d, device, options.seed])
+    command = [sys.executable, "-m", "benchmarks.scale", "--cell", arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit, cwd=ROOT)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"over {options.limit:.0f} s"}
+    if done.returncode:
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(options: argparse.Namespace, d: int, sizes: list[int]) -> dict[str, Any]:
+    present = [name for name, module in PEERS[d].items() if options.device == "cpu" and find_spec(module) is not None]
+    rows: dict[str, dict[str, Any]] = {name: {} for name in ["eigenprobe", *present]}
+    for n in sizes:
+        for name, found in rows.items():
+            if any("failed" in row for row in found.values()):
+                continue
+            row = found[str(n)] = spawn(options, name, n, d)
+            text = row.get("failed") or f"{row['seconds']:9.3f} s {row['MiB']:9.0f} MiB"
+            print(f"  R^{d:<3} n = {n:>10,}  {name:18} {text}", flush=True)
+    return {"d": d, "rows": rows, "exponents": {name: exponents(found) for name, found in rows.items()}}
+
+
+def exponents(found: dict[str, Any]) -> dict[str, float]:
+    """The powers of n that time and memory grow with."""
+    cells = [(int(n), row) for n, row in found.items() if int(n) >= FITTED and "failed" not in row]
+    if len(cells) < 2:
+        return {}
+    size = np.log([n for n, _ in cells])
+    return {key: float(np.polyfit(size, np.log([row[key] for _, row in cells]), 1)[0]) for key in ("seconds", "MiB")}
+
+
+def plot(path: Path) -> None:
+    """All files of results that there are, as lines of seconds over points."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    for device in SIZES:
+        file = results_file(f"scale_{device}.json")
+        for axis, block in zip(axes, json.loads(file.read_text())["tables"] if file.exists() else [], strict=False):
+            for name, found in block["rows"].items():
+                cells = [(int(n), row["seconds"]) for n, row in found.items() if "failed" not in row]
+                if cells:
+                    axis.loglog(*zip(*cells, strict=True), "o-", ms=3, label=f"{name}, {device}")
+            axis.set(xlabel="points" if block["d"] == 3 else f"rows in R^{block['d']}", title=f"R^{block['d']}")
+            axis.legend(fontsize=7)
+    axes[0].set_ylabel(f"seconds, {K} vectors")
+    figure.savefig(path, dpi=150)
+    print(f"written to {path}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="+")
-    parser.add_argument("--n", type=int, default=4000)
-    parser.add_argument("--k", type=int, default=50)
-    o = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    rows: list[dict[str, Any]] = []
-    for path in geometry.find_shapes(o.meshes):
-        shape = geometry.load(path)
-        rows.append(measure(Sample.on_surface(shape, min(o.n, shape.n), o.k, SAMPLE_SEED), o.k))
-        print(f"{path.stem}: sigma {rows[-1]['learned']:.2f} of the default, {rows[-1]['seconds']:.2f} s", flush=True)
-    print(f"{f'mean over {len(rows)} shapes':24s} k<=10  k<=20  k<=50  discrepancy")
-    for key in [key for key in rows[0] if "," in key]:
-        print(f"{key:24s} " + "  ".join(f"{x:.3f}" for x in np.mean([row[key] for row in rows], axis=0)))
-    write("scale.json", facts("scale", "cpu", seed=SAMPLE_SEED) | {"options": {"n": o.n, "k": o.k}, "shapes": rows})
+    parser.add_argument("--device", default="cpu", choices=list(SIZES))
+    parser.add_argument("--sizes", type=int, nargs="*", help="points in R^3 instead of the usual ones")
+    parser.add_argument("--rows", type=int, nargs="*", help="rows in R^384 instead of the usual ones")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds a process may take")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plot", action="store_true", help="draw the results that there are")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.cell:
+        print(json.dumps(cell(*json.loads(options.cell))))
+        return
+    if not options.plot:
+        chosen = {3: options.sizes, 384: options.rows}
+        tables = []
+        for d, usual in SIZES[options.device].items():
+            sizes = usual if chosen[d] is None else chosen[d]
+            tables.append(table(options, d, sizes))
+            for name, powers in tables[-1]["exponents"].items():
+                print(f"  R^{d}  {name}: " + ", ".join(f"{key} ~ n^{value:.2f}" for key, value in powers.items()))
+        clouds, n = STACKED
+        together = spawn(options, "stacked", clouds * n, 3)
+        print(f"  {clouds} clouds of {n} points: {together}", flush=True)
+        content = {"k": K, "tables": tables, "stacked": {"clouds": clouds, "points": n, **together}}
+        write(f"scale_{options.device}.json", facts("scale", options.device, seed=options.seed) | content)
+    plot(ROOT / "docs" / "images" / "scaling.png")
 
 
 if __name__ == "__main__":

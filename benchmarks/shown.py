@@ -97,7 +97,7 @@ def images(document: Document) -> str:
     return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}".removeprefix(":\n\n")
 
 
-def scale(document: Document) -> str:
+def probe_scale(document: Document) -> str:
     """Means over the shapes by smoother and bandwidth."""
     kinds = [key for key in document["shapes"][0] if "," in key]
     titles = [*COSINES.values(), "λ disc."]
@@ -294,7 +294,7 @@ TABLES = {
     "constants": Shown("constants.json", constants),
     "training": Shown("training_c*.json", training),
     "encode": Shown("encode_*.json", encode),
-    "scale": Shown("scale.json", scale),
+    "probe_scale": Shown("probe_scale.json", probe_scale),
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),
     "mutants": Shown("mutants.json", mutants),

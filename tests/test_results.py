@@ -64,16 +64,16 @@ def test_a_file_says_how_it_was_made_and_goes_stale(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUT", str(tmp_path / "out"))
-    monkeypatch.setattr(sys, "argv", ["scale.py", "a file.obj", "--n", "300"])
-    record.write("scale.json", record.facts("scale", "cpu", seed=3) | {"shapes": [{"x": 1 / 3}]})
-    found = json.loads((tmp_path / "out" / "scale.json").read_text())
-    assert found["command"] == "python -m benchmarks.scale 'a file.obj' --n 300"
+    monkeypatch.setattr(sys, "argv", ["probe_scale.py", "a file.obj", "--n", "300"])
+    record.write("probe_scale.json", record.facts("probe_scale", "cpu", seed=3) | {"shapes": [{"x": 1 / 3}]})
+    found = json.loads((tmp_path / "out" / "probe_scale.json").read_text())
+    assert found["command"] == "python -m benchmarks.probe_scale 'a file.obj' --n 300"
     assert found["seed"] == 3 and found["threads"] >= 1 and found["shapes"] == [{"x": 0.333333}]
     assert {"python", "torch", "numpy", "scipy"} <= set(found["versions"])
     assert {"commit", "date", "device", "sources"} <= set(found)
-    assert not catalogue.stale("scale.json", found)
+    assert not catalogue.stale("probe_scale.json", found)
     append(sources / "src" / "eigenprobe" / "probes" / "scale.py", "LATER = 1\n")
-    assert catalogue.stale("scale.json", found)
+    assert catalogue.stale("probe_scale.json", found)
 
 
 def test_pages_refuse_stale_results_or_mark_them(

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -151,10 +150,9 @@ def smoother_step(smoother: Smoother) -> Step:
     return step
 
 
-def growth(value: float, lo: float, hi: float) -> float:
-    """``arccosh((value - c)/e)``: the exponent a filter on ``[lo, hi]`` gains at ``value`` per degree; 0 inside."""
-    position = (2 * value - hi - lo) / (hi - lo)
-    return float(np.arccosh(max(position, 1.0)))
+def growth(values: Tensor, lo: float, hi: float) -> Tensor:
+    """``arccosh((value - c)/e)``: the exponent a filter on ``[lo, hi]`` gains at a value per degree; 0 inside."""
+    return torch.acosh(((2 * values - hi - lo) / (hi - lo)).clamp_min(1.0))
 
 
 def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int = 12) -> tuple[float, float]:

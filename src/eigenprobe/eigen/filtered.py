@@ -31,7 +31,7 @@ class Filtering:
     first_degree: int = 8  # before anything is known about the spectrum
     spread: tuple[float, float] = (1e4, 1e8)  # float32, float64: how far one filter may pull wanted columns apart
     floor: tuple[float, float] = (6e-7, 1e-14)  # residuals that sweeps in this precision cannot go below
-    orthogonal: float = 1e-3  # smallest over largest eigenvalue of a float32 Gram matrix that may be used as it is
+    orthogonal: float = 1e-3  # squared diagonal of the Cholesky factor of a Gram matrix that may be used as it is
 
 
 FILTERING = Filtering()
@@ -123,15 +123,16 @@ class _Sweeper:
         if self.pairs is not None:
             self.interval = self.interval.below(self.pairs)
             degree = self._degree(active, target)
-        kept, swept = self.block[:, ~active], self.block[:, active].contiguous()
+        every = bool(active.all())
+        swept = self.block if every else self.block[:, active].contiguous()
         swept = self.problem.operator.filter(swept, degree, self.interval.lo, self.interval.hi)
-        self.block = torch.cat([kept, swept], 1)
+        self.block = swept if every else torch.cat([self.block[:, ~active], swept], 1)
         self.sweeps += 1
 
     def _degree(self, active: Tensor, target: float) -> int:
         """Just enough for every unconverged pair, but no more than keeps the swept columns independent."""
         assert self.pairs is not None and self.interval is not None
-        rates = [growth(float(1 - gap), self.interval.lo, self.interval.hi) for gap in self.pairs.gaps[active]]
+        rates = growth(1 - self.pairs.gaps[active], self.interval.lo, self.interval.hi).tolist()
         pairs = zip(rates, self.pairs.residuals[active].tolist(), active.nonzero()[:, 0].tolist(), strict=True)
         wanted = self.problem.wanted
         # Values at the bottom of the spectrum (rate 0) do not grow under any filter: they are left as they are.
@@ -144,8 +145,8 @@ def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTE
     """Ritz vectors of the span of a block and their pairs, ascending in ``1 - mu``."""
     block = block / block.norm(dim=0).clamp_min(torch.finfo(block.dtype).tiny)
     gram = inner(block, block)
-    spread = torch.linalg.eigvalsh(gram)
-    if not bool(spread[0] > settings.orthogonal * spread[-1]):
+    factor, status = torch.linalg.cholesky_ex(gram)
+    if not bool((status == 0) & (factor.diagonal().min().square() > settings.orthogonal)):
         block = torch.linalg.qr(block)[0]
         gram = inner(block, block)
     gap = block - operator.apply(block)

@@ -20,6 +20,7 @@ from ..errors import InputError, RankError
 from ..smoothers import Smoother
 from .chebyshev import FunctionOperator
 
+INDEPENDENT = 0.01  # diagonal of the Cholesky factor of a normalised Gram matrix above which it is used as it is
 DEPENDENT = 1e-5  # eigenvalue of a normalised Gram matrix, of the largest, below which a direction is rounding
 
 
@@ -113,9 +114,14 @@ def small_ritz(small: Tensor, gram: Tensor | None = None) -> tuple[Tensor, Tenso
     if gram is None:
         return torch.linalg.eigh(small)
     unit = gram.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(torch.float64).tiny).rsqrt()
-    values, vectors = torch.linalg.eigh(unit[:, None] * (gram + gram.mT) / 2 * unit)
-    sound = values > DEPENDENT * values[-1]
-    white = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
+    gram = unit[:, None] * (gram + gram.mT) / 2 * unit
+    factor, status = torch.linalg.cholesky_ex(gram)
+    if bool((status == 0) & (factor.diagonal().min() > INDEPENDENT)):  # nearly always, and many times cheaper
+        white = torch.linalg.solve_triangular(factor, torch.diag(unit), upper=False).mT
+    else:
+        values, vectors = torch.linalg.eigh(gram)
+        sound = values > DEPENDENT * values[-1]
+        white = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
     g, turn = small_ritz(white.mT @ small @ white)
     return g, white @ turn
 
@@ -170,7 +176,8 @@ def sweep(q: Tensor, smoother: Smoother, steps: int = 4) -> Tensor:
 def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
     """``+1`` or ``-1`` for every column: the third moment becomes positive, or, where it vanishes (a symmetric
     function), the entry of largest magnitude does. Depends on neither the order nor the pose of the points."""
-    cubes = vectors**3 if weights is None else vectors**3 * weights[..., None]
+    cubes = vectors * vectors * vectors  # a power is ten times slower
+    cubes = cubes if weights is None else cubes * weights[..., None]
     cube, size = cubes.sum(-2), cubes.abs().sum(-2)
     largest = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True)).squeeze(-2)
     decisive = torch.where(cube.abs() > 1e-3 * size, cube, largest)
