@@ -149,6 +149,7 @@ def test_embed(run: Run) -> None:
         run("embed features.npz --labels labels -k 3 --out e"), "e/embedding.npz", "e/summary.json", "e/report.html"
     )
     assert "240 rows, 3 coordinates, direct" in out
+    assert f"in {json.loads(Path('e/summary.json').read_text())['seconds']:.1f} s" in out
     with np.load("e/embedding.npz") as arrays:
         assert arrays["embedding"].shape == (240, 3)
         assert arrays["eigenvalues"].shape == (3,) and np.isclose(arrays["mass"].sum(), 1)

@@ -112,3 +112,25 @@ def test_numpy_in_numpy_out(tmp_path: Path) -> None:
         found = probes.draw(source, generator())
         assert isinstance(found, np.ndarray) and np.array_equal(found, drawn)
     assert probes.draw(np.stack([vertices, vertices]), generator()).shape == (2, len(vertices), 3)
+
+
+def test_odd_arguments_are_one_line(tmp_path: Path) -> None:
+    vertices, faces = blob(4)
+    basis = ep.decompose(vertices, k=4)
+    for call, told in {
+        lambda: basis.project(["a"] * basis.n): "expected an array of numbers, got <U1",
+        lambda: basis.reconstruct("abc"): "expected an array of numbers",
+        lambda: basis.torch().project(["a"] * basis.n): "expected an array of numbers",
+        lambda: basis.truncate(2.5): "expected 1 <= k <= 4, got 2.5",
+        lambda: basis.plot([1], interactive=True, path="a.html"): "an interactive plot does not take path",
+        lambda: ep.decompose(vertices, k=4, device="cuda:77"): "device 'cuda:77' cannot be used here",
+        lambda: ep.geometry.load(tmp_path): "expected a file, got the folder",
+        lambda: ep.geometry.sample_surface(ep.geometry.Shape(vertices), 5): "expected a mesh with faces",
+    }.items():
+        with pytest.raises(InputError, match=told) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert np.array_equal(ep.geometry.farthest_points(vertices.tolist(), 5), ep.geometry.farthest_points(vertices, 5))
+    areas = ep.geometry.face_areas(vertices.tolist(), faces.tolist())
+    assert np.allclose(areas.sum(), ep.geometry.vertex_areas(vertices.tolist(), faces.tolist()).sum())
+    assert ep.geometry.is_closed(faces.tolist())[0]

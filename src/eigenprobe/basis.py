@@ -149,7 +149,7 @@ class Basis:
 
     def truncate(self, k: int) -> Basis:
         """The first ``k`` vectors only."""
-        if not 1 <= k <= self.k:
+        if not isinstance(k, (int, np.integer)) or not 1 <= k <= self.k:
             raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
         return replace(self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k])
 
@@ -260,6 +260,10 @@ class Basis:
         return replace(self, **{name: ways[name](array) for name, array in arrays.items() if array is not None})
 
     def _like(self, values: Array) -> Array:
+        if not isinstance(values, Tensor):
+            values = np.asarray(values)
+            if values.dtype.kind not in "fiubc" or values.ndim == 0:
+                raise InputError(f"expected an array of numbers, got {values.dtype} of shape {values.shape}")
         if isinstance(self.normalized, np.ndarray):
             return np.asarray(_numpy(values))
         return torch.as_tensor(values, dtype=self.normalized.dtype, device=self.normalized.device)

@@ -143,7 +143,12 @@ def check_points(points: Array, k: int, device: str | torch.device | None = None
     floating = array.dtype.kind == "f" if is_numpy else tensor.is_floating_point()
     single = floating and (array.dtype.itemsize if is_numpy else tensor.element_size()) <= 4
     origin = Origin(array, torch.float32 if single else torch.float64, tensor.device, is_numpy)
-    tensor = tensor.detach().to(device=device, dtype=torch.float64)
+    try:
+        tensor = tensor.detach().to(device=device, dtype=torch.float64)
+    except (RuntimeError, AssertionError) as error:
+        if device is None:
+            raise
+        raise InputError(f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}") from error
     finite = torch.isfinite(tensor).all(1)
     if not bool(finite.all()):
         bad = (~finite).nonzero()[:, 0]

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from .. import progress
 from ..errors import InputError
 from ..files import atomic_path
 from .session import Session
@@ -75,15 +76,18 @@ def embed(
             raise InputError(f"{given[0]} is not for --scheduler, which places the rows of one table")
         arrays = _spread_rows(table, estimator, folder, scheduler, force)
         _write_embedding(folder, arrays, session)
+        _summarise(folder, arrays, session)
         return session.finish(f"embedded {table.name}: {len(arrays['embedding'])} rows, {k} coordinates, {solver},")
+    progress.stage(f"reading {table.name}")
     read = read_table(table, labels=labels, key=key)
     fresh = read_table(new, key=key) if new is not None else None
+    progress.stage(f"embedding {read.features.shape[0]} rows")
     estimator.fit(read.features)
     arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
     if fresh is not None:
         arrays["new"] = estimator.transform(fresh.features)
     if layout:
-        whole = estimator.basis_.n == len(read.features)
+        whole = estimator.basis_.n == read.features.shape[0]
         arrays["layout"] = estimator.layout_ if whole else estimator.place(read.features)
         if fresh is not None:
             arrays["new_layout"] = estimator.place(fresh.features)
@@ -96,6 +100,7 @@ def embed(
         drawn["texts"] = None if text is None else read_table(table, labels=text, key=key).labels
         write_scatter(page, estimator.embedding_, **cast(Any, drawn))
         session.wrote(page, "open in any browser")
+    _summarise(folder, arrays, session)
     rows = len(estimator.embedding_)
     return session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
 
@@ -109,8 +114,12 @@ def _write_embedding(folder: Path, arrays: dict[str, Any], session: Session, lab
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
+
+
+def _summarise(folder: Path, arrays: dict[str, Any], session: Session) -> None:
+    """``summary.json``, written last: its time is that of the whole command."""
     facts = {"rows": len(arrays["embedding"]), "coordinates": arrays["embedding"].shape[1]}
-    facts |= {"seconds": round(session.seconds, 3), "eigenvalues": arrays["eigenvalues"]}
+    facts |= {"seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
 
 

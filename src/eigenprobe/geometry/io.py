@@ -74,6 +74,8 @@ def load(
     """
     path = Path(path)
     suffix = path.suffix.lower()
+    if path.is_dir():
+        raise InputError(f"expected a file, got the folder {path}")
     if suffix not in MESHES + CLOUDS:
         raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
     if columns is not None and suffix in MESHES:

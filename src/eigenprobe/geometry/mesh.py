@@ -58,12 +58,14 @@ def to_numpy(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
 
 def face_areas(vertices: Array, faces: Array) -> Array:
     """The area of every face, ``(f,)``."""
+    vertices, faces = to_numpy(vertices), to_numpy(faces, None)
     a, b, c = (vertices[faces[:, i]] for i in range(3))
     return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
 
 
 def vertex_areas(vertices: Array, faces: Array) -> Array:
     """A third of the area of the faces round every vertex, ``(v,)``; sums to the area of the mesh."""
+    faces = to_numpy(faces, None)
     share = np.repeat(face_areas(vertices, faces) / 3, 3)
     return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
 
@@ -76,6 +78,7 @@ def signed_volume(vertices: Array, faces: Array) -> float:
 
 def is_closed(faces: Array) -> tuple[bool, str]:
     """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against their neighbours."""
+    faces = to_numpy(faces, None)
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     size = int(faces.max()) + 1
     forward, backward = start * size + end, end * size + start

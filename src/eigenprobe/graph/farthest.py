@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..cloud import as_tensor
 from ..errors import InputError
 
 Array = NDArray[Any]
@@ -49,6 +50,8 @@ def farthest_points(
     >>> farthest_points(np.array([[0.0], [1.0], [4.0], [9.0]]), 3, start=0)
     array([0, 3, 2])
     """
+    if not hasattr(x, "shape"):  # a list, a file, a mesh
+        x = as_tensor(x).numpy()  # type: ignore[assignment]
     shape = tuple(x.shape)
     if len(shape) not in (2, 3):
         raise InputError(f"farthest_points needs points (n, d) or a batch (b, n, d), got shape {shape}")
