@@ -117,8 +117,8 @@ RESULTS = (
             f"python -m benchmarks.probes {name} {DATA}/mpz14{options}", ("smoothers", "probes", "training", *ORACLE)
         )
         for name, options in (
-            ("families", ""),
-            ("learned", " --n 600 --k 20"),
+            ("families", " --n 500"),
+            ("learned", " --n 400 --k 20"),
             ("losses", " --names horse kitten bimba --n 800 --k 20 --steps 150"),
         )
     }

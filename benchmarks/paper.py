@@ -103,19 +103,18 @@ def generalisation(o: argparse.Namespace) -> None:
 
 def merge(o: argparse.Namespace) -> None:
     """One file of all shapes; every row says how long it was trained."""
+    paths = sorted(results_file("").glob("paper_overfit_*.json"))
+    if not paths:
+        raise SystemExit("benchmarks.paper: no paper_overfit_SHAPE.json to merge")
+    documents = [json.loads(path.read_text()) for path in paths]
     rows: list[dict[str, Any]] = []
-    documents = []
-    for path in sorted(results_file("").glob("paper_overfit_*.json")):
-        document = json.loads(path.read_text())
-        documents.append(document)
+    for document in documents:
         rows += [row | {"schedule": document["schedule"]} for row in document["rows"]]
-        path.unlink()
-    made = {
-        key: documents[0][key]
-        for key in ("commit", "date", "device", "threads", "versions", "seed", "sources", "settings")
-    }
-    made["command"] = "python -m benchmarks.paper overfit --data carried --names SHAPE"
+    made = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule")}
+    made["command"] = "python -m benchmarks.paper overfit --data carried/overfit --names SHAPE"
     write("paper_overfit.json", {**made, "rows": rows})
+    for path in paths:
+        path.unlink()
     theirs = [row for row in rows if row["method"] == "the paper's way"]
     table = [row | {f"paper_{key}": value for key, value in single_shape(row["shape"]).items()} for row in theirs]
     print(markdown(table, ["shape", "schedule", "paper_cosine_10", "paper_cosine_20", "paper_cosine_50", *COLUMNS]))
