@@ -57,6 +57,12 @@ RESULTS = (
         "surfaces.json": Result(
             _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"), (*CORE, *NEIGHBOURS, *ORACLE)
         ),
+        "neighbours.json": Result(
+            _kept(
+                "neighbours.json", f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2"
+            ),
+            (*CORE, *NEIGHBOURS, *ORACLE, "evaluation/neighbours.py"),
+        ),
         "generalisation_mpz14.json": Result(
             _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"),
             (*CORE, *ORACLE, *MODEL),

@@ -28,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if code := eigenprobe([*words, "--out", folder]):
             raise SystemExit(code)
-        (report,) = Path(folder).glob(f"{words[1]}.json")
+        (report,) = Path(folder).glob("*.json")
         found = json.loads(report.read_text())
     write(options.name, facts("keep", "cpu", peers=("robust_laplacian",)) | found)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.catalogue import RESULTS as CATALOGUE
 from benchmarks.record import spread
+from eigenprobe.evaluation.neighbours import NeighbourReport
 from eigenprobe.evaluation.surface_report import Evaluation
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.generalisation import Generalisation
@@ -35,6 +36,11 @@ def embedding(document: Document) -> str:
 
 def evaluation(document: Document) -> Evaluation:
     return Evaluation(document["rows"], document["facts"].get("failed", {}), document["facts"], published=PAPER)
+
+
+def neighbours(document: Document) -> str:
+    """Plain, learned and oracle's cuts beside robust_laplacian, at every size and level of noise."""
+    return NeighbourReport(document["rows"], document["facts"].get("failed", {})).markdown()
 
 
 def surfaces(document: Document) -> str:
@@ -282,6 +288,7 @@ class Shown:
 
 TABLES = {
     "surfaces": Shown("surfaces.json", surfaces),
+    "neighbours": Shown("neighbours.json", neighbours),
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
