@@ -84,7 +84,10 @@ RESULTS = (
         "robustness.json": Result(
             f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)
         ),
-        "operators.json": Result(f"python -m benchmarks.operators {DATA}/surfaces", (*CORE, "operators", *ORACLE)),
+        "operators.json": Result(
+            f"python -m benchmarks.operators {DATA}/mpz14 --nine",
+            (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", *ORACLE),
+        ),
         "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
         "direct_cuda.json": Result(
             "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings --limit 120",

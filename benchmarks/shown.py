@@ -179,9 +179,15 @@ def constants(document: Document) -> str:
 
 
 def operators(document: Document) -> str:
-    """Median over the shapes of what each operator gets wrong, by solve."""
-    table = [{"operator": name, **by} for name, by in document["median"].items()]
-    return f"Median over {len(document['shapes'])} shapes, {document['n']} points:\n\n{markdown(table)}"
+    """Mean and median over the shapes of what each operator gets wrong, by solve, and the ratio of the means."""
+    table = [
+        {"over the shapes": over, "operator": name, **by}
+        for over in ("mean", "median")
+        for name, by in document[over].items()
+    ]
+    ratios = {what: by / table[1][what] for what, by in document["mean"]["eigenprobe"].items()}
+    table.insert(2, {"over the shapes": "mean", "operator": "ratio", **ratios})
+    return f"{len(document['shapes'])} shapes, {document['n']} points:\n\n{markdown(table)}"
 
 
 def mutants(document: Document) -> str:
