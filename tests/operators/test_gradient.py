@@ -93,6 +93,11 @@ def test_geodesic_distance_on_a_curve_and_a_square(rng: np.random.Generator) -> 
     assert isinstance(found, torch.Tensor) and np.abs(found.numpy() - expected).mean() < 0.015 * expected.mean()
 
 
+def test_geodesic_distance_on_a_long_curve() -> None:
+    x = np.linspace(0, 2, 4000)[:, None]  # heat that reaches the end is less than the least number
+    np.testing.assert_allclose(ep.apps.geodesic_distance(x, 0), x[:, 0], atol=0.01)
+
+
 def test_other_parts_are_infinitely_far() -> None:
     x = np.linspace(0, 1, 100)[:, None] * np.array([[1.0, 0.0]])
     both = np.concatenate([x, x + np.array([0, 50.0])])

@@ -1,6 +1,6 @@
 """Geodesic distances on a bare cloud by the heat method [Crane, Weischedel, Wardetzky 2013].
 
-    (M + t L) u = delta_s          a little heat from the source;  t = spacing^2
+    (M + t L) u = delta_s          a little heat from the source;  t = spacing^2, more where some point is very far
     X = -grad u / |grad u|         points away from it, with unit length
     L d = sum_j L_ij (X_i + X_j).(x_j - x_i) / 2        the function that rises along every edge as X says
 
@@ -26,6 +26,7 @@ from ..threads import limited_threads
 from .arrays import Array, rows
 
 STEPS = 1.0  # square root of the time of the heat, in spacings; with less the directions of random clouds are noise
+FARTHEST = 400  # roots of the time that heat travels: exp(-400) is a number, exp(-750) is 0
 SHIFT = 1e-8  # of the Laplacian, in units of one over the squared size of the cloud
 
 
@@ -62,7 +63,9 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
     stiffness, mass = matrices(cloud, smoother)
     frames, parts = gradients(cloud, smoother)
     spacing = float(np.mean(mass.diagonal() ** (1 / len(parts))))
-    heat = _factor(mass + (STEPS**2 * spacing**2 if time is None else float(time)) * stiffness)
+    if time is None:
+        time = (max(STEPS, 2 * _hops(stiffness, int(sources[0])) / FARTHEST) * spacing) ** 2
+    heat = _factor(mass + float(time) * stiffness)
     # A shift far below the first eigenvalue makes L invertible; what is solved for has no constant part.
     inverse = _factor(stiffness + SHIFT / cloud.frame.scale**2 * mass)
     labels = smoother.components[1].cpu().numpy()
@@ -75,6 +78,7 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
         point[source] = 1.0
         warmth = heat.solve(point)
         field = -np.einsum("nda,an->nd", frames, np.stack([part @ warmth for part in parts]))
+        field /= np.maximum(np.abs(field).max(1, keepdims=True), np.finfo(float).tiny)  # their squares may vanish
         field /= np.maximum(np.linalg.norm(field, axis=1, keepdims=True), np.finfo(float).tiny)
         rise = ((field[edges.row] + field[edges.col]) * chords).sum(1) / 2
         distance = inverse.solve(np.bincount(edges.row, edges.data * rise, minlength=len(x)))
@@ -87,6 +91,14 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
         slope = np.median(np.linalg.norm([gradient @ distance for gradient in parts], axis=0)[part])
         found[:, column] = np.where(part, np.maximum(distance, 0.0) / slope, np.inf)
     return found
+
+
+def _hops(stiffness: Any, source: int) -> float:
+    """How many edges away the farthest point of the same part is."""
+    from scipy.sparse.csgraph import dijkstra
+
+    hops = dijkstra(abs(stiffness), unweighted=True, indices=source)
+    return float(hops[np.isfinite(hops)].max())
 
 
 def _factor(matrix: Any) -> Any:
