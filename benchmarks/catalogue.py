@@ -88,6 +88,9 @@ RESULTS = (
             f"python -m benchmarks.operators {DATA}/mpz14 --nine",
             (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", *ORACLE),
         ),
+        "retrieval.json": Result(
+            f"python -m benchmarks.retrieval {DATA}/surfaces", (*CORE, *NEIGHBOURS, "apps", *ORACLE)
+        ),
         "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
         "direct_cuda.json": Result(
             "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings --limit 120",

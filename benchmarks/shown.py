@@ -190,6 +190,12 @@ def operators(document: Document) -> str:
     return f"{len(document['shapes'])} shapes, {document['n']} points:\n\n{markdown(table)}"
 
 
+def retrieval(document: Document) -> str:
+    """Scores by whose eigenvalues they are."""
+    told = f"{document['shapes']} shapes, {document['n']} points, {document['count']} eigenvalues"
+    return f"{told}:\n\n{markdown(document['rows'])}"
+
+
 def mutants(document: Document) -> str:
     """Mutants killed by room."""
     table = [
@@ -310,5 +316,6 @@ TABLES = {
     "probe_scale": Shown("probe_scale.json", probe_scale),
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),
+    "retrieval": Shown("retrieval.json", retrieval),
     "mutants": Shown("mutants.json", mutants),
 }

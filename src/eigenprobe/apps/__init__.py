@@ -1,9 +1,10 @@
-"""What people do with a basis: descriptors, distances, filters and maps between shapes.
+"""What people do with a basis: descriptors, distances, filters, parts, retrieval and maps between shapes.
 
 Every function takes one or two `Basis` objects and gives numpy arrays for a numpy basis, tensors for a torch one. With
 the mass scaled to sum to 1, kernels are densities against that mass: the constant of integral 1 is 1.
 """
 
+from .collections import retrieve, segment
 from .descriptors import hks, shape_dna, shape_dna_distance, wks
 from .distances import distance, spectral_embedding
 from .filtering import RESPONSES, apply_filter, heat_kernel, response
@@ -22,6 +23,8 @@ __all__ = [
     "match",
     "point_map",
     "response",
+    "retrieve",
+    "segment",
     "shape_dna",
     "shape_dna_distance",
     "spectral_embedding",
