@@ -311,8 +311,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _sample(self, rows: Rows, size: int, rng: Any) -> torch.Tensor:
         """All rows, or ``size`` random ones, on the device."""
-        n = rows.shape[0]
-        if n <= size:
+        if (n := rows.shape[0]) <= size:
             return rows.whole(BLOCK).to(self._device())
         chosen = np.sort(rng.permutation(n)[:size])
         return checked(rows.take(chosen), chosen).to(self._device())

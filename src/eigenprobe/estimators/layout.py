@@ -11,6 +11,7 @@ of their fitted neighbours, as their vectors are (`extensions.neighbourhood`).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,7 @@ STAGES = Stages()
 EXACT_TREE = 10_000  # rows up to which a tree of the plane is faster than a grid
 
 
-def laid_out(graph: Graph, coordinates: Array, seed: int, jobs: int = 1) -> Array:
+def laid_out(graph: Graph, coordinates: Array, seed: int) -> Array:
     """A map ``(n, 2)`` of the points of a graph with spectral ``coordinates (n, K)``."""
     tsne = extra("openTSNE")
     from scipy.sparse import csr_matrix
@@ -52,7 +53,8 @@ def laid_out(graph: Graph, coordinates: Array, seed: int, jobs: int = 1) -> Arra
     start = coordinates if coordinates.shape[1] == 1 else PCA(2, random_state=seed).fit_transform(coordinates)
     start = np.column_stack([start, np.zeros(len(start))])[:, :2]
     start = tsne.initialization.rescale(start + 1e-6 * np.random.default_rng(seed).normal(size=start.shape))
-    method = "bh" if len(start) < EXACT_TREE else "fft"
+    few = len(start) < EXACT_TREE
+    method, jobs = ("bh", 1) if few else ("fft", max(1, (os.cpu_count() or 2) // 2))
     known = tsne.affinity.PrecomputedAffinities(joint.astype(np.float64))
     placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
     for exaggeration, steps in (STAGES.early, STAGES.middle, STAGES.late):
