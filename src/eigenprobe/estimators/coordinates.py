@@ -17,6 +17,7 @@ from ..smoothers.neighbourhood import fuzzy_weights
 
 Array = NDArray[Any]
 Coordinates = Literal["sphere", "diffusion", "vectors", "normalized"]
+SAME = 1e-5  # relative distance below which coordinates are those of a fitted row, as single precision rounds them
 COORDINATES: tuple[Coordinates, ...] = ("sphere", "diffusion", "vectors", "normalized")
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle
 
@@ -35,6 +36,6 @@ def local_averages(known: Array, rows: Array, places: torch.Tensor, k: int) -> A
     """Averages ``(m, d)`` of ``rows (n, d)`` over the ``k`` nearest of their coordinates ``known`` to every place; at
     the coordinates of a fitted row (of several: their mean) that row."""
     near, lengths = nearest_rows(torch.from_numpy(known), places, min(k, len(known)))
-    same = lengths <= 1e-9 * lengths[:, -1:]
+    same = lengths <= SAME * lengths[:, -1:]
     weight = torch.where(same.any(1, keepdim=True), same.to(lengths), fuzzy_weights(lengths))
     return np.einsum("mk,mkd->md", (weight / weight.sum(1, keepdim=True)).numpy(), rows[near.numpy()])
