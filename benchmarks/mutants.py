@@ -62,6 +62,7 @@ NEAREST = {
     "probes/spectrum": "test_spectrum.py",
     "smoothers": "test_smoothing.py smoothers test_analytic.py operators/test_altered.py",
     "smoothers/neighbourhood": "test_neighbourhood.py",
+    "smoothers/curvature": "operators/test_metrics.py",
     "smoothers/altered": "operators/test_altered.py",
     "smoothers/cells": "operators/test_altered.py operators/test_laplacian.py",
     "eigen": "test_refine.py test_direct.py",

@@ -91,3 +91,10 @@ def test_one_neighbour_is_copied() -> None:
     x = torch.arange(6, dtype=torch.float64)[:, None] ** 1.5
     row = build_smoother(build_graph(x, 1), "row", dimension=1)
     torch.testing.assert_close(row.apply(x)[:, 0], x[[1, 0, 1, 2, 3, 4], 0])
+
+
+def test_no_surface_has_more_dimensions_than_its_space(rng: np.random.Generator) -> None:
+    graph = build_graph(torch.from_numpy(rng.random((90, 2))), 30)
+    plane, asked = (build_smoother(graph, "adaptive", dimension=d, balance=True) for d in (2, 3))
+    torch.testing.assert_close(asked.matrix.to_dense(), plane.matrix.to_dense())
+    assert asked.dimension == 2
