@@ -14,6 +14,9 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -132,10 +135,16 @@ class _Padded:
         return q, gaps, residuals.cpu()
 
 
+@cache
+def _libraries() -> Any:
+    return import_module("threadpoolctl").ThreadpoolController()  # comes with scikit-learn, has no types
+
+
 def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device."""
     host = ((small + small.mT) / 2).cpu()
     workers = min(len(host), os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers) as pool:
+    # Each thread solves its own matrices: LAPACK's threads inside of these would only wait for each other.
+    with _libraries().limit(limits=1), ThreadPoolExecutor(workers) as pool:
         found = list(pool.map(torch.linalg.eigh, host.chunk(workers)))
     return torch.cat([f.eigenvalues for f in found]), torch.cat([f.eigenvectors for f in found]).to(small.device)
