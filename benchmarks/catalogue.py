@@ -77,6 +77,13 @@ RESULTS = (
         "probe_scale.json": Result(
             f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")
         ),
+        "maps.json": Result(
+            "python -m benchmarks.maps "
+            + " ".join(
+                f"{DATA}/embeddings/{t}.npz" for t in ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
+            ),
+            (*TABLES,),
+        ),
         "scale_cpu.json": Result("python -m benchmarks.scale", (*CORE, *NEIGHBOURS, *TABLES, "together.py")),
         "scale_cuda.json": Result(
             "python -m benchmarks.scale --device cuda", (*CORE, *NEIGHBOURS, *TABLES, "together.py"), gpu=True
