@@ -62,7 +62,7 @@ def first_example(python: Path, folder: Path) -> None:
     block = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)[1]
     environment = {"PATH": "", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
     block += "\nfrom eigenprobe.cli import main\nmain(['train', 'nope'])"  # recipes are in the package
-    told = "eigenprobe: no such recipe: nope; by name there are images_caltech256_clip, "
+    told = "eigenprobe: no such recipe: nope; by name there are neighbours, overfit, "
     for words, said in ([python.with_name("eigenprobe"), *command], ""), ([python, "-W", "error", "-c", block], told):
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0 and done.stderr.startswith(said) and len(done.stderr.splitlines()) == bool(said)
