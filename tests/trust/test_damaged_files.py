@@ -183,3 +183,12 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "no space left" in done.stderr.splitlines()[-1] and "unexpected" not in done.stderr
     assert not list((tmp_path / "full").iterdir())
+
+
+def test_a_matrix_with_bytes_that_are_no_numbers_is_one_line(tmp_path: Path) -> None:
+    """The reader of scipy writes past its memory there, and ends the process."""
+    path = tmp_path / "t.mtx"
+    for body in ("1 1 2.0\n2 2 \x01\x8f3.0\n", "1 1 2.0\n2 2 3.0\n1 2 4.0\n"):
+        path.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 2\n{body}", encoding="latin-1")
+        with pytest.raises(InputError, match=r"t.mtx is damaged"):
+            read_table(path)

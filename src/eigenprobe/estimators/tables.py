@@ -185,6 +185,12 @@ def _matrix_market(path: Path) -> Any:
         if 2.0 * entries > size + 1 or (form == "array" and 2.0 * rows * columns > size + 1):
             raise InputError(f"{path} ends early: its header claims {entries} numbers in {size} bytes")
         check_size(path, 8.0 * (rows + columns))
+        with path.open("rb") as file:  # the reader counts on both, and writes past its memory where it is not so
+            body = [line for line in file if line.strip() and not line.startswith(b"%")][1:]
+        if form == "coordinate" and len(body) != entries:
+            raise InputError(f"{path} is damaged: its header claims {entries} numbers, {len(body)} lines follow")
+        if strange := set().union(*body) - set(b"0123456789+-.eE \t\r\nnaifNAIFty"):
+            raise InputError(f"{path} is damaged: expected numbers, got the byte {min(strange)}")
         return sparse.csr_matrix(mmread(path))
 
 
