@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators.eigenmaps import COORDINATES
+from eigenprobe.estimators.coordinates import COORDINATES
 from eigenprobe.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
 
