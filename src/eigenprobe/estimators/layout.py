@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Stages:
-    """Exaggeration and steps of every stage, chosen on four subsets of each of three tables of features by another seed
+    """Exaggeration and steps of every stage, chosen on two subsets of each of three tables of features by another seed
     than the reported ones: a late stage below 2.5 loses clusters, above 3 the order within them."""
 
     early: tuple[float, int] = (12.0, 60)

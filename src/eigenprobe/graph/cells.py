@@ -3,8 +3,8 @@
     centres (c, d) by k-means of a sample;   cell(x) = argmin |x - centre|;   searched: rows of the cells nearest to it
 
 Every query of a cell is compared with the same rows, so that a cell is one matrix product, on any device: for a million
-rows of 128 columns it computes one distance in a hundred, and finds .97 of the ten nearest. Which rows a query sees
-depends on the query alone.
+rows of 128 columns it computes one distance in a hundred. Of the 13 nearest among 100 thousand rows it found all in
+clusters and .86 without any structure. Which rows a query sees depends on the query alone.
 """
 
 from __future__ import annotations
