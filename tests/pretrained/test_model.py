@@ -58,13 +58,15 @@ def test_a_basis_is_a_basis(model, clouds, smoother, ritz, refine):
 
 
 def test_ritz_and_sweeps_come_closer_to_the_closed_form(model, clouds):
-    points = clouds[0].numpy()
-    best = ep.decompose(points, k=10)
-    found = [
-        ep.evaluation.compare(model.encode(points, k=10, ritz=ritz, refine=refine), best).subspace(10)
-        for ritz, refine in ((False, 0), (True, 0), (True, 3))
-    ]
-    assert found[0] <= found[1] + 1e-6 <= found[2] + 2e-6 and found[2] > 0.99
+    for i, cloud in enumerate(clouds):
+        points = cloud.numpy()
+        best = ep.decompose(points, k=10)
+        found = [
+            ep.evaluation.compare(model.encode(points, k=10, ritz=ritz, refine=refine), best).subspace(10)
+            for ritz, refine in ((False, 0), (True, 0), (True, 3), (True, 10))
+        ]
+        assert found[0] <= found[1] + 1e-6 <= found[2] + 2e-6 and found[3] > 0.999
+        assert i == 0 or found[2] > 0.99  # the first has 246 short-cuts in 300 points: its start is farther away
 
 
 def test_kind_precision_and_device_come_back(model, clouds):

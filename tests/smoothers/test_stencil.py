@@ -106,3 +106,14 @@ def test_a_stacked_cloud_has_the_weights_it_has_alone(rng: np.random.Generator) 
     together = balanced_stencil(stack(graphs), 2)
     torch.testing.assert_close(together.weight, torch.cat([part.weight for part in alone]), rtol=1e-5, atol=0)
     torch.testing.assert_close(together.mass, torch.cat([part.mass for part in alone]), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(("gap", "parts"), [(3.0, 1), (9.0, 2)])
+def test_a_small_dense_patch_belongs_to_the_sheet_beside_it(gap: float, parts: int) -> None:
+    """21 points, a third of the sheet's spacing apart, above its middle by `gap` of their own spacings."""
+    grid = torch.cartesian_prod(torch.arange(50.0), torch.arange(50.0)).double() / 50
+    patch = 0.5 + torch.cartesian_prod(torch.arange(7.0), torch.arange(3.0)).double() / 150
+    height = torch.cat([torch.zeros(len(grid)), torch.full((len(patch),), gap / 150)]).double()
+    x = torch.cat([torch.cat([grid, patch]), height[:, None]], 1)
+    x = x + 1e-4 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert stencil(x.numpy()).edges.components[0] == parts

@@ -36,6 +36,8 @@ class Selection:
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     one_sided: float = 0.4  # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
     crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
+    speck: float = 0.01  # a part of a smaller share of the points is joined by edges that are no longer than ...
+    beside: float = 6.0  # ... so many times the distance to the sixth neighbour at either end
 
 
 SELECTION = Selection()
@@ -195,12 +197,15 @@ def _bridged(near: Neighbours, keep: Tensor, frames: Tensor, selection: Selectio
         head, place = crossing.nonzero(as_tuple=True)
         tail = near.indices[head, place]
         unit = near.offsets[head, place] / near.distances[head, place, None]
-        crumb = (torch.bincount(labels) < selection.crumb)[labels]
+        size = torch.bincount(labels)[labels]
+        crumb, speck = size < selection.crumb, size < selection.speck * len(labels)
+        sixth = selection.beside * near.distances[:, min(selection.nearest, near.distances.shape[1]) - 1]
+        beside = near.distances[head, place] < torch.minimum(sixth[head], sixth[tail])
         crossing[head, place] = (
             (_along(unit, frames[head], selection) & _along(unit, frames[tail], selection))
             | (_open(unit, head, near, labels, selection) & _open(-unit, tail, near, labels, selection))
-            | crumb[head]
-            | crumb[tail]
+            | (crumb[head] | crumb[tail])
+            | ((speck[head] | speck[tail]) & beside)
         )
     if not bool(crossing.any()):
         return edges
