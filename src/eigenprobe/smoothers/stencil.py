@@ -37,7 +37,7 @@ class Selection:
     one_sided: float = 0.4  # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
     crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
     speck: float = 0.01  # a part of a smaller share of the points is joined by edges that are no longer than ...
-    beside: float = 6.0  # ... so many times the distance to the sixth neighbour at either end
+    beside: float = 5.0  # ... so many times the distance to the sixth neighbour at either end
 
 
 SELECTION = Selection()
