@@ -13,7 +13,7 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
 from eigenprobe.graph import build_graph
-from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects, orthogonal, spectrum
+from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
 from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
 from eigenprobe.pretrained.contacts import Fold, folded
 from eigenprobe.pretrained.geodesics import LONGEST, links, ratios
@@ -117,22 +117,6 @@ def test_folded_limbs_touch_in_space_and_not_on_the_surface() -> None:
     chosen = torch.tensor([[i, points.shape[1] - 60 * 12 + j]])
     one = torch.zeros((1, 1), dtype=torch.int64)
     assert float(ratios(moved.points, (index, length), chosen, one, one[..., None] + 1)) == LONGEST
-
-
-def test_the_closed_form_of_small_spectra_is_eigh(generator) -> None:
-    offsets = torch.randn((50, 9, 3), generator=generator) * torch.tensor([1.0, 0.4, 0.02])
-    offsets[0, :, 1:] = 0  # a line
-    offsets[1] = torch.cat([torch.eye(3)] * 3)  # a ball
-    variance, normal = spectrum(offsets)
-    exact = torch.linalg.eigh((offsets.mT @ offsets).double())
-    torch.testing.assert_close(
-        variance.double(), exact.eigenvalues.clamp_min(0) / exact.eigenvalues.sum(1, keepdim=True), atol=1e-6, rtol=1e-5
-    )
-    cosine = (normal[2:].double() * exact.eigenvectors[2:, :, 0]).sum(1).abs()
-    torch.testing.assert_close(cosine, torch.ones_like(cosine), atol=1e-6, rtol=0)
-    frame = torch.stack([normal, *orthogonal(normal)], 1)
-    torch.testing.assert_close(frame @ frame.mT, torch.eye(3).expand(50, 3, 3), atol=1e-5, rtol=0)
-    assert float(normal[0, 0].abs()) < 1e-6
 
 
 def test_a_sphere_has_nothing_suspicious() -> None:

@@ -11,13 +11,12 @@ statistic is taken on its own cloud.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
+from .axes import principal_axes
 from .edges import Edges, undirected
 from .farthest import farthest_points
 from .graph import Graph
@@ -67,14 +66,14 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     sizes = graph.clouds or (graph.n,)
     distance = graph.distances.float().clamp_min(1e-12)
     offsets = x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None]  # (n, k, 3)
-    variance, normal = spectrum(offsets - offsets.mean(1, keepdim=True))
+    variance, axes = _spectrum(offsets - offsets.mean(1, keepdim=True))
     spacing = _spacing(index, distance)
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
     rows = thick.nonzero()[:, 0]
     if not len(rows):
         return None
-    residual[rows] = _quadric_residual(offsets[rows], normal[rows]) / spacing[rows]
+    residual[rows] = _quadric_residual(offsets[rows], axes[rows]) / spacing[rows]
     suspicious = residual > settings.residual
     if not bool(suspicious.any()):
         return None
@@ -117,9 +116,9 @@ class _Neighbourhoods:
         h, d, parts = self.spacing[nodes, None], self.distance[nodes], []
         offsets, normals = self.offsets.index_select(0, nodes), []
         for count in SCALES:
-            variance, normal = spectrum(offsets[:, :count])
+            variance, axes = _spectrum(offsets[:, :count])
             parts.append(variance[:, :2] / variance[:, 2:].clamp_min(1e-20))
-            normals.append(normal)
+            normals.append(axes[..., 0])
         parts.append(d[:, [0, 2, 5, 10, -1]] / h)
         place, axes, size = _poses(self.x, sizes)
         local = place[nodes]  # (a, 3) canonical coordinates
@@ -179,34 +178,17 @@ def _sorted(first: Tensor, second: Tensor) -> list[Tensor]:
     return [torch.minimum(first, second), torch.maximum(first, second)]
 
 
-def spectrum(offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending variances ``(n, 3)`` of neighbours ``(n, k, 3)``, of their sum, and the unit normal ``(n, 3)``.
-
-    In closed form, some ten times as fast as a solver for many small matrices: eigenvalues by the angle
-    det(B)/2 = cos(3 t), B = (A - tr(A)/3) / p, and the normal as a product of two rows of A - v_1.
-    """
-    a = (offsets.mT @ offsets).double()
-    a = a / a.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)[:, None, None]  # the trace is 1
-    eye = torch.eye(3, dtype=a.dtype, device=a.device)
-    centred = a - eye / 3
-    size = (centred.square().sum((1, 2)) / 6).sqrt().clamp_min(1e-30)
-    x, y, z = (centred / size[:, None, None]).unbind(1)
-    turn = (x * torch.linalg.cross(y, z)).sum(1).div(2).clamp(-1, 1).acos() / 3
-    angle = torch.stack([turn + 2 * math.pi / 3, turn - 2 * math.pi / 3, turn], 1)
-    variance = (1 / 3 + 2 * size[:, None] * angle.cos()).clamp_min(0)
-    x, y, z = (a - variance[:, :1, None] * eye).unbind(1)
-    normals = torch.stack([torch.linalg.cross(*rows) for rows in ((x, y), (y, z), (z, x))], 1)  # (n, 3, 3)
-    longest, which = normals.norm(dim=2).max(1)
-    normal = normals[torch.arange(len(a), device=a.device), which] / longest.clamp_min(1e-300)[:, None]
-    vague = (longest < 1e-12).nonzero()[:, 0]  # on a line any direction across it, on a ball any at all
-    normal[vague] = torch.linalg.eigh(a[vague]).eigenvectors[..., 0]
-    return variance.to(offsets.dtype), normal.to(offsets.dtype)
+def _spectrum(offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """Ascending variances ``(n, 3)`` of neighbours ``(n, k, 3)``, of their sum, and their axes ``(n, 3, 3)``."""
+    matrices = (offsets.mT @ offsets).double()
+    matrices = matrices / matrices.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)[:, None, None]
+    variance, axes = principal_axes(matrices)
+    return variance.clamp_min(0).to(offsets.dtype), axes.to(offsets.dtype)
 
 
-def _quadric_residual(offsets: Tensor, normal: Tensor) -> Tensor:
+def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
     """Root mean square distance ``(n,)`` of neighbours ``(n, k, 3)`` from the best quadric over their plane."""
-    axes = [normal, *orthogonal(normal)]
-    local = offsets @ torch.stack(axes, 2)
+    local = offsets @ axes
     scale = local.norm(dim=2).amax(1).clamp_min(1e-30)
     z, v, u = (local / scale[:, None, None]).unbind(2)
     terms = torch.stack([torch.ones_like(u), u, v, u * u, u * v, v * v], 2)  # (n, k, 6)
@@ -214,13 +196,6 @@ def _quadric_residual(offsets: Tensor, normal: Tensor) -> Tensor:
     gram.diagonal(dim1=1, dim2=2).add_(1e-4)
     weights = torch.linalg.solve(gram, terms.mT @ z[..., None])
     return (z - (terms @ weights)[..., 0]).square().mean(1).sqrt() * scale
-
-
-def orthogonal(normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Two unit vectors ``(n, 3)`` at right angles to each unit normal and to each other."""
-    least = normal.abs().argmin(1, keepdim=True)
-    first = normalize(torch.linalg.cross(normal, torch.zeros_like(normal).scatter_(1, least, 1.0)), dim=1)
-    return first, torch.linalg.cross(normal, first)
 
 
 def _spacing(index: Tensor, distance: Tensor) -> Tensor:
