@@ -74,7 +74,7 @@ NEAREST = {
     "estimators": "estimators",
     "estimators/rows": "estimators/test_rows.py estimators/test_lazy.py trust/test_damaged_files.py",
     "estimators/lazy": "estimators/test_lazy.py",
-    "estimators/given": "estimators/test_given.py",
+    "estimators/precomputed": "estimators/test_precomputed.py",
 }
 
 

@@ -28,8 +28,8 @@ from ..graph.arranged import Arranged, arrange, extend
 from ..threads import limited_threads
 from .checks import COORDINATE_METRICS, check_parameters, choose_metric
 from .coordinates import Coordinates, coordinates, local_averages
-from .given import arranged_by, by_distances, given_neighbours
 from .layout import laid_out
+from .precomputed import arranged_by, by_distances, given_neighbours
 from .rows import Rows, affordable_rows, checked, open_table
 from .solvers import Training, fit_by_network, fit_direct
 

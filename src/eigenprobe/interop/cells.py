@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..estimators import OptimalApproximationEigenmaps
-from ..estimators.given import nearest_entries
+from ..estimators.precomputed import nearest_entries
 
 
 def eigenmaps(
