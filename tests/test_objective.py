@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from eigenprobe.eigen import orthonormalise
 from eigenprobe.errors import InputError
-from eigenprobe.probes.objective import (
-    Objective,
-    expected_errors,
-    first_mass,
-    nested_basis,
-    prefix_errors,
-)
+from eigenprobe.probes.objective import Objective, expected_errors, first_mass, nested_basis, prefix_errors
 
 
 def textbook(q: torch.Tensor, f: torch.Tensor, mass: torch.Tensor | None) -> torch.Tensor:

@@ -28,10 +28,7 @@ PHASES = (Phase.explicit, Phase.generate)  # shrinking a slow failure takes long
 DTYPES = ("f8", "f4", "f2", ">f8", "i8", "i2", "u1", "bool", "c16", "U4", "O")
 KINDS = ("normal", "grid", "copies", "line", "clusters", "sphere", "constant", "stray")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.timeout(60 + 2 * COUNT),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(60 + 2 * COUNT)]
 
 
 def drawn(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,15 +8,7 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import is_closed
-from eigenprobe.geometry.procedural import (
-    FAMILIES,
-    Builder,
-    ProceduralShapes,
-    Rng,
-    Variation,
-    project,
-    seeds,
-)
+from eigenprobe.geometry.procedural import FAMILIES, Builder, ProceduralShapes, Rng, Variation, project, seeds
 from eigenprobe.geometry.procedural.meshing import mesh_field
 from eigenprobe.graph.batched import connected, nearest
 from eigenprobe.graph.farthest import farthest_points

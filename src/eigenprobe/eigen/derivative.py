@@ -39,10 +39,7 @@ def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud
     values, vectors = MovingPairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
     mass, vectors = cloud.spread(mass, vectors)
     return replace(
-        basis,
-        normalized=vectors * mass.sqrt()[:, None],
-        mass=mass,
-        eigenvalues=values / cloud.frame.scale**2,
+        basis, normalized=vectors * mass.sqrt()[:, None], mass=mass, eigenvalues=values / cloud.frame.scale**2
     )
 
 

@@ -28,13 +28,7 @@ HEAD = 64  # the first balls cover most of the cloud: pass over all points inste
 
 
 def farthest_points(
-    x: A,
-    n: int,
-    seed: int | None = None,
-    *,
-    start: int | None = None,
-    weight: A | None = None,
-    valid: A | None = None,
+    x: A, n: int, seed: int | None = None, *, start: int | None = None, weight: A | None = None, valid: A | None = None
 ) -> A:
     """Indices of ``n`` points of ``x``, each the farthest from all chosen before it.
 

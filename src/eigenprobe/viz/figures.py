@@ -181,11 +181,7 @@ def _one_against_other(figure: Figure, truth: Array, m: Array, limits: tuple[flo
 
 
 def reconstructions(
-    points: Any,
-    results: Mapping[str, Mapping[int, Any]],
-    *,
-    path: Path | None = None,
-    **view: Unpack[View],
+    points: Any, results: Mapping[str, Mapping[int, Any]], *, path: Path | None = None, **view: Unpack[View]
 ) -> Figure:
     """Coordinates rebuilt from k basis vectors, one row per method, the input at the left; RMS error under each."""
     stage = _Stage(points, view)
