@@ -30,7 +30,7 @@ DATA = "../shared/data"
 
 CORE = ("cloud.py", "graph", "smoothers", "eigen", "decomposition.py")
 NEIGHBOURS = ("pretrained/neighbours.py", "networks/shortcut.py", "pretrained/shortcuts")
-ORACLE = ("geometry/oracle.py", "geometry/sampling.py", "evaluation/alignment.py", "evaluation/samples.py")
+ORACLE = ("geometry/oracle.py", "geometry/mesh.py", "evaluation/alignment.py", "evaluation/samples.py")
 MODEL = ("pretrained/model.py", "pretrained/prediction.py", "pretrained/surface", "networks/spectral.py")
 TABLES = ("graph", "smoothers/neighbourhood.py", "eigen", "extensions/neighbourhood.py", "estimators")
 TRAINING = ("probes", "networks/transformer.py", "training")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eigenprobe import geometry
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.sampling import draw_surface, sample_surface, sample_volume, winding_number
+from eigenprobe.geometry.mesh import draw_surface, sample_surface, sample_volume, winding_number
 from eigenprobe.graph import farthest
 from eigenprobe.graph.farthest import farthest_points
 from tests.geometry.meshes import cube, sphere, torus

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from ..graph.farthest import farthest_points
 from .io import Shape, find_shapes, load, save
-from .mesh import face_areas, is_closed, vertex_areas
+from .mesh import SurfaceSample, draw_surface, face_areas, is_closed, sample_surface, sample_volume, vertex_areas
 from .oracle import oracle
-from .sampling import SurfaceSample, draw_surface, sample_surface, sample_volume
 
-__all__ = [
-    "Shape",
-    "SurfaceSample",
-    "draw_surface",
-    "face_areas",
-    "farthest_points",
-    "find_shapes",
-    "is_closed",
-    "load",
-    "oracle",
-    "sample_surface",
-    "sample_volume",
-    "save",
-    "vertex_areas",
-]
+__all__ = ["Shape", "SurfaceSample", "draw_surface", "face_areas", "farthest_points", "find_shapes", "is_closed"]
+__all__ += ["load", "oracle", "sample_surface", "sample_volume", "save", "vertex_areas"]

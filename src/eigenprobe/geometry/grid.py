@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..graph import components
-from .mesh import Mesh, as_mesh, face_areas, is_closed, signed_volume
+from .mesh import Mesh, as_mesh, draw_surface, face_areas, is_closed, signed_volume, winding_number
 from .oracle import smallest_eigenpairs
-from .sampling import draw_surface, winding_number
 
 Array = NDArray[Any]
 SUBDIVISION = 3  # a cut cell is judged by this many points per axis, a face by the points next to it on both sides

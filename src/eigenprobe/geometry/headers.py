@@ -16,18 +16,18 @@ from pathlib import Path
 
 from ..errors import InputError
 
+Claim = tuple[list[int], int, int, str]  # counts, elements claimed, what follows the header, in which unit
+
 
 def check_header(path: Path, suffix: str) -> None:
     """An `InputError` where the file cannot hold what its header claims."""
-    if suffix == ".ply":
-        _check_ply(path)
-    elif suffix == ".off":
-        _check_off(path)
-    elif suffix in (".glb", ".gltf"):
-        _check_gltf(path, suffix)
+    if suffix in CLAIMS:
+        counts, claimed, present, unit = CLAIMS[suffix](path)
+        if min(counts, default=0) < 0 or claimed > present:
+            raise InputError(f"{path} ends early: its header claims {claimed} elements, {present} {unit} follow")
 
 
-def _check_ply(path: Path) -> None:
+def _ply(path: Path) -> Claim:
     with path.open("rb") as file:
         ascii_, counts = False, []
         for line in islice(file, 10_000):
@@ -39,21 +39,20 @@ def _check_ply(path: Path) -> None:
             elif words[:1] == [b"end_header"]:
                 break
         present = sum(1 for line in file if line.strip()) if ascii_ else path.stat().st_size - file.tell()
-    _compare(path, sum(counts), present, "lines" if ascii_ else "bytes", min(counts, default=0))
+    return counts, sum(counts), present, "lines" if ascii_ else "bytes"
 
 
-def _check_off(path: Path) -> None:
+def _off(path: Path) -> Claim:
     with path.open("rb") as file:
         lines = (text for line in file if (text := line.split(b"#")[0].strip()))
         words = next(lines, b"").replace(b"COFF", b"").replace(b"OFF", b"").split() or next(lines, b"").split()
         counts = [int(word) for word in words[:2]]
-        present = sum(1 for _ in lines)
-    _compare(path, sum(counts), present, "lines", min(counts, default=0))
+        return counts, sum(counts), sum(1 for _ in lines), "lines"
 
 
-def _check_gltf(path: Path, suffix: str) -> None:
+def _gltf(path: Path) -> Claim:
     data = path.read_bytes()
-    if suffix == ".glb":
+    if path.suffix.lower() == ".glb":
         (length,) = struct.unpack_from("<I", data, 12)
         document = json.loads(data[20 : 20 + length])
         size = len(data)
@@ -63,9 +62,7 @@ def _check_gltf(path: Path, suffix: str) -> None:
         if any(".." in Path(str(buffer.get("uri", ""))[:1000]).parts for buffer in document.get("buffers", [])):
             raise InputError(f"{path} refers to files outside its folder")
     counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
-    _compare(path, max(counts, default=0), size, "bytes", min(counts, default=0))
+    return counts, max(counts, default=0), size, "bytes"
 
 
-def _compare(path: Path, claimed: int, present: int, unit: str, smallest: int) -> None:
-    if smallest < 0 or claimed > present:
-        raise InputError(f"{path} ends early: its header claims {claimed} elements, {present} {unit} follow")
+CLAIMS = {".ply": _ply, ".off": _off, ".glb": _gltf, ".gltf": _gltf}

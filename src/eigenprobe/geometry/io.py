@@ -11,7 +11,7 @@ files are mapped, not read, and text is parsed in blocks, so a cloud needs no mo
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ..files import Archive, atomic_path, load_npy, reading
 from .headers import check_header
 from .mesh import face_areas
 from .scans import read_las, read_pcd, read_vtu
-from .text import TEXT, by_value, pick, read_text
+from .text import TEXT, Columns, by_value, pick, read_text
 from .vtk import read_vtk
 
 Array = NDArray[Any]
@@ -56,13 +56,7 @@ class Shape:
         return f"Shape({self.name!r}, {self.n} vertices, {faces})"
 
 
-def load(
-    path: str | os.PathLike[str],
-    *,
-    clean: bool = True,
-    columns: str | Sequence[int | str] | None = None,
-    key: str | None = None,
-) -> Shape:
+def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns = None, key: str | None = None) -> Shape:
     """Read a mesh or a point cloud by its extension.
 
     ``columns`` are the coordinates of a cloud, by name (text with names) or number from 0: ``"x,y,z"``, ``[0, 1, 2]``.
@@ -87,7 +81,7 @@ def load(
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     with reading(path):
-        shape = _load_mesh(path) if suffix in WRITTEN else Shape(*_load_arrays(path, suffix, columns, key), path.stem)
+        shape = Shape(*_read(path, columns, key), path.stem)
     _check_points(shape.vertices, path)
     if shape.faces is not None:
         if shape.faces.ndim != 2 or shape.faces.shape[1] != 3 or len(shape.faces) == 0:
@@ -115,10 +109,8 @@ def save(shape: Shape, path: str | os.PathLike[str]) -> None:
         raise InputError(f"cannot write a {'mesh' if shape.faces is not None else 'cloud'} as {suffix or path.name!r}")
     import trimesh
 
-    vertices = np.asarray(shape.vertices)
-    geometry = (
-        trimesh.PointCloud(vertices) if shape.faces is None else trimesh.Trimesh(vertices, shape.faces, process=False)
-    )
+    vertices, faces = np.asarray(shape.vertices), shape.faces
+    geometry = trimesh.PointCloud(vertices) if faces is None else trimesh.Trimesh(vertices, faces, process=False)
     with atomic_path(path) as temporary:
         geometry.export(temporary, file_type=suffix[1:])
 
@@ -144,34 +136,19 @@ def find_shapes(
     return found
 
 
-def _load_mesh(path: Path) -> Shape:
-    import trimesh
-
-    check_header(path, path.suffix.lower())
-    loaded: Any = trimesh.load(path, process=False, maintain_order=True)
-    parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
-    vertices: list[Array] = []
-    faces: list[Array] = []
-    offset = 0
-    for part in parts:  # a cloud has no faces, a path (lines) has neither
-        points = np.asarray(getattr(part, "vertices", np.zeros((0, 3))), dtype=np.float64)
-        vertices.append(points)
-        if len(getattr(part, "faces", ())):
-            faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
-        offset += len(points)
-    if offset == 0:
-        raise InputError(f"{path} has no vertices")
-    return Shape(np.concatenate(vertices), np.concatenate(faces) if faces else None, path.stem)
-
-
-def _load_arrays(
-    path: Path, suffix: str, columns: str | Sequence[int | str] | None, key: str | None
-) -> tuple[Array, Array | None]:
-    """Points and faces of what trimesh does not read."""
-    array, faces = _read_arrays(path, suffix, columns, key)
+def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array | None]:
+    """Points (n, d) and faces of a file, as it has them."""
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        with Archive(path) as archive:
+            name, names = archive.only(POINTS, key), archive.keys()
+            triangles = next((archive[each] for each in FACES if each in names and name in POINTS[:2]), None)
+            array, faces = archive[name], None if triangles is None else triangles.astype(np.int64)
+    else:
+        array, faces = read_text(path, columns) if suffix in TEXT else READERS[suffix](path)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
-    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+    if array.dtype.kind not in "fiu":
         raise InputError(f"{path} must hold numbers, got {array.dtype}")
     if faces is None and suffix not in TEXT:
         chosen = by_value(array, path) if columns is None else pick([], array.shape[1], columns, path)
@@ -179,21 +156,29 @@ def _load_arrays(
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), faces
 
 
-def _read_arrays(
-    path: Path, suffix: str, columns: str | Sequence[int | str] | None, key: str | None
-) -> tuple[Array, Array | None]:
-    if suffix in TEXT:
-        return read_text(path, columns), None
-    if suffix == ".npy":
-        return load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
-    if suffix in (".vtk", ".vtu"):
-        return read_vtk(path) if suffix == ".vtk" else read_vtu(path)
-    if suffix != ".npz":
-        return read_pcd(path) if suffix == ".pcd" else read_las(path), None
-    with Archive(path) as archive:
-        name, names = archive.only(POINTS, key), archive.keys()
-        triangles = next((archive[each] for each in FACES if each in names and name in POINTS[:2]), None)
-        return archive[name], None if triangles is None else triangles.astype(np.int64)
+def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
+    import trimesh
+
+    check_header(path, path.suffix.lower())
+    loaded: Any = trimesh.load(path, process=False, maintain_order=True)
+    vertices, faces, offset = [np.zeros((0, 3))], [], 0
+    parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
+    for part in parts:
+        vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
+        if len(getattr(part, "faces", ())):  # a cloud has no faces, a path (lines) has neither
+            faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
+        offset += len(vertices[-1])
+    if offset == 0:
+        raise InputError(f"{path} has no vertices")
+    return np.concatenate(vertices), np.concatenate(faces) if faces else None
+
+
+def _npy(path: Path) -> tuple[Array, None]:
+    return load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
+
+
+READERS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = dict.fromkeys(WRITTEN, _through_trimesh)
+READERS |= {".vtk": read_vtk, ".vtu": read_vtu, ".pcd": read_pcd, ".las": read_las, ".laz": read_las, ".npy": _npy}
 
 
 def _check_points(points: Array, path: Path) -> None:
@@ -226,14 +211,11 @@ def _cleaned(shape: Shape, path: Path) -> Shape:
         faces = faces[np.sort(unique)]
     if len(faces) == 0:
         raise InputError(f"{path} has only degenerate faces")
-    used = np.zeros(len(vertices), dtype=bool)
-    used[faces] = True
-    unused = int(len(vertices) - used.sum()) - repairs.get("coincident vertices merged", 0)
+    used, numbers = np.unique(faces, return_inverse=True)
+    unused = len(vertices) - len(used) - repairs.get("coincident vertices merged", 0)
     if unused > 0:
         repairs["unused vertices dropped"] = unused
     if repairs:
-        faces = (np.cumsum(used) - 1)[faces]
-        vertices = vertices[used]
-        told = ", ".join(f"{count} {what}" for what, count in repairs.items())
-        warn(f"{path.name}: {told}")
+        vertices, faces = vertices[used], numbers.reshape(-1, 3)
+        warn(f"{path.name}: " + ", ".join(f"{count} {what}" for what, count in repairs.items()))
     return Shape(vertices, faces, shape.name, repairs)

@@ -11,9 +11,8 @@ cotangent formula cannot serve (zero or non-finite weights, a solver that fails)
 from __future__ import annotations
 
 import hashlib
-import json
-import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,24 +24,18 @@ from ..basis import Basis
 from ..eigen import canonical_signs
 from ..eigen.inverse import smallest_pairs
 from ..errors import InputError, extra, warn
-from ..files import atomic_path, default_cache_dir
+from ..files import default_cache_dir
 from .mesh import check_mesh
 
 Array = NDArray[Any]
 Kind = Literal["auto", "cotangent", "robust"]
-VERSION = "oracle/3"  # part of every key: entries of another recipe are never read
+Folder = str | os.PathLike[str] | None
+VERSION = "oracle/4"  # part of every key: entries of another recipe are never read
 SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any usual shape
-logger = logging.getLogger(__name__)
 
 
 def oracle(
-    vertices: Any,
-    faces: Any,
-    k: int = 50,
-    *,
-    kind: Kind = "auto",
-    cache: bool = True,
-    folder: str | os.PathLike[str] | None = None,
+    vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto", cache: bool = True, folder: Folder = None
 ) -> Basis:
     """The first ``k`` eigenvectors of the mesh Laplacian at all vertices, as a `Basis` of float64 numpy arrays.
 
@@ -65,9 +58,7 @@ def oracle(
     return basis
 
 
-def entry_path(
-    vertices: Array, faces: Array, kind: Kind = "auto", folder: str | os.PathLike[str] | None = None
-) -> Path:
+def entry_path(vertices: Array, faces: Array, kind: Kind = "auto", folder: Folder = None) -> Path:
     """Where the oracle of this mesh is kept: a name made of its content alone."""
     key = hashlib.sha256(f"{VERSION}:{kind}:{vertices.shape}:{faces.shape}".encode())
     key.update(np.ascontiguousarray(vertices, dtype="<f8").tobytes())
@@ -79,43 +70,30 @@ def entry_path(
 
 def read_entry(path: Path, k: int, vertices: Array | None = None) -> Basis | None:
     """The stored oracle cut to ``k`` vectors; None if absent, with fewer vectors, or damaged (then a warning)."""
-    from safetensors import SafetensorError, safe_open
-
     if not path.exists():
         return None
     try:
-        with safe_open(path, framework="np") as file:
-            facts = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
-            tensors = {name: file.get_tensor(name) for name in ("normalized", "mass", "eigenvalues")}
-        if facts.get("version") != VERSION or facts.get("digest") != _digest(tensors):
-            raise ValueError("its content does not match its checksum")
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        stored = Basis.load(path)
+        if stored.info.pop("digest", None) != _digest(stored):
+            raise InputError("its content does not match its checksum")
+    except InputError as error:
         warn(f"rebuilding damaged cache entry {path}: {error}")
         return None
-    if tensors["normalized"].shape[1] < k:
-        return None
-    basis = Basis(tensors["normalized"], tensors["mass"], tensors["eigenvalues"], vertices, facts["info"])
-    return basis.truncate(k)
+    return replace(stored, points=vertices).truncate(k) if stored.k >= k else None
 
 
 def _write_entry(path: Path, basis: Basis) -> None:
     """Several processes may write the same entry: each writes its own file and renames it, so the last one wins."""
-    from safetensors.numpy import save_file
-
-    tensors = {"normalized": basis.normalized, "mass": basis.mass, "eigenvalues": basis.eigenvalues}
-    facts = {"version": VERSION, "digest": _digest(tensors), "info": basis.info}
     try:
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, metadata={"eigenprobe": json.dumps(facts)})
+        replace(basis, points=None, info=basis.info | {"digest": _digest(basis)}).save(path)
     except (InputError, OSError) as error:  # a read-only or full cache must not cost the user the result
         warn(f"could not keep the oracle on disk: {error}")
 
 
-def _digest(tensors: dict[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(f"{name}:{tensors[name].dtype}:{tensors[name].shape}".encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+def _digest(basis: Basis) -> str:
+    digest = hashlib.sha256(str(basis.normalized.shape).encode())
+    for array in (basis.normalized, basis.mass, basis.eigenvalues):
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
@@ -185,8 +163,6 @@ def _basis(points: Array, stiffness: Any, mass: Array, k: int, kind: str) -> Bas
     weights = mass / area
     unnormalised = torch.from_numpy(vectors / np.sqrt(weights)[:, None])
     signs = canonical_signs(unnormalised, torch.from_numpy(weights)).numpy()
+    signs[0] = np.sign(vectors[:, 0].sum()) or 1.0
     normalized = np.ascontiguousarray(vectors * signs)
-    if normalized[:, 0].sum() < 0:
-        normalized[:, 0] *= -1
-    logger.debug("%s Laplacian of %d points: %d eigenpairs", kind, len(mass), k)
     return Basis(normalized, weights, values, points, {"method": kind, "area": area})

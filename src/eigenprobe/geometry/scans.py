@@ -25,7 +25,7 @@ AXES = ("x", "y", "z")
 HEADER_LINES = 100  # of a pcd file, comments included
 
 
-def read_las(path: Path) -> Array:
+def read_las(path: Path) -> tuple[Array, None]:
     """The points of a las or laz file, in the unit of its header, float64."""
     laspy = extra("laspy")
     with laspy.open(path) as file:
@@ -38,7 +38,7 @@ def read_las(path: Path) -> Array:
         points = file.read()
         if len(points) < file.header.point_count:
             raise InputError(f"{path} ends early: {len(points)} of {file.header.point_count} points")
-        return np.column_stack([np.asarray(getattr(points, axis), np.float64) for axis in AXES])
+        return np.column_stack([np.asarray(getattr(points, axis), np.float64) for axis in AXES]), None
 
 
 def _check_chunks(path: Path, start: int) -> None:
@@ -59,7 +59,7 @@ def _check_chunks(path: Path, start: int) -> None:
         raise InputError(f"{path} is damaged: its table claims {chunks} chunks in {size} bytes")
 
 
-def read_pcd(path: Path) -> Array:
+def read_pcd(path: Path) -> tuple[Array, None]:
     """The points of a pcd file, those that the sensor did not see (NaN) left out."""
     with path.open("rb") as file:
         facts: dict[str, list[str]] = {}
@@ -81,7 +81,7 @@ def read_pcd(path: Path) -> Array:
             formats = [f"<{kind_.lower()}{size}" for kind_, size in zip(facts["TYPE"], facts["SIZE"], strict=True)]
             layout = np.dtype([(f"{i}", f, (c,)) for i, (f, c) in enumerate(zip(formats, counts, strict=True))])
             points = _binary(file, path, n, layout, kind, [str(names.index(axis)) for axis in AXES])
-    return points[~np.isnan(points).any(1)]
+    return points[~np.isnan(points).any(1)], None
 
 
 def _ascii(file: Any, path: Path, n: int, columns: list[int], width: int) -> Array:

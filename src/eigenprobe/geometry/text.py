@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, warn
 
 Array = NDArray[Any]
+Columns = str | Sequence[int | str] | None  # names, or numbers from 0
 ROWS = 1 << 20  # parsed at once
 COMMENT = "#"
 COORDINATES = ("x", "y", "z")
@@ -36,13 +37,14 @@ BEGINNING = 1 << 16  # bytes in which a decimal comma shows
 UNIT = 0.01  # of a normal's length: text is often rounded to three digits
 
 
-def read_text(path: Path, columns: str | Sequence[int | str] | None = None) -> Array:
+def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
     """Columns separated by commas, semicolons, tabs or blanks; '#' comments; names in the first line, if any."""
     import pandas
 
     first, remark, skipped = _first_lines(path)
     separator = next((mark for mark in (";", ",") if mark in first), r"\s+")
-    decimal = "," if separator == ";" and _decimal_commas(path) else "."
+    with path.open("rb") as file:
+        decimal = "," if separator == ";" and re.search(rb"\d,\d", file.read(BEGINNING)) else "."
     words = re.split(separator, first.replace(",", ".") if decimal == "," else first)
     ended = separator != r"\s+" and not words[-1].strip() and all(map(_is_number, words[:-1]))
     words = words[:-1] if ended else words  # a separator ends each line
@@ -56,8 +58,8 @@ def read_text(path: Path, columns: str | Sequence[int | str] | None = None) -> A
     blocks = pandas.read_csv(path, sep=separator, header=header, comment=COMMENT, **options)
     table = np.concatenate([block.to_numpy() for block in blocks])
     if chosen is not None:
-        return table[:, np.argsort(np.argsort(chosen))]  # pandas keeps the order of the file
-    return table if names else table[:, by_value(table, path)]
+        return table[:, np.argsort(np.argsort(chosen))], None  # pandas keeps the order of the file
+    return table if names else table[:, by_value(table, path)], None
 
 
 def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], path: Path) -> list[int]:
@@ -87,11 +89,6 @@ def _first_lines(path: Path) -> tuple[str, str, int]:
             else:
                 remark = line.strip().lstrip(COMMENT).strip()
     raise InputError(f"{path} holds no points")
-
-
-def _decimal_commas(path: Path) -> bool:
-    with path.open("rb") as file:
-        return re.search(rb"\d,\d", file.read(BEGINNING)) is not None
 
 
 def _is_number(word: str) -> bool:
@@ -137,7 +134,7 @@ def by_value(table: Array, path: Path) -> list[int]:
     while at < d:
         if _unit(table[:, at : at + 3]):
             rest, at = [*rest, "normals"], at + 3
-        elif d - at in (3, 4, 6, 7) and _bytes(table[:, at : at + 3]) and not _whole(table[:, start : start + 3]):
+        elif d - at in (3, 4, 6, 7) and _colours(table[:, at : at + 3]) and not _whole(table[:, start : start + 3]):
             rest, at = [*rest, "colours"], at + (4 if d - at in (4, 7) else 3)
         elif suffix in SPATIAL:
             rest, at = [*rest, f"{d - at} more"], d
@@ -156,7 +153,7 @@ def _unit(block: Array) -> bool:
     return block.shape[1] == 3 and len(block) > 3 and bool((np.abs(length - 1) < UNIT).mean() > 0.99)
 
 
-def _bytes(block: Array) -> bool:
+def _colours(block: Array) -> bool:
     return _whole(block) and block.min() >= 0 and 1 < block.max() <= 255
 
 

@@ -1,7 +1,6 @@
 """Procedural shapes: random implicit surfaces as point clouds, batched and seeded, on any device."""
 
 from .fields import Builder, Field, Rng
-from .sampling import project, seeds
-from .source import FAMILIES, ProceduralShapes, Variation, unit_sphere
+from .source import FAMILIES, ProceduralShapes, Variation, project, seeds, unit_sphere
 
 __all__ = ["FAMILIES", "Builder", "Field", "ProceduralShapes", "Rng", "Variation", "project", "seeds", "unit_sphere"]

@@ -17,12 +17,10 @@ from torch.nn.functional import normalize
 from ...graph.batched import connected
 from ...graph.farthest import farthest_points
 from .fields import Rng
-from .sampling import project, seeds
-from .source import FAMILIES, ProceduralShapes, Variation, unit_sphere
+from .source import ProceduralShapes, Variation, unit_sphere
 
 SIDE = 2e-3  # step along the normal that a warp carries along with the point
 AT_ONCE = 8  # shapes whose fields are evaluated together
-PLAIN = Variation(noise=0, random=0, uneven=0, partial=0.05)
 WIDE = Variation(scale=0.4, bend=0.5, twist=0.3, taper=0.3, noise=0, random=0, uneven=0, partial=0.05)
 
 
@@ -37,47 +35,34 @@ class Dense(NamedTuple):
 class DenseShapes(ProceduralShapes):
     """Seeded draws of dense clouds; `touching` is the share of pairs in contact."""
 
-    def __init__(
-        self, seed: int = 0, device: str | torch.device = "cpu", *, wide: bool = True, touching: float = 0.25
-    ) -> None:
-        super().__init__(seed, device, variation=WIDE if wide else PLAIN, oversample=2.5)
+    def __init__(self, seed: int = 0, device: str | torch.device = "cpu", *, touching: float = 0.25) -> None:
+        super().__init__(seed, device, variation=WIDE, oversample=2.5)
         self.touching = touching
 
     @torch.no_grad()
     def dense(self, count: int, n: int, draw: int) -> Dense:
         """`count` clouds of `n` points; a numbered draw is always the same on the same kind of device."""
-        generator = torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
-        points, normals = self._single(int(count * (1 + self.touching)) + 1, n, generator)
-        single = Dense(points, normals, torch.zeros(points.shape[:2], dtype=torch.int64, device=self.device))
-        pairs = min(count, len(points) - count)
-        if pairs < 1:
-            return Dense(*(part[:count] for part in single))
-        first = Dense(*(part[:pairs] for part in single))
-        second = Dense(*(part[-pairs:] for part in single))
-        joined = _in_contact(first, second, Rng(pairs, generator))
-        alone = Dense(*(part[pairs:count] for part in single))
-        return Dense(*(torch.cat(parts) for parts in zip(joined, alone, strict=True)))
-
-    def _single(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        generator = self.generator(draw)
+        wanted = int(count * (1 + self.touching)) + 1
         found: list[tuple[Tensor, Tensor]] = []
-        while sum(len(points) for points, _ in found) < count:
-            found.append(self._sided(count - sum(len(points) for points, _ in found) + 4, n, generator))
-        return torch.cat([points for points, _ in found])[:count], torch.cat([sides for _, sides in found])[:count]
+        while (missing := wanted - sum(len(points) for points, _ in found)) > 0:
+            found.append(self._sided(missing + 4, n, generator))
+        points, normals = (torch.cat(parts)[:wanted] for parts in zip(*found, strict=True))
+        single = Dense(points, normals, torch.zeros(points.shape[:2], dtype=torch.int64, device=self.device))
+        pairs = min(count, wanted - count)
+        first, second, alone = (
+            Dense(*(part[rows] for part in single))
+            for rows in (slice(pairs), slice(wanted - pairs, None), slice(pairs, count))
+        )
+        joined = _in_contact(first, second, Rng(pairs, generator))
+        return Dense(*(torch.cat(parts) for parts in zip(joined, alone, strict=True)))
 
     def _sided(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         candidates = int(self.oversample * n)
-        weights = torch.tensor(list(self.weights.values()), device=self.device)
-        drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
-        found: list[tuple[Tensor, Tensor, Tensor]] = []
-        for name, tally in zip(self.weights, torch.bincount(drawn, minlength=len(weights)).tolist(), strict=True):
-            for start in range(0, tally, AT_ONCE):
-                rng = Rng(min(AT_ONCE, tally - start), generator)
-                field = FAMILIES[name][0](rng)
-                points, normal, ok = project(field, seeds(field, rng, candidates))
-                found.append((points, points + SIDE * normal, ok))
-        points, side, ok = (torch.cat(parts) for parts in zip(*found, strict=True))
+        points, normal, ok = self.candidates(count, n, generator, AT_ONCE)
+        side = points + SIDE * normal
         both, valid = torch.cat([points, side], 1), torch.cat([ok, torch.zeros_like(ok)], 1)
-        both, valid = self._warp(unit_sphere(both, valid), valid, Rng(count, generator))
+        both, valid = self.warp(unit_sphere(both, valid), valid, Rng(count, generator))
         both = unit_sphere(both, valid)
         points, side, ok = both[:, :candidates], both[:, candidates:], valid[:, :candidates]
         keep = (ok.sum(1) > 1.3 * n) & torch.isfinite(both).flatten(1).all(1)

@@ -80,10 +80,13 @@ class Rng:
         ]  # fmt: skip
         return torch.stack(rows, -1).unflatten(-1, (3, 3))
 
+    def each(self, value: Scalar, dtype: torch.dtype = torch.float32) -> Tensor:
+        """One number for every shape, `(b,)`."""
+        return torch.as_tensor(value, dtype=dtype, device=self.device).expand(self.b)
+
     def point(self, x: Scalar, y: Scalar, z: Scalar) -> Tensor:
         """Stack scalars or `(b,)` tensors to points `(b, 3)`."""
-        parts = [torch.as_tensor(value, dtype=torch.float32, device=self.device).expand(self.b) for value in (x, y, z)]
-        return torch.stack(parts, -1)
+        return torch.stack([self.each(value) for value in (x, y, z)], -1)
 
 
 class Capsules(NamedTuple):
@@ -116,12 +119,6 @@ class Builder:
     _capsules: list[Capsules] = field(default_factory=list)
     _solids: list[Solids] = field(default_factory=list)
 
-    def _number(self, value: Scalar) -> Tensor:
-        return torch.as_tensor(value, dtype=torch.float32, device=self.rng.device).expand(self.rng.b)
-
-    def _truth(self, value: bool | Tensor) -> Tensor:
-        return torch.as_tensor(value, dtype=torch.bool, device=self.rng.device).expand(self.rng.b)
-
     def capsule(
         self,
         a: Tensor,
@@ -135,14 +132,15 @@ class Builder:
     ) -> Tensor:
         """Add one capsule and return its end point, so that chains read as a walk."""
         axis = unit(self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis)
-        radii = self._number(ra), self._number(ra if rb is None else rb)
-        self._capsules.append(Capsules(a, b, *radii, axis, self._number(flat), self._truth(False), self._truth(valid)))
+        numbers = [self.rng.each(value) for value in (ra, ra if rb is None else rb, flat)]
+        truths = [self.rng.each(value, torch.bool) for value in (False, valid)]
+        self._capsules.append(Capsules(a, b, *numbers[:2], axis, numbers[2], *truths))
         return b
 
     def revolved(self, a: Tensor, b: Tensor, radius: Scalar, *, valid: bool | Tensor = True) -> None:
         """A capsule in the half plane y = 0, x > 0, revolved about the z axis: a ring, or a piece of a shell."""
         self.capsule(a, b, radius, valid=valid)
-        self._capsules[-1] = self._capsules[-1]._replace(revolved=self._truth(True))
+        self._capsules[-1] = self._capsules[-1]._replace(revolved=self.rng.each(True, torch.bool))
 
     def path(self, points: Sequence[Tensor], radii: Sequence[Tensor], *, valid: bool | Tensor = True) -> None:
         """Capsules from point to point, `radii` one per point."""
@@ -196,15 +194,16 @@ class Builder:
         """Add one superquadric with exponents `(p, q)`; a `negative` one is a hole."""
         if rotation is None:
             rotation = torch.eye(3, device=self.rng.device).expand(self.rng.b, 3, 3)
-        p, q, ring = (self._number(value) for value in (*exponents, ring))
-        self._solids.append(Solids(centre, rotation, half, p, q, ring, self._truth(negative), self._truth(valid)))
+        numbers = [self.rng.each(value) for value in (*exponents, ring)]
+        truths = [self.rng.each(value, torch.bool) for value in (negative, valid)]
+        self._solids.append(Solids(centre, rotation, half, *numbers, *truths))
 
     def build(self, blend: Scalar = 0.03, bump: Scalar = 0.0, frequency: float = 6.0) -> Field:
-        rng = self.rng
+        rng, each = self.rng, self.rng.each
         capsules = Capsules(*(torch.stack(c, 1) for c in zip(*self._capsules, strict=True))) if self._capsules else None
         solids = Solids(*(torch.stack(s, 1) for s in zip(*self._solids, strict=True))) if self._solids else None
         waves = rng.direction(6) * rng.uniform(0.4, 1.6, 6, 1) * frequency
-        return Field(capsules, solids, self._number(blend), waves, rng.uniform(0, 2 * math.pi, 6), self._number(bump))
+        return Field(capsules, solids, each(blend), waves, rng.uniform(0, 2 * math.pi, 6), each(bump))
 
 
 @dataclass

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...graph import Edges
 from .fields import Builder, Field, Rng
-from .sampling import project
+from .source import project
 
 Array = NDArray[Any]
 

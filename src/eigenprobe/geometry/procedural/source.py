@@ -1,4 +1,6 @@
-"""An endless, seeded source of procedural clouds, all on one device.
+r"""An endless, seeded source of procedural clouds, all on one device.
+
+    seeds on the primitives,   x <- x - f(x) grad f(x) / |grad f(x)|^2   to the zero set of a field, farthest points
 
     source = ProceduralShapes(seed=0, device="cuda")
     clouds = source.draw(256, n=1500)          # (256, 1500, 3) in the unit sphere, farthest-point order
@@ -8,6 +10,7 @@ The order matters: the first `m` points of a cloud are themselves a near-uniform
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,9 +22,8 @@ from ...graph.batched import connected
 from ...graph.farthest import farthest_points
 from .artefacts import furniture, machined, pierced, plate, tool, vessel
 from .creatures import biped, crawler, hand, octopus, quadruped
-from .fields import Field, Rng
+from .fields import Field, Rng, unit
 from .forms import blob, bust, frame, swimmer, tree, tube
-from .sampling import project, seeds
 
 FAMILIES: dict[str, tuple[Callable[[Rng], Field], float]] = {
     "quadruped": (quadruped, 3.0),
@@ -96,7 +98,7 @@ class ProceduralShapes:
             raise InputError(f"expected at least one cloud of at least 16 points, got count={count}, n={n}")
         if draw is None:
             draw, self.draws = self.draws, self.draws + 1
-        generator = torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
+        generator = self.generator(draw)
         clouds: list[Tensor] = []
         have = 0
         while have < count:
@@ -107,21 +109,25 @@ class ProceduralShapes:
         order = torch.randperm(have, generator=generator, device=self.device)[:count]
         return torch.cat(clouds)[order]
 
-    def _round(self, count: int, n: int, generator: torch.Generator) -> Tensor:
-        candidates = int(self.oversample * n)
+    def generator(self, draw: int) -> torch.Generator:
+        """The random numbers of one draw."""
+        return torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
+
+    def candidates(self, count: int, n: int, generator: torch.Generator, at_once: int) -> tuple[Tensor, ...]:
+        """Points, outward normals and which of them arrived on `count` surfaces, `at_once` evaluated together."""
         weights = torch.tensor(list(self.weights.values()), device=self.device)
         drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
-        tallies = torch.bincount(drawn, minlength=len(weights)).tolist()
-        points, arrived = [], []
-        for name, tally in zip(self.weights, tallies, strict=True):
-            if tally:
-                rng = Rng(tally, generator)
+        found = []
+        for name, tally in zip(self.weights, torch.bincount(drawn, minlength=len(weights)).tolist(), strict=True):
+            for start in range(0, tally, at_once):
+                rng = Rng(min(at_once, tally - start), generator)
                 field = FAMILIES[name][0](rng)
-                found, _, ok = project(field, seeds(field, rng, candidates))
-                points.append(found)
-                arrived.append(ok)
-        x, valid = torch.cat(points), torch.cat(arrived)
-        x, valid = self._warp(unit_sphere(x, valid), valid, Rng(count, generator))
+                found.append(project(field, seeds(field, rng, int(self.oversample * n))))
+        return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+
+    def _round(self, count: int, n: int, generator: torch.Generator) -> Tensor:
+        x, _, valid = self.candidates(count, n, generator, count)
+        x, valid = self.warp(unit_sphere(x, valid), valid, Rng(count, generator))
         x = unit_sphere(x, valid)
         # Fewer than 1.3 candidates per point leave the thinning nothing to choose from.
         keep = (valid.sum(-1) > 1.3 * n) & torch.isfinite(x).flatten(1).all(1)
@@ -144,7 +150,7 @@ class ProceduralShapes:
         order = torch.where(rng.chance(v.random, 1), lottery.topk(n).indices, order)
         return x.gather(1, order[..., None].expand(-1, -1, 3))
 
-    def _warp(self, x: Tensor, valid: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
+    def warp(self, x: Tensor, valid: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
         """Anisotropic scale, bend, twist and taper in a random frame; a plane cuts some shapes open."""
         v = self.variation
         frame = rng.rotation()
@@ -176,3 +182,69 @@ def unit_sphere(x: Tensor, valid: Tensor | None = None) -> Tensor:
     x = x - (x * share).sum(1, keepdim=True) / share.sum(1, keepdim=True).clamp_min(1)
     radius = (x.norm(dim=-1) * share[..., 0]).amax(-1).clamp_min(1e-9)
     return x / radius[:, None, None]
+
+
+def seeds(field: Field, rng: Rng, count: int) -> Tensor:
+    """`(b, count, 3)` points near the surface, spread over the primitives by their area."""
+    areas: list[Tensor] = []
+    c, s = field.capsules, field.solids
+    if c is not None:
+        length, radius = (c.b - c.a).norm(dim=-1), 0.5 * (c.ra + c.rb)
+        orbit = 0.5 * (c.a[..., 0] + c.b[..., 0]).abs() + radius
+        area = 2 * math.pi * torch.where(c.revolved, 2 * orbit, radius) * (length + 2 * radius)
+        areas.append(torch.where(c.valid, area, torch.zeros_like(area)))
+    if s is not None:
+        h = s.half.clamp_max(1.2)
+        area = 8 * (h[..., 0] * h[..., 1] + h[..., 1] * h[..., 2] + h[..., 2] * h[..., 0])
+        areas.append(torch.where(s.valid, area, torch.zeros_like(area)))
+    weights = torch.cat(areas, -1) + 1e-9
+    index = torch.multinomial(weights, count, replacement=True, generator=rng.generator)  # (b, count)
+    out, first, direction = rng.normal(0.5, count, 3), 0, rng.direction(count)
+    if c is not None:
+        first = c.a.shape[1]
+        j = index.clamp_max(first - 1)
+        pick = j[..., None].expand(-1, -1, 3)
+        a, b = c.a.gather(1, pick), c.b.gather(1, pick)
+        # Slightly beyond the ends, so that caps are reached too.
+        t = rng.uniform(-0.15, 1.15, count, 1)
+        radius = c.ra.gather(1, j) + t[..., 0].clamp(0, 1) * (c.rb - c.ra).gather(1, j)
+        axis = b - a
+        along = (direction * axis).sum(-1, keepdim=True) / axis.square().sum(-1, keepdim=True).clamp_min(1e-9)
+        blunt = (t < 0) | (t > 1)
+        normal = unit(torch.where(blunt, direction, direction - axis * along))
+        flat_axis, flat = c.flat_axis.gather(1, pick), c.flat.gather(1, j)[..., None]
+        normal = normal - (1 - 1 / flat) * (normal * flat_axis).sum(-1, keepdim=True) * flat_axis
+        point = a + t.clamp(0, 1) * axis + normal * radius[..., None]
+        angle = rng.uniform(0, 2 * math.pi, count)
+        turned = torch.stack([point[..., 0] * angle.cos(), point[..., 0] * angle.sin(), point[..., 2]], -1)
+        point = torch.where(c.revolved.gather(1, j)[..., None], turned, point)
+        out = torch.where((index < first)[..., None], point, out)
+    if s is not None:
+        j = (index - first).clamp_min(0)
+        pick = j[..., None].expand(-1, -1, 3)
+        p = s.q.gather(1, j)[..., None]
+        cube = direction / (direction.abs() ** p).sum(-1, keepdim=True).clamp_min(1e-12) ** (1 / p)
+        spread = torch.where(p > 4, rng.uniform(-1, 1, count, 3), cube)
+        # On a box the directions bunch up at the face centres: draw the face, then a point on it.
+        face = torch.nn.functional.one_hot(rng.integers(0, 2, count), 3).bool()
+        spread = torch.where((p > 4) & face, spread.sign(), spread)
+        rotation = s.rotation[torch.arange(rng.b, device=index.device)[:, None], j]
+        point = torch.einsum("bnd,bnde->bne", spread * s.half.gather(1, pick), rotation)
+        out = torch.where((index >= first)[..., None], point + s.centre.gather(1, pick), out)
+    return out
+
+
+def project(field: Field, x: Tensor, steps: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    """Newton steps to the zero set; returns points, outward normals and which of them arrived."""
+    start = x
+    for step in range(steps + 1):
+        with torch.enable_grad():
+            moving = x.detach().requires_grad_(True)
+            value = field(moving)
+            (gradient,) = torch.autograd.grad(value.sum(), moving)
+        value = value.detach()
+        if step < steps:
+            move = value[..., None] * gradient / gradient.square().sum(-1, keepdim=True).clamp_min(0.05)
+            x = x - move.clamp(-0.15, 0.15)
+    arrived = (value.abs() < 4e-3) & (gradient.norm(dim=-1) > 0.1) & ((x - start).norm(dim=-1) < 0.6)
+    return x, unit(gradient), arrived
