@@ -132,9 +132,9 @@ class Builder:
     ) -> Tensor:
         """Add one capsule and return its end point, so that chains read as a walk."""
         axis = unit(self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis)
-        numbers = [self.rng.each(value) for value in (ra, ra if rb is None else rb, flat)]
+        first, last, thin = (self.rng.each(value) for value in (ra, ra if rb is None else rb, flat))
         truths = [self.rng.each(value, torch.bool) for value in (False, valid)]
-        self._capsules.append(Capsules(a, b, *numbers[:2], axis, numbers[2], *truths))
+        self._capsules.append(Capsules(a, b, first, last, axis, thin, *truths))
         return b
 
     def revolved(self, a: Tensor, b: Tensor, radius: Scalar, *, valid: bool | Tensor = True) -> None:
