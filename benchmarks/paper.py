@@ -1,14 +1,16 @@
 """The paper's experiments its own way, on a machine with a GPU: without mesh libraries and without the command line.
 
     python -m benchmarks.paper prepare MESHES... --data carried [--n 4000] [--names ...]
-    python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--seconds 200] [--tag full]
-    python -m benchmarks.paper generalisation --data carried [--steps 400] [--seconds 60]
-    python -m benchmarks.paper merge
+    python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--tag full]
+    python -m benchmarks.paper generalisation --data carried [--steps 400]
+    python -m benchmarks.paper merge --state FOLDER
 
 `overfit` and `generalisation` write a JSON each to $OUT (or benchmarks/results): what `eigenprobe reproduce overfit|
-generalisation --way paper` measures. A run that is given seconds stops after them and says at which step; its rate
-falls with the share of the time where that is ahead of the steps, so that it ends at the lowest in any case.
-`merge` makes one paper_overfit.json of those of the shapes and prints the table.
+generalisation --way paper` measures. With `--state FOLDER` a run keeps its checkpoints there and a second command goes
+on with it; with `--seconds` it stops so long after its start and is measured at the step it has reached. `--budget` is
+the training time of all commands together: the rate falls with the share of it that is used up where that is ahead of
+the steps, so that a run cut short ends at the lowest rate too.
+`merge` makes one paper_overfit.json of those of the shapes in the folder and prints the table.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from eigenprobe.paper.single import SETTINGS, learn_their_way
 from eigenprobe.training import RunSettings
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
+BEGAN = time.monotonic()
 COLUMNS += ("mass_correlation", "mass_correlation_adaptive", "steps", "seconds")
 
 
@@ -51,23 +54,39 @@ def prepare(o: argparse.Namespace) -> None:
         sample.save(o.data / f"{path.stem}.npz")
 
 
-class Hurry(pl.Callback):
-    """The rate that belongs to the share of the seconds used up, where it is below that of the step."""
+class Deadline(pl.Callback):
+    """Stop ``seconds`` after the start of the process; lower the rate to that of the share of ``budget`` spent."""
 
-    def __init__(self, seconds: int) -> None:
-        self.seconds, self.began = 0.95 * seconds, 0.0
+    def __init__(self, seconds: float, budget: float) -> None:
+        self.seconds, self.budget, self.spent, self.tick = seconds, budget, 0.0, 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
+        self.tick = time.monotonic()
 
     def on_train_batch_start(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
-        self.began = self.began or time.monotonic()
         o = module.optimisation
-        spent = int((time.monotonic() - self.began) / self.seconds * (o.anneal or o.steps))
+        due = int(self.spent / self.budget * (o.anneal or o.steps)) if self.budget else 0
         for group in trainer.optimizers[0].param_groups:
-            group["lr"] = o.rate * min(o.factor(spent), o.factor(trainer.global_step))
+            group["lr"] = o.rate * min(o.factor(due), o.factor(trainer.global_step))
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        now = time.monotonic()
+        self.spent, self.tick = self.spent + now - self.tick, now
+        trainer.should_stop |= bool(self.seconds) and now - BEGAN > self.seconds
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"spent": self.spent}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.spent = state["spent"]
 
 
-def how(o: argparse.Namespace) -> RunSettings:
-    limit = {"max_time": {"seconds": o.seconds}, "callbacks": [Hurry(o.seconds)]} if o.seconds else {}
-    return RunSettings(device=o.device, flags=limit)
+def how(o: argparse.Namespace, name: str) -> tuple[RunSettings, Deadline]:
+    """How to run, with a folder of its own under `--state`; and the clock."""
+    deadline = Deadline(o.seconds, o.budget)
+    folder = o.state / name if o.state else None
+    flags = {"callbacks": [deadline]}
+    return RunSettings(folder, device=o.device, checkpoint_every=500, logs=False, flags=flags), deadline
 
 
 def overfit(o: argparse.Namespace) -> None:
@@ -80,19 +99,31 @@ def overfit(o: argparse.Namespace) -> None:
         paper = replace(settings.probes.paper, count=o.probes)
         settings = replace(settings, probes=replace(settings.probes, paper=paper))
     for name in o.names or sorted(path.stem for path in o.data.glob("*.npz")):
+        if finished(name, settings.optimisation.steps):
+            continue
+        run, clock = how(o, name)
         sample = Sample.load(o.data / f"{name}.npz", o.k)
-        rows = learn_their_way(sample, o.k, settings, device=o.device, run=how(o), watch_every=o.every)
+        rows = learn_their_way(sample, o.k, settings, device=o.device, run=run, watch_every=o.every)
+        rows[0]["seconds"] = clock.spent
         found = facts("paper", o.device) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
         write(f"paper_overfit_{name}.json", found)
+
+
+def finished(name: str, steps: int) -> bool:
+    """Whether an earlier command has taken all steps and measured."""
+    path = results_file(f"paper_overfit_{name}.json")
+    return path.is_file() and json.loads(path.read_text())["rows"][0]["steps"] >= steps
 
 
 def generalisation(o: argparse.Namespace) -> None:
     small = {} if not o.preset else {"preset": o.preset, "clouds": 4, "points": 300, "chunk": 16}
     recipe = AmortisedRecipe(steps=o.steps or 2000, k=o.k, validate_every=o.every, **small)
     samples = [Sample.load(path, o.k) for path in sorted(o.data.glob("*.npz"))]
-    module, history = amortise(recipe, how(o), samples)
+    run, clock = how(o, "generalisation")
+    module, history = amortise(recipe, run, samples)
     rows = unseen(module, samples)
     found = {"n": len(samples[0].points), "k": o.k, "recipe": str(recipe), "steps": module.global_step}
+    found |= {"seconds": clock.spent}
     write("paper_generalisation.json", {"facts": facts("paper", o.device) | found, "history": history, "rows": rows})
     levels = [name for name in rows[0] if name.startswith("k<=")]
     means = [
@@ -103,7 +134,7 @@ def generalisation(o: argparse.Namespace) -> None:
 
 def merge(o: argparse.Namespace) -> None:
     """One file of all shapes; every row says how long it was trained."""
-    paths = sorted(results_file("").glob("paper_overfit_*.json"))
+    paths = sorted((o.state or results_file("")).glob("paper_overfit_*.json"))
     if not paths:
         raise SystemExit("benchmarks.paper: no paper_overfit_SHAPE.json to merge")
     documents = [json.loads(path.read_text()) for path in paths]
@@ -113,8 +144,6 @@ def merge(o: argparse.Namespace) -> None:
     made = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule")}
     made["command"] = "python -m benchmarks.paper overfit --data carried/overfit --names SHAPE"
     write("paper_overfit.json", {**made, "rows": rows})
-    for path in paths:
-        path.unlink()
     theirs = [row for row in rows if row["method"] == "the paper's way"]
     table = [row | {f"paper_{key}": value for key, value in single_shape(row["shape"]).items()} for row in theirs]
     print(markdown(table, ["shape", "schedule", "paper_cosine_10", "paper_cosine_20", "paper_cosine_50", *COLUMNS]))
@@ -127,10 +156,20 @@ def main() -> None:
     parser.add_argument("meshes", type=Path, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))
     parser.add_argument("--names", nargs="*", default=[])
+    parser.add_argument("--state", type=Path, help="folder of checkpoints, and of the files to merge")
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--preset", default="", help="a smaller network, to try it")
     parser.add_argument("--tag", default="full")
-    for name, value in {"n": 4000, "k": 50, "steps": 0, "seconds": 0, "every": 500, "size": 0, "probes": 0}.items():
+    for name, value in {
+        "n": 4000,
+        "k": 50,
+        "steps": 0,
+        "seconds": 0,
+        "budget": 0,
+        "every": 500,
+        "size": 0,
+        "probes": 0,
+    }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     o = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")

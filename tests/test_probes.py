@@ -7,7 +7,7 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.probes.probes import Probes
+from eigenprobe.probes.probes import Probes, _step
 
 
 def cloud(n: int = 60, seed: int = 0) -> torch.Tensor:
@@ -82,3 +82,27 @@ def test_impossible_probes_are_refused(wrong):
         Probes(**wrong)
     assert Probes(steps=0, k=1, sigma=1e-3).variance == pytest.approx(1 / 3)
     assert Probes(distribution="gaussian").variance == 1
+
+
+def test_a_fused_smoothing_step_is_the_stored_one_and_the_matrix():
+    points = cloud()
+    probes = Probes(5, steps=4, k=7, sigma=(0.05, 0.4))
+    graph, g = probes.graph(points), torch.Generator()
+    stored = probes.draw(graph, g.manual_seed(1))
+    signal = Probes(5, steps=0, k=7, sigma=(0.05, 0.4)).draw(graph, g.manual_seed(1))
+    exponents, sigma = probes._kernel(graph, 5, g)
+    fields = zip(signal.T, sigma.tolist(), strict=True)
+    last = torch.stack([torch.linalg.matrix_power(dense(points, 7, s), 4) @ f for f, s in fields], 1)
+    for _ in range(4):
+        signal = _step(signal, graph.indices, exponents, sigma)
+    torch.testing.assert_close(signal, last, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(signal, stored, rtol=1e-12, atol=1e-12)
+
+
+def test_the_graph_of_a_batch_holds_the_graphs_of_its_clouds():
+    clouds = torch.stack([cloud(50, seed) for seed in range(3)])
+    probes = Probes(5, k=6, self_loops=True)
+    for part, one in zip(probes.graph(clouds).parts(), clouds, strict=True):
+        alone = probes.graph(one)
+        assert torch.equal(part.indices, alone.indices) and torch.equal(part.points, one)
+        torch.testing.assert_close(part.distances, alone.distances)

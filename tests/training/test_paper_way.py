@@ -106,3 +106,12 @@ def test_bad_input():
     with pytest.raises(InputError, match="must be one of"):
         Objective("sampled", probe="least")
     assert prefix_errors(torch.ones(5, 1), torch.ones(5, 2)).shape == (1, 2)
+
+
+def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
+    points = ellipsoid()
+    probes = Probes(5, steps=2, k=6, sigma=0.1)
+    batch = Fresh(points, Frame.of(points), probes, 100, seed=3).at(2)
+    assert callable(batch.probes)
+    expected = probes.draw(batch.points[0], torch.Generator().manual_seed(0))
+    torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0))[0], expected)

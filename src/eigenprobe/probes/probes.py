@@ -21,13 +21,15 @@ from torch import Tensor
 
 from ..cloud import as_tensor
 from ..errors import InputError
-from ..graph.graph import Graph, stack
+from ..graph.fused import fused
+from ..graph.graph import Graph
 from ..graph.neighbours import build_graph
 
 if TYPE_CHECKING:
     from ..smoothers import Smoother
 
 Distribution = Literal["uniform", "gaussian"]
+UNROLLED = 32  # neighbours up to which a smoothing step on a GPU is one compiled kernel
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,10 @@ class Probes:
         return self.k if isinstance(self.k, int) else self.k[1]
 
     def graph(self, points: Tensor) -> Graph:
-        """The graph on which these probes of a cloud ``(n, d)`` are smoothed."""
-        return build_graph(points, self.widest, metric=self.metric, self_loops=self.self_loops)
+        """The graph on which these probes of a cloud ``(n, d)`` are smoothed, or that of stacked clouds ``(b, n, d)``."""
+        sizes = (points.shape[1],) * len(points) if points.ndim == 3 else ()
+        flat = points.flatten(0, -2)
+        return build_graph(flat, self.widest, metric=self.metric, self_loops=self.self_loops, clouds=sizes)
 
     def draw(self, cloud: Any, generator: torch.Generator | None = None) -> Any:
         """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``.
@@ -97,17 +101,21 @@ class Probes:
         if isinstance(cloud, Tensor) and cloud.ndim == 3:
             if self.sigma is None:  # chosen for each cloud
                 return torch.stack([self.draw(points, generator) for points in cloud])
-            together = stack([self.graph(points) for points in cloud])  # one set of kernels for all clouds
-            return self.draw(together, generator).unflatten(0, cloud.shape[:2])
+            return self.draw(self.graph(cloud), generator).unflatten(0, cloud.shape[:2])  # one set of kernels for all
         graph = cloud if isinstance(cloud, Graph) else self.graph(cloud)
         if graph.k < self.widest:
             raise InputError(f"expected a graph with at least {self.widest} neighbours, got {graph.k}")
         graph = graph.truncate(self.widest)
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         lengths = self._lengths(graph, generator)  # (m,)
-        last = int(lengths.max())
+        varying = not isinstance(self.steps, int) or self.step_distribution == "geometric"
+        last = int(lengths.max()) if varying else int(self.steps)  # type: ignore[call-overload]
+        if graph.device.type == "cuda" and not varying and self.vary == "field" and graph.k <= UNROLLED:
+            exponents, sigma = self._kernel(graph, self.count, generator)
+            for _ in range(last):
+                signal = _step(signal, graph.indices, exponents, sigma)
+            return signal
         weights = None if self.vary == "step" else self._weights(graph, self.count, generator)
-        varying = bool((lengths != last).any())
         for step in range(last):
             if self.vary == "step":
                 weights = self._weights(graph, 1, generator)
@@ -127,25 +135,41 @@ class Probes:
         low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
         return torch.randint(low, high + 1, (self.count,), generator=generator, device=device)
 
-    def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
-        """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
+    def _kernel(self, graph: Graph, fields: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """``(d_0^2 - d^2) (n, k)`` and ``sigma``, one or one for each field: weights are exp(first / sigma^2).
+
+        Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them at 1: a small
+        sigma then never underflows a whole row to 0 / 0.
+        """
         distances = graph.distances
-        device, dtype = distances.device, distances.dtype
         if self.sigma is None:
             sigma = distances[:, min(10, graph.k) - 1].median().reshape(1)
         elif isinstance(self.sigma, (int, float)):
-            sigma = torch.full((1,), float(self.sigma), device=device, dtype=dtype)
+            sigma = torch.full_like(distances[:1, 0], float(self.sigma))
         else:
             low, high = self.sigma
-            sigma = low + (high - low) * torch.rand(fields, generator=generator, device=device, dtype=dtype)
-        # Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them at 1: a small
-        # sigma then never underflows a whole row to 0 / 0.
-        nearest = distances[:, :1].square()
-        weights = torch.exp(-(distances.square() - nearest).unsqueeze(-1) / sigma.square())  # (n, k, 1 or fields)
+            drawn = torch.rand(fields, generator=generator, device=distances.device, dtype=distances.dtype)
+            sigma = low + (high - low) * drawn
+        return distances[:, :1].square() - distances.square(), sigma
+
+    def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
+        """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
+        exponents, sigma = self._kernel(graph, fields, generator)
+        weights = torch.exp(exponents.unsqueeze(-1) / sigma.square())  # (n, k, 1 or fields)
         if not isinstance(self.k, int):
-            counts = torch.randint(self.k[0], self.k[1] + 1, (fields,), generator=generator, device=device)
-            weights = weights * (torch.arange(graph.k, device=device)[:, None] < counts)
+            counts = torch.randint(self.k[0], self.k[1] + 1, (fields,), generator=generator, device=graph.device)
+            weights = weights * (torch.arange(graph.k, device=graph.device)[:, None] < counts)
         return weights / weights.sum(1, keepdim=True)
+
+
+@fused
+def _step(signal: Tensor, indices: Tensor, exponents: Tensor, sigma: Tensor) -> Tensor:
+    """One step in one pass over ``signal (n, m)``: weights computed again are faster than ``(n, k, m)`` read again."""
+    total, mass = torch.zeros_like(signal), torch.zeros_like(signal)
+    for j in range(indices.shape[1]):
+        weights = torch.exp(exponents[:, j : j + 1] / sigma.square())
+        total, mass = total + weights * signal[indices[:, j]], mass + weights
+    return total / mass
 
 
 def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:

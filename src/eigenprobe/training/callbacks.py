@@ -130,6 +130,13 @@ class OracleCosine(pl.Callback):
         self.history: list[dict[str, float]] = []
         self._began = time.monotonic()
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"history": self.history}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.history = list(state["history"])
+        self._began -= self.history[-1]["seconds"] if self.history else 0.0
+
     @torch.no_grad()
     def measure(self, module: Any) -> dict[str, float]:
         """The mean over the clouds, by level."""

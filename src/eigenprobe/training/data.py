@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph.farthest import farthest_points
+from ..graph.graph import Graph
 from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
 from ..probes.objective import Objective
 from ..probes.probes import Probes, smooth_noise
@@ -148,8 +149,8 @@ def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farth
 class Fresh:
     """A sampling of its own for every step, as in the paper, with the paper's probes on it.
 
-    The sampling of a step depends on the seed and the step (and the kind of device).  Samplings are drawn ``CHUNK`` at
-    a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is taken whole.
+    The sampling of a step depends on the seed and the step (and the kind of device).  Samplings and their graphs come ``CHUNK``
+    at a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is taken whole.
     """
 
     def __init__(
@@ -157,17 +158,19 @@ class Fresh:
     ) -> None:
         self.points, self.probes, self.size, self.seed = frame(points, torch.float32), probes, size, seed
         self.how: Subset = how
-        self._chunk: tuple[int, list[Tensor]] = (-1, [])
+        self._chunk: tuple[int, list[Graph]] = (-1, [])
 
     def at(self, step: int) -> Batch:
         chunk = CHUNK[self.points.device.type == "cuda"]
         turn, place = divmod(step, chunk)
         if self._chunk[0] != turn:
             seed = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)))
-            self._chunk = (turn, resample(self.points, self.size, chunk, seed, self.how))
-        points = self._chunk[1][place % len(self._chunk[1])]
-        graph = self.probes.graph(points)
-        return Batch(points.unsqueeze(0), probes=lambda generator: self.probes.draw(graph, generator).unsqueeze(0))
+            samples = resample(self.points, self.size, chunk, seed, self.how)
+            self._chunk = (turn, self.probes.graph(torch.stack(samples)).parts())
+        graph = self._chunk[1][place % len(self._chunk[1])]
+        return Batch(
+            graph.points.unsqueeze(0), probes=lambda generator: self.probes.draw(graph, generator).unsqueeze(0)
+        )
 
     def to(self, device: torch.device | str) -> Fresh:
         """The same samplings, drawn on a device."""
