@@ -7,7 +7,7 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.probes.probes import Probes, _step
+from eigenprobe.probes.probes import Probes, _step, seed_signal
 
 
 def cloud(n: int = 60, seed: int = 0) -> torch.Tensor:
@@ -89,7 +89,8 @@ def test_a_fused_smoothing_step_is_the_stored_one_and_the_matrix():
     probes = Probes(5, steps=4, k=7, sigma=(0.05, 0.4))
     graph, g = probes.graph(points), torch.Generator()
     stored = probes.draw(graph, g.manual_seed(1))
-    signal = Probes(5, steps=0, k=7, sigma=(0.05, 0.4)).draw(graph, g.manual_seed(1))
+    signal = seed_signal(60, 5, "uniform", points, g.manual_seed(1))
+    probes._lengths(graph, g)  # drawn before sigma
     exponents, sigma = probes._kernel(graph, 5, g)
     fields = zip(signal.T, sigma.tolist(), strict=True)
     last = torch.stack([torch.linalg.matrix_power(dense(points, 7, s), 4) @ f for f, s in fields], 1)

@@ -85,7 +85,7 @@ class Probes:
         return self.k if isinstance(self.k, int) else self.k[1]
 
     def graph(self, points: Tensor) -> Graph:
-        """The graph on which these probes of a cloud ``(n, d)`` are smoothed, or that of stacked clouds ``(b, n, d)``."""
+        """The graph on which these probes of a cloud ``(n, d)``, or of stacked clouds ``(b, n, d)``, are smoothed."""
         sizes = (points.shape[1],) * len(points) if points.ndim == 3 else ()
         flat = points.flatten(0, -2)
         return build_graph(flat, self.widest, metric=self.metric, self_loops=self.self_loops, clouds=sizes)

@@ -149,8 +149,8 @@ def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farth
 class Fresh:
     """A sampling of its own for every step, as in the paper, with the paper's probes on it.
 
-    The sampling of a step depends on the seed and the step (and the kind of device).  Samplings and their graphs come ``CHUNK``
-    at a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is taken whole.
+    The sampling of a step depends on the seed and the step (and the kind of device).  They come with their graphs,
+    ``CHUNK`` at a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is whole.
     """
 
     def __init__(
