@@ -109,7 +109,7 @@ class Probes:
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         lengths = self._lengths(graph, generator)  # (m,)
         varying = not isinstance(self.steps, int) or self.step_distribution == "geometric"
-        last = int(lengths.max()) if varying else int(self.steps)  # type: ignore[call-overload]
+        last = int(lengths.max()) if varying else int(self.steps)  # type: ignore[arg-type]
         if graph.device.type == "cuda" and not varying and self.vary == "field" and graph.k <= UNROLLED:
             exponents, sigma = self._kernel(graph, self.count, generator)
             for _ in range(last):
