@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.training.batch import Batch
-from eigenprobe.training.data import ManifoldData, Pool
+from eigenprobe.training.data import Batch, ManifoldData, Pool
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.runs import RunSettings, train
 

@@ -126,8 +126,7 @@ def _train(
 
 def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) -> Any:
     from ..probes.covariance import DENSE_LIMIT, Covariance
-    from ..training.batch import Batch
-    from ..training.data import Sampling
+    from ..training.data import Batch, Sampling
 
     covariance: Any = Covariance(smoother, scales=SCALES, generator=generator)
     if smoother.n <= (DENSE_LIMIT if smoother.device.type == "cuda" else DENSE_ROWS):

@@ -25,9 +25,8 @@ from ..geometry import find_shapes
 from ..pretrained.shapes import ShapeSettings, ShapeStream
 from ..probes.objective import Objective
 from ..probes.probes import Probes
-from ..training.batch import Batch
 from ..training.callbacks import OracleCosine
-from ..training.data import ManifoldData
+from ..training.data import Batch, ManifoldData
 from ..training.module import Optimisation, SpectralModule
 from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings, train

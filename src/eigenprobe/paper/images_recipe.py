@@ -23,8 +23,7 @@ from ..errors import InputError
 from ..estimators.rows import open_rows
 from ..networks.extension import NetworkExtension
 from ..probes.probes import Probes
-from ..training.batch import Batch
-from ..training.data import ProbeSettings
+from ..training.data import Batch, ProbeSettings
 from ..training.fit import fit_network
 from ..training.module import Optimisation
 from ..training.recipes import recipe_kind

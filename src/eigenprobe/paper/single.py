@@ -31,9 +31,8 @@ from ..probes.objective import nested_basis, prefix_errors
 from ..probes.probes import Probes
 from ..probes.spectrum import rayleigh, worst
 from ..smoothers import build_smoother
-from ..training.batch import Batch
 from ..training.callbacks import OracleCosine
-from ..training.data import ProbeSettings
+from ..training.data import Batch, ProbeSettings
 from ..training.fit import FitSettings, fit_network
 from ..training.module import Optimisation
 from ..training.runs import RunSettings

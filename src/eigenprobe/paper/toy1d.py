@@ -29,8 +29,7 @@ from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
 from ..probes.probes import seed_signal
 from ..smoothers import Smoother
-from ..training.batch import Batch
-from ..training.data import ManifoldData, Pool, ProbeSettings, Sampling, prepare
+from ..training.data import Batch, ManifoldData, Pool, ProbeSettings, Sampling, prepare
 from ..training.fit import network_basis
 from ..training.module import Optimisation, SpectralModule
 from ..training.recipes import recipe_kind

@@ -9,8 +9,7 @@ step alone.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,11 +23,10 @@ from ..graph.batched import nearest
 from ..graph.suspicion import SUSPICION, Suspects, find_suspects
 from ..networks import drawing
 from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
-from ..training.data import ManifoldData
 from ..training.module import Optimisation
-from ..training.recipes import Resume, recipe_kind
-from ..training.runs import RunSettings, train
-from ..training.timed import Schedule, TimedModule
+from ..training.recipes import recipe_kind
+from ..training.runs import RunSettings
+from ..training.timed import Schedule, TimedModule, in_blocks, train_timed
 from .contacts import FOLD, Fold, folded
 from .geodesics import links, ratios
 from .store import write_shortcut
@@ -102,14 +100,11 @@ class ContactStream:
 
     def at(self, step: int) -> Judged:
         """The batch of one step."""
-        size, passes = self.settings.block, self.settings.passes
-        block, place = divmod(step, size * passes)
-        turn, place = divmod(place, size)
+        block, place = in_blocks(step, self.settings.block, self.settings.passes)
         if self._block[0] != block:
-            self._block = (block, [])
-            self._block = (block, [self.prepare(block, i) for i in range(size)])
-        order = torch.randperm(size, generator=torch.Generator().manual_seed(block * passes + turn))
-        return self._block[1][int(order[place])]
+            self._block = (block, [])  # the memory of the last one is free before the next is made
+            self._block = (block, [self.prepare(block, i) for i in range(self.settings.block)])
+        return self._block[1][place]
 
     def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor]]:
         if index not in self._chunks:
@@ -222,63 +217,28 @@ class NeighbourModule(TimedModule):
         batch = stream.to(self.device, rank).at(self.batches_seen)
         if not self.batches_seen:
             cast(ShortcutNetwork, self.network).normalise_by(batch.suspects)
-        self.batches_seen += 1
         loss = self.judged_loss(batch)
-        if self.global_step % self.log_every == 0:
-            self.log("train/loss", loss.detach(), prog_bar=True, batch_size=1)
-            self.log("train/progress", self.progress, prog_bar=True, batch_size=1)
+        if self.told(loss):
             self.history.append({"step": self.global_step, "seconds": self.seconds, "loss": float(loss.detach())})
         return loss
 
-    def configure_optimizers(self) -> Any:
-        s = self.schedule
-        decay = s.weight_decay
-        return self.rated(
-            torch.optim.AdamW(self.parameters(), s.adam_rate, (0.9, 0.99), weight_decay=decay, fused=True)
-        )
 
-
-def train_neighbours(
-    settings: NeighbourSettings,
-    folder: Path,
-    *,
-    device: str = "auto",
-    resume: Resume = "auto",
-    flags: dict[str, Any] | None = None,
-) -> Path:
-    """Run (or go on with) training in `folder`; returns the folder of the exported network."""
-    module = NeighbourModule(settings)
-    data = ManifoldData(ContactStream(settings), None, settings.schedule.steps)
-    run = RunSettings(
-        folder=folder,
-        resume=resume,
-        device=device,
-        average=settings.average,
-        checkpoint_every=settings.checkpoint_every,
-        flags={"max_epochs": -1, **(flags or {})},
-    )
-    trainer = train(module, data, run)
-    module.to(trainer.strategy.root_device).eval()
-    network = cast(ShortcutNetwork, module.network)
-    facts = {
-        "recipe": json.loads(json.dumps(asdict(settings), default=str)),
+@recipe_kind("neighbours", NeighbourSettings, ("minutes", "piece", "steps"))
+def train_neighbours(settings: NeighbourSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
+    """Run (or go on with) training in `folder`; returns the folder of the exported network. ``changes`` are fields of
+    `RunSettings`: device, resume, flags."""
+    module, run = NeighbourModule(settings), replace(how or RunSettings(), folder=folder, **changes)
+    trainer, facts = train_timed(module, ContactStream(settings), run)
+    network = cast(ShortcutNetwork, module.eval().network)
+    facts |= {
         "steps": trainer.global_step,
         "seconds": round(module.seconds, 1),
         "held out": held_out(network, settings, module.device),
         "history": module.history[-200:],
-        "device": torch.cuda.get_device_name() if module.device.type == "cuda" else module.device.type,
     }
     if trainer.is_global_zero:
         write_shortcut(folder / "model", network.cpu(), facts)
     return folder / "model"
-
-
-SHORT = dict.fromkeys(("minutes", "piece", "steps"), "schedule")
-
-
-@recipe_kind("neighbours", NeighbourSettings, SHORT)
-def _train(settings: NeighbourSettings, out: Path, how: RunSettings) -> Path:
-    return train_neighbours(settings, out, device=how.device, resume=how.resume, flags=how.flags)
 
 
 @torch.no_grad()

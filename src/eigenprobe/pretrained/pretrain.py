@@ -10,7 +10,7 @@ optimiser, so a run may be cut into pieces of a few minutes on machines of diffe
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,12 +24,10 @@ from ..networks.diffusion import diffusion, masses
 from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, canonical_pose, inputs
 from ..probes.objective import Objective
 from ..smoothers import Smoother
-from ..training.data import ManifoldData
 from ..training.module import Optimisation
-from ..training.muon import MuonAdamW
-from ..training.recipes import Resume, recipe_kind
-from ..training.runs import RunSettings, train
-from ..training.timed import Schedule, TimedModule
+from ..training.recipes import recipe_kind
+from ..training.runs import RunSettings
+from ..training.timed import Schedule, TimedModule, in_blocks, train_timed
 from .reconstruction import dense_is_faster, energies, misalignment, relative_errors
 from .shapes import ShapeSettings, ShapeStream
 from .validation import Held, measure
@@ -102,11 +100,8 @@ class PretrainModule(TimedModule):
 
     def prepared(self, stream: ShapeStream, step: int) -> tuple[Smoother, Inputs]:
         """The batch of a step, which depends on the seed and the step alone; kept while its block lasts."""
-        size, passes = self.settings.block, self.settings.passes
-        block, place = divmod(step, size * passes)
-        turn, place = divmod(place, size)
-        order = torch.randperm(size, generator=torch.Generator().manual_seed(block * passes + turn))
-        index = block * size + int(order[place])
+        block, place = in_blocks(step, self.settings.block, self.settings.passes)
+        index = block * self.settings.block + place
         if self._block[0] != block:
             self._block = (block, {})
         if index not in self._block[1]:
@@ -124,11 +119,8 @@ class PretrainModule(TimedModule):
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         stream: ShapeStream = item
         smoother, seen = self.prepared(stream.to(self.device, self.trainer.global_rank), self.batches_seen)
-        self.batches_seen += 1
         loss = self.clouds_loss(smoother, seen).mean()
-        if self.global_step % self.log_every == 0:
-            self.log("train/loss", loss.detach().float(), prog_bar=True, batch_size=1)
-            self.log("train/progress", self.progress, prog_bar=True, batch_size=1)
+        self.told(loss)
         return loss
 
     def validation_step(self, item: Any, batch_idx: int) -> None:
@@ -151,21 +143,6 @@ class PretrainModule(TimedModule):
             out.append(measure(z, smoother, vectors, seen.moments, self.settings.levels))
         return {name: sum(o[name] for o in out) / len(out) for name in out[0]}
 
-    def configure_optimizers(self) -> Any:
-        s = self.settings.schedule
-        named = [(name, p) for name, p in self.network.named_parameters() if p.requires_grad]
-        hidden = [p for name, p in named if p.ndim == 2 and ".layers." in name]
-        others = [p for name, p in named if not (p.ndim == 2 and ".layers." in name)]
-        if s.optimiser == "muon":
-            optimiser: torch.optim.Optimizer = MuonAdamW(
-                hidden, others, s.rate, s.adam_rate, weight_decay=s.weight_decay
-            )
-        else:
-            optimiser = torch.optim.AdamW(
-                hidden + others, s.adam_rate, (0.9, 0.99), weight_decay=s.weight_decay, fused=True
-            )
-        return self.rated(optimiser)
-
 
 def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:
     """The canonical pose, turned a little about a random axis."""
@@ -179,56 +156,27 @@ def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: tor
     return pose @ torch.linalg.matrix_exp(cross)
 
 
-def pretrain(
-    settings: PretrainSettings,
-    folder: Path,
-    *,
-    device: str = "auto",
-    resume: Resume = "auto",
-    flags: dict[str, Any] | None = None,
-) -> Path:
+@recipe_kind("pretrain", PretrainSettings, ("minutes", "piece", "steps", "optimiser", "rate"))
+def pretrain(settings: PretrainSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
     """Run (or go on with) pretraining in `folder`; returns the folder of the exported model.
 
     Each call trains until the budget, the piece or the steps are used up, and exports the averaged weights so far.
+    `changes` are fields of `RunSettings`: device, resume, flags.
     """
     from .model import SpectralModel
 
     if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
         raise InputError(f"expected a positive budget, got {settings.schedule}")
-    module = PretrainModule(settings)
-    stream = ShapeStream(settings.shapes)
-    data = ManifoldData(stream, [0] if settings.validate_every else None, settings.schedule.steps)
-    run = RunSettings(
-        folder=folder,
-        resume=resume,
-        device=device,
-        average=settings.average,
-        checkpoint_every=settings.checkpoint_every,
-        validate_every=settings.validate_every,
-        source={"network": str(settings.network)},
-        flags={"max_epochs": -1, **(flags or {})},
-    )
-    trainer = train(module, data, run)
-    module.to(trainer.strategy.root_device)  # Lightning hands the module back on the processor
+    module, every = PretrainModule(settings), settings.validate_every
+    source = {"network": str(settings.network)}
+    run = replace(how or RunSettings(), folder=folder, validate_every=every, source=source, **changes)
+    trainer, facts = train_timed(module, ShapeStream(settings.shapes), run, [0] if every else None)
     final = {"step": trainer.global_step, "seconds": round(module.seconds, 1), **module.evaluate()}
-    facts = {
-        "recipe": json.loads(json.dumps(asdict(settings), default=str)),
-        "history": [*module.history, final],
-        "skipped": module.report_skipped(),
-        "device": torch.cuda.get_device_name() if module.device.type == "cuda" else module.device.type,
-    }
+    facts |= {"history": [*module.history, final], "skipped": module.report_skipped()}
     network = module.network
     assert isinstance(network, SpectralNetwork)
     if trainer.is_global_zero:
         SpectralModel(network.cpu().float(), facts).save_pretrained(folder / "model")
         with atomic_path(folder / "history.json") as temporary:
-            Path(temporary).write_text(json.dumps(facts, indent=1))
+            temporary.write_text(json.dumps(facts, indent=1))
     return folder / "model"
-
-
-SHORT = dict.fromkeys(("minutes", "piece", "steps", "optimiser", "rate"), "schedule")
-
-
-@recipe_kind("pretrain", PretrainSettings, SHORT)
-def _pretrain(settings: PretrainSettings, out: Path, how: RunSettings) -> Path:
-    return pretrain(settings, out, device=how.device, resume=how.resume, flags=how.flags)

@@ -10,8 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch import Batch
-    from .data import ManifoldData, Pool, ProbeSettings
+    from .data import Batch, ManifoldData, Pool, ProbeSettings
     from .fit import FitSettings, fit_network
     from .module import Optimisation, SpectralModule
     from .runs import RunSettings, train
@@ -21,7 +20,7 @@ __all__ += ["SpectralModule", "fit_network", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    for module in ("batch", "data", "fit", "module", "runs") if name in __all__ else ():
+    for module in ("data", "fit", "module", "runs") if name in __all__ else ():
         found = importlib.import_module(f".{module}", __name__)
         if name in vars(found):
             return vars(found)[name]

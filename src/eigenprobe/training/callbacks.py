@@ -24,7 +24,7 @@ from torch.nn.functional import cosine_similarity
 from ..errors import InputError
 from ..files import atomic_path, reading
 from ..progress import Progress
-from .batch import Batch
+from .data import Batch
 
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"

@@ -1,16 +1,19 @@
-"""Data of one manifold: a pool of resamplings, each with its smoother and covariance, prepared once.
+"""What one training step sees, and the data of one manifold: a pool of resamplings, prepared once.
 
     points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) -> Batch
+    features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
 
-A network trained over many samplings of one surface averages the sampling noise of each graph away, so its basis can be
-better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws a new
-sampling for every step instead, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
+Where the smoother knows the mass, the network learns the unnormalised functions ``V``, which do not depend on the
+sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass: the weight is None and ``q_1``
+learns it.  A network trained over many samplings of one surface averages the sampling noise of each graph away, so its
+basis can be better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws a
+new sampling for every step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
@@ -23,14 +26,67 @@ from ..errors import InputError
 from ..graph.farthest import farthest_points
 from ..graph.graph import Graph
 from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
-from ..probes.objective import Objective
+from ..probes.objective import Objective, nested_basis
 from ..probes.probes import Probes, smooth_noise
 from ..probes.scale import learn_scale
 from ..smoothers import Kind, Smoother, build_smoother
-from .batch import Batch, Draw
 
 CHUNK = (4, 128)  # fresh samplings drawn at once: on a processor, on a GPU
 Subset = Literal["farthest", "uniform"]
+Draw = Callable[[torch.Generator], Tensor]
+
+
+@dataclass
+class Batch:
+    """One batch of clouds ``(b, n, d)``; ``mask (b, n)`` is True at real points.
+
+    ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is a tensor ``(b, n,
+    m)`` or a function that draws one from a generator; ``optimum (b,)`` is the closed-form loss, where it is known.
+    """
+
+    points: Tensor
+    weight: Tensor | None = None
+    mask: Tensor | None = None
+    covariance: Any = None
+    trace: Tensor | None = None
+    probes: Tensor | Draw | None = None
+    optimum: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.trace is None and self.covariance is not None:
+            self.trace = self.covariance.trace()
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        """The batch on a device; what is already there is not copied."""
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved = {name: x.to(device, non_blocking=non_blocking) for name, x in held.items() if isinstance(x, Tensor)}
+        if hasattr(self.covariance, "to"):
+            moved["covariance"] = self.covariance.to(device)
+        return replace(self, **moved)
+
+    def weigh(self, features: Tensor) -> Tensor:
+        """``Z = sqrt(mass) * features``, float32 or better, padding set to 0."""
+        features = features.float() if features.dtype in (torch.bfloat16, torch.float16) else features
+        if self.weight is not None:
+            features = features * self.weight.unsqueeze(-1)
+        return features if self.mask is None else features * self.mask.unsqueeze(-1)
+
+    def vectors(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """``V = M^-1/2 Q (b, n, K)`` of the network's features and the mass ``(b, n)``: known, or learned as q_1^2."""
+        q = nested_basis(self.weigh(features))
+        root = q[..., 0] if self.weight is None else self.weight.double()
+        return q / root.unsqueeze(-1), root.square()
+
+    def losses(self, objective: Objective, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The objective ``(b,)`` of the network's features ``(b, n, K)``."""
+        z = self.weigh(features)
+        if objective.kind == "sampled":
+            probes = self.probes
+            if callable(probes) and not isinstance(probes, Tensor):
+                probes = probes(torch.Generator(z.device) if generator is None else generator)
+            return objective.reduce(*objective.errors(z, probes=probes))
+        covariance = None if self.covariance is None else self.covariance.apply
+        return objective.reduce(*objective.errors(z, covariance=covariance, trace=self.trace))
 
 
 @dataclass(frozen=True)

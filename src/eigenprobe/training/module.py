@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError, warn
 from ..probes.objective import Objective
-from .batch import Batch
+from .data import Batch
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +107,7 @@ class SpectralModule(pl.LightningModule):
         self._reported = 0
         self._random_state: dict[str, Tensor] | None = None
         self._seeded = False
-        self._compiled: list[
-            Any
-        ] = []  # in a list: as an attribute it would be a second copy of the network's parameters
+        self._compiled: list[Any] = []  # as an attribute it would be a second copy of the network's parameters
 
     @property
     def network(self) -> nn.Module:
@@ -128,9 +126,8 @@ class SpectralModule(pl.LightningModule):
             return batch.losses(self.objective, features, generator)
 
     def _batch(self, item: Any, index: int, stream: int = 0) -> tuple[Batch, torch.Generator | None]:
-        rank = 0 if self._trainer is None else self.trainer.global_rank
-        world = 1 if self._trainer is None else self.trainer.world_size
-        index = index * world + rank
+        if self._trainer is not None:
+            index = index * self.trainer.world_size + self.trainer.global_rank
         batch = item if isinstance(item, Batch) else item.at(index)
         if self.objective.kind == "expected":
             return batch, None
@@ -230,18 +227,16 @@ class SpectralModule(pl.LightningModule):
                 warn(f"CUDA graphs are not used: {error}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        states = {"cpu": torch.get_rng_state()}
+        states |= {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {}
         checkpoint["eigenprobe"] = {
             "batches_seen": self.batches_seen,
             "objective": asdict(self.objective),
             "optimisation": asdict(self.optimisation),
             "network": getattr(self.network, "describe", dict)(),
-            "random_state": self._states(),
+            "random_state": states,
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]
         self._random_state = checkpoint["eigenprobe"]["random_state"]
-
-    def _states(self) -> dict[str, Tensor]:
-        states = {"cpu": torch.get_rng_state()}
-        return states | {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else states

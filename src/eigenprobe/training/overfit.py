@@ -13,8 +13,8 @@ from ..cloud import Frame
 from ..errors import InputError
 from ..files import atomic_path
 from ..geometry import Shape, farthest_points, oracle
-from .batch import Batch
 from .callbacks import OracleCosine
+from .data import Batch
 from .fit import FitSettings, fit_network
 from .recipes import recipe_kind
 from .runs import RunSettings
@@ -58,13 +58,8 @@ def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
     """Train, then write ``basis.safetensors`` and ``summary.json``."""
     from ..geometry import load
 
-    run = replace(
-        how,
-        validate_every=recipe.validate_every,
-        checkpoint_every=recipe.checkpoint_every,
-        average=recipe.average,
-        accumulate=recipe.accumulate,
-    )
+    own = ("validate_every", "checkpoint_every", "average", "accumulate")
+    run = replace(how, **{name: getattr(recipe, name) for name in own})
     shape = load(str(recipe.shape))
     points = torch.as_tensor(shape.vertices).float()
     if recipe.validate_every and shape.faces is not None:

@@ -10,6 +10,7 @@ Reading a recipe needs PyYAML alone. The recipes of the package (`SHIPPED`) are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -27,22 +28,22 @@ Run = Callable[[Any, Path, "RunSettings"], Path]
 
 @dataclass(frozen=True)
 class RecipeKind:
-    """``run(settings, folder, how)`` returns what it wrote in the folder; ``short`` maps keys that may stand at the top
-    to their section."""
+    """``run(settings, folder, how)`` returns what it wrote in the folder; ``short`` keys of the section ``schedule`` may
+    stand at the top."""
 
     settings: type
     run: Run
-    short: Mapping[str, str]
+    short: Sequence[str]
 
 
 KINDS: dict[str, RecipeKind] = {}
 
 
-def recipe_kind(name: str, settings: type, short: Mapping[str, str] | None = None) -> Callable[[Run], Run]:
+def recipe_kind(name: str, settings: type, short: Sequence[str] = ()) -> Callable[[Run], Run]:
     """Enter the decorated function in the table of kinds."""
 
     def enter(run: Run) -> Run:
-        KINDS[name] = RecipeKind(settings, run, short or {})
+        KINDS[name] = RecipeKind(settings, run, short)
         return run
 
     return enter
@@ -81,9 +82,8 @@ def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
     if name not in KINDS:
         raise InputError(f"expected a recipe whose kind is one of {', '.join(KINDS)}, got {name!r} in {path}")
     kind = KINDS[name]
-    for key, section in kind.short.items():
-        if key in recipe:
-            recipe[section] = {**(recipe.get(section) or {}), key: recipe.pop(key)}
+    if moved := {key: recipe.pop(key) for key in kind.short if key in recipe}:
+        recipe["schedule"] = {**(recipe.get("schedule") or {}), **moved}
     return kind, build_settings(kind.settings, recipe, name)
 
 
@@ -142,7 +142,12 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     if wanted is Any or (origin is dict and isinstance(value, dict)):
         return value
     if origin in (Union, UnionType):
-        return _one_of(value, options, kind, name)
+        sections = [option for option in options if isinstance(value, Mapping) and is_dataclass(option)]
+        if len(sections) == 1:  # explains what is wrong in it
+            return _value(value, sections[0], kind, name)
+        for option in options:
+            with suppress(InputError):
+                return _value(value, option, kind, name)
     if is_dataclass(wanted):
         return build_settings(wanted, value, kind, f"{name}.")  # type: ignore[arg-type]
     if origin in (tuple, list) and isinstance(value, (tuple, list)):
@@ -152,10 +157,8 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     if origin is Literal and value in options:
         return value
     if wanted is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
+        with suppress(ValueError):
             return float(value)  # YAML reads 5e-4 as text
-        except ValueError:
-            pass
     if wanted is Path and isinstance(value, str):
         return Path(value)
     if wanted in (int, str, bool, NoneType) and type(value) is wanted:
@@ -163,35 +166,18 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     raise InputError(f"expected {_words(wanted)} for {name}, got {value!r}")
 
 
-def _one_of(value: Any, options: tuple[Any, ...], kind: str, name: str) -> Any:
-    """The first of several types that fits; a section of its own explains what is wrong in it."""
-    if isinstance(value, Mapping):
-        options = tuple(t for t in options if is_dataclass(t)) or options
-    for option in options:
-        try:
-            return _value(value, option, kind, name)
-        except InputError:
-            if len(options) == 1:
-                raise
-    raise InputError(f"expected {' or '.join(map(_words, options))} for {name}, got {value!r}")
-
-
-_WORDS = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    NoneType: "null",
-    Path: "a path",
-}
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_WORDS |= {NoneType: "null", Path: "a path"}
 
 
 def _words(wanted: Any) -> str:
     """A type in the words of a recipe."""
-    options = get_args(wanted)
-    if get_origin(wanted) is Literal:
+    origin, options = get_origin(wanted), get_args(wanted)
+    if origin is Literal:
         return "one of " + ", ".join(map(str, options))
-    if get_origin(wanted) in (tuple, list):
+    if origin in (Union, UnionType):
+        return " or ".join(map(_words, options))
+    if origin in (tuple, list):
         count = f" of {len(options)}" if len(options) > 1 and options[-1] is not Ellipsis else ""
         return f"a list{count}"
     return _WORDS.get(wanted, "keys and values")

@@ -62,31 +62,23 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
         raise InputError(f"resume must be 'auto' or 'never', got {settings.resume!r}")
     if settings.accumulate > 1 and module.accelerate == "graph":
         raise InputError("CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'")
-    callbacks: list[pl.Callback] = []
-    if settings.average > 0:
-        callbacks.append(Averaged(settings.average))
-    if module.accelerate != "none":
-        callbacks.append(Capture())
+    callbacks: list[pl.Callback] = [Averaged(settings.average)] if settings.average > 0 else []
+    callbacks += [Capture()] if module.accelerate != "none" else []
     if settings.folder is not None:
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
-    if progress_enabled():
-        callbacks.append(Bar())
+    callbacks += [Bar()] if progress_enabled() else []
     flags: dict[str, Any] = {
         **devices(settings.device),
         "max_steps": module.optimisation.steps,
         "accumulate_grad_batches": settings.accumulate,
         "logger": _loggers(settings.folder) if settings.logs else False,
-        "callbacks": callbacks,
         "log_every_n_steps": module.log_every,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
+        **dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
         "num_sanity_val_steps": 0,
         "limit_val_batches": 1.0 if settings.validate_every else 0,
         "check_val_every_n_epoch": None,
         "val_check_interval": settings.validate_every * settings.accumulate or None,
         "use_distributed_sampler": False,
-        "barebones": False,
         **settings.flags,
     }
     flags["callbacks"] = callbacks + list(settings.flags.get("callbacks", []))
@@ -123,10 +115,8 @@ def _loggers(folder: Path | None) -> Any:
         return False
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-    return [
-        CSVLogger(folder, name="csv"),  # a new version each time: this logger would empty an old file
-        TensorBoardLogger(folder, name="", version="tensorboard"),
-    ]
+    # The first has a new version each time: it would empty an old file.
+    return [CSVLogger(folder, name="csv"), TensorBoardLogger(folder, name="", version="tensorboard")]
 
 
 @contextmanager

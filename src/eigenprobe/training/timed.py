@@ -7,13 +7,19 @@ So a run may be cut into pieces of a few minutes on machines of different speed.
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import lightning.pytorch as pl
 import torch
+from torch import Tensor
 
+from .data import ManifoldData
 from .module import SpectralModule
+from .muon import MuonAdamW
+from .runs import RunSettings, train
 
 
 @dataclass(frozen=True)
@@ -40,16 +46,11 @@ class Schedule:
 
 
 class TimedModule(SpectralModule):
-    """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate."""
+    """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate. `settings`
+    are those of the recipe."""
 
+    settings: Any
     schedule: Schedule
-
-    @staticmethod
-    def rated(optimiser: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """The optimiser with its rates marked as the highest of the schedule."""
-        for group in optimiser.param_groups:
-            group["highest"] = group["lr"]
-        return optimiser
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -61,6 +62,29 @@ class TimedModule(SpectralModule):
     @property
     def progress(self) -> float:
         return max(self.seconds / (60 * self.schedule.minutes), self.global_step / self.schedule.steps)
+
+    def configure_optimizers(self) -> Any:
+        """Muon for the matrices of the hidden layers and AdamW for the rest, or AdamW for all."""
+        s = self.schedule
+        if s.optimiser == "muon":
+            named = list(self.network.named_parameters())
+            hidden = {name: p for name, p in named if p.ndim == 2 and ".layers." in name}
+            others = [p for name, p in named if name not in hidden]
+            optimiser: Any = MuonAdamW(hidden.values(), others, s.rate, s.adam_rate, weight_decay=s.weight_decay)
+        else:
+            betas, decay = (0.9, 0.99), s.weight_decay
+            optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, betas, weight_decay=decay, fused=True)
+        for group in optimiser.param_groups:
+            group["highest"] = group["lr"]
+        return optimiser
+
+    def told(self, loss: Tensor) -> bool:
+        """Count a batch and log its loss, every few steps; whether this was one of them."""
+        self.batches_seen += 1
+        now = self.global_step % self.log_every == 0
+        for name, value in (("loss", loss.detach().float()), ("progress", self.progress)) if now else ():
+            self.log(f"train/{name}", value, prog_bar=True, batch_size=1)
+        return now
 
     def on_train_start(self) -> None:
         self._tick = time.monotonic()
@@ -96,3 +120,23 @@ class TimedModule(SpectralModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         self.seconds, self.history = checkpoint["clock"]["seconds"], checkpoint["clock"]["history"]
+
+
+def in_blocks(step: int, size: int, passes: int) -> tuple[int, int]:
+    """The block of a step and which of its ``size`` batches comes now: each ``passes`` times, in a new order a time."""
+    block, place = divmod(step, size * passes)
+    turn, place = divmod(place, size)
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(block * passes + turn))
+    return block, int(order[place])
+
+
+def train_timed(
+    module: TimedModule, stream: Any, run: RunSettings, held_out: Any = None
+) -> tuple[pl.Trainer, dict[str, Any]]:
+    """Train on a stream as `settings` say; the trainer and the facts of the run."""
+    settings, flags = module.settings, {"max_epochs": -1, **run.flags}
+    run = replace(run, average=settings.average, checkpoint_every=settings.checkpoint_every, flags=flags)
+    trainer = train(module, ManifoldData(stream, held_out, settings.schedule.steps), run)
+    module.to(trainer.strategy.root_device)  # Lightning hands the module back on the processor
+    device = torch.cuda.get_device_name() if module.device.type == "cuda" else module.device.type
+    return trainer, {"recipe": json.loads(json.dumps(asdict(settings), default=str)), "device": device}
