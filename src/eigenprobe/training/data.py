@@ -6,8 +6,8 @@
 Where the smoother knows the mass, the network learns the unnormalised functions ``V``, which do not depend on the
 sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass: the weight is None and ``q_1``
 learns it.  A network trained over many samplings of one surface averages the sampling noise of each graph away, so its
-basis can be better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws a
-new sampling for every step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
+basis can be better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws
+a new sampling for every step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ Run = Callable[[Any, Path, "RunSettings"], Path]
 
 @dataclass(frozen=True)
 class RecipeKind:
-    """``run(settings, folder, how)`` returns what it wrote in the folder; ``short`` keys of the section ``schedule`` may
-    stand at the top."""
+    """``run(settings, folder, how)`` returns what it wrote in the folder; ``short`` keys of the section ``schedule``
+    may stand at the top."""
 
     settings: type
     run: Run
