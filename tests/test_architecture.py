@@ -57,6 +57,8 @@ FRONT_DOORS = {
 PROTOCOL = {"suits", "solve", "run"}  # solvers; experiments
 # Commands are named like what they run.
 COMMANDS = {"decompose", "embed", "overfit", "toy1d", "train", "view"}
+# Decorators that enter a function in a table from which it is called.
+ENTERED = ("recipe_kind(",)
 # Called by name from outside Python: a console script, a documentation tool, the standard library's server.
 ENTRY_POINTS = {"cli.main", "viz.viewer._Handler.do_GET", "viz.viewer._Handler.do_POST"}
 
@@ -300,7 +302,8 @@ def _unused(each: Definition) -> bool:
             known = use.kind != "attribute" or bool(each.owner)
         if known:
             return False
-    if each.full in ENTRY_POINTS or each.name in PROTOCOL:
+    entered = [node for node in getattr(each.node, "decorator_list", []) if ast.unparse(node).startswith(ENTERED)]
+    if each.full in ENTRY_POINTS or each.name in PROTOCOL or entered:
         return False
     documented = each.owner in public_names() if each.owner else each.name in public_names()
     return not documented and not (each.owner and _inherited(each))
