@@ -33,30 +33,9 @@ _NAMES = {
 }
 _MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "paper", "training", "viz")
 
-__all__ = [
-    "Basis",
-    "EigenprobeWarning",
-    "Graph",
-    "InputError",
-    "OptimalApproximationEigenmaps",
-    "Probes",
-    "Smoother",
-    "SpectralModel",
-    "__version__",
-    "apps",
-    "build_graph",
-    "build_smoother",
-    "decompose",
-    "evaluation",
-    "geometry",
-    "interop",
-    "laplacian",
-    "networks",
-    "operators",
-    "paper",
-    "training",
-    "viz",
-]
+__all__ = ["Basis", "EigenprobeWarning", "Graph", "InputError", "OptimalApproximationEigenmaps", "Probes", "Smoother"]
+__all__ += ["SpectralModel", "__version__", "apps", "build_graph", "build_smoother", "decompose", "evaluation"]
+__all__ += ["geometry", "interop", "laplacian", "networks", "operators", "paper", "training", "viz"]
 
 if TYPE_CHECKING:
     from . import apps, evaluation, geometry, interop, networks, operators, paper, training, viz

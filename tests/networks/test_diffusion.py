@@ -25,7 +25,7 @@ from eigenprobe.networks.spectral import (
     orthonormal,
     place,
 )
-from eigenprobe.pretrained.validation import closed_form
+from eigenprobe.pretrained.reconstruction import closed_form
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,15 @@ from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
 from eigenprobe.networks.spectral import SpectralConfig, inputs
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
-from eigenprobe.pretrained.reconstruction import covariance_coefficients, energies, misalignment, relative_errors
+from eigenprobe.pretrained.reconstruction import (
+    closed_form,
+    covariance_coefficients,
+    energies,
+    measure,
+    misalignment,
+    relative_errors,
+)
 from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
-from eigenprobe.pretrained.validation import closed_form, measure
 from eigenprobe.training.muon import MuonAdamW
 from eigenprobe.training.recipes import load_recipe, run_recipe
 

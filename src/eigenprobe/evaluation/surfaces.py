@@ -24,7 +24,7 @@ from ..geometry.io import Shape
 from ..geometry.oracle import point_cloud
 from .areas import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from .samples import Measured, Sample, agreement, measure_files
-from .surface_report import Evaluation, Published, levels
+from .surface_report import Evaluation, Published, draw_shape, levels
 
 METHODS = ("direct", "network", "pretrained", "robust", "oracle")
 
@@ -87,8 +87,6 @@ class Measure:
             rows.append(self.row(method, sample, basis) | {"seconds": seconds})
             bases[method] = basis
         if self.figures is not None and bases:
-            from .surface_figures import draw_shape
-
             draw_shape(self.figures, sample, bases, levels(self.k))
         return rows, failed
 

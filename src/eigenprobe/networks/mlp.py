@@ -33,33 +33,49 @@ class MLPConfig:
     bandwidth: float = 2.0
 
 
-class MLP(nn.Module):
-    """Pointwise network; `config` rebuilds it.  New points need no context: every row is its own."""
+class Described(nn.Module):
+    """What the networks share: `config` rebuilds them; random Fourier features of the coordinates."""
+
+    kind: str
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+        self.frequencies: Tensor
+        self.register_buffer("frequencies", config.bandwidth * torch.randn(config.inputs, config.fourier))
+
+    def encoded(self, points: Tensor) -> Tensor:
+        """``[x, sin Bx, cos Bx]``, or the coordinates alone."""
+        if not self.config.fourier:
+            return points
+        phase = points @ self.frequencies
+        return torch.cat([points, phase.sin(), phase.cos()], -1)
+
+    def describe(self) -> dict[str, Any]:
+        """The configuration as JSON-able facts."""
+        return {"kind": self.kind, **asdict(self.config)}
+
+
+class MLP(Described):
+    """Pointwise network.  New points need no context: every row is its own."""
 
     kind = "mlp"
 
-    def __init__(self, config: MLPConfig, generator: torch.Generator | None = None) -> None:
-        super().__init__()
+    def __init__(self, config: MLPConfig) -> None:
+        super().__init__(config)
         if config.activation not in ACTIVATIONS:
             raise InputError(f"activation must be one of {sorted(ACTIVATIONS)}, got {config.activation!r}")
-        self.config = config
-        frequencies = config.bandwidth * torch.randn(config.inputs, config.fourier, generator=generator)
-        self.frequencies: Tensor
-        self.register_buffer("frequencies", frequencies)
         width, layers = config.inputs + 2 * config.fourier, []
         for size in config.hidden:
             layers += [nn.Linear(width, size), ACTIVATIONS[config.activation]()]
             width = size
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(width, config.outputs)
-        initialise_head(self.head, generator)
+        initialise_head(self.head)
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
         """``(..., n, d) -> (..., n, K)``; ``mask (..., n)`` is accepted and not needed."""
-        if self.config.fourier:
-            phase = points @ self.frequencies
-            points = torch.cat([points, phase.sin(), phase.cos()], -1)
-        return self.head(self.body(points))
+        return self.head(self.body(self.encoded(points)))
 
     def context(self, points: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Nothing to remember of a fitted cloud."""
@@ -69,14 +85,10 @@ class MLP(nn.Module):
         """Features of new points ``(m, d) -> (m, K)``."""
         return self(points)
 
-    def describe(self) -> dict[str, Any]:
-        """The configuration as JSON-able facts."""
-        return {"kind": self.kind, **asdict(self.config)}
 
-
-def initialise_head(head: nn.Linear, generator: torch.Generator | None = None) -> None:
+def initialise_head(head: nn.Linear) -> None:
     """Orthogonal rows, so that the first features are independent, and a first output near 1, the sign of ``q_1``."""
-    nn.init.orthogonal_(head.weight, generator=generator)
+    nn.init.orthogonal_(head.weight)
     with torch.no_grad():
         head.bias.zero_()
         head.bias[0] = 1.0

@@ -26,7 +26,7 @@ from ..eigen.chebyshev import smoother_filter
 from ..graph.farthest import farthest_points
 from ..smoothers import Smoother
 from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
-from .transformer import Transformer, TransformerConfig, split_heads
+from .transformer import Transformer, TransformerConfig, split_heads, stacked
 
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
@@ -40,9 +40,8 @@ GLOBALS = SEEDS * (SEEDS + 1)  # two upper triangles
 
 @dataclass(frozen=True)
 class SpectralConfig:
-    """Sizes of a `SpectralNetwork`; `shape` is the width of the
-    perceptron of `G`, `channel_every` = 2 makes every second layer attend between channels (0: none);
-    `polish` smooths the output by the heat kernel with that trace (0: not at all)."""
+    """Sizes of a `SpectralNetwork`; `shape` is the width of the perceptron of `G`, `channel_every` = 2 makes every
+    second layer attend between channels (0: none); `polish` smooths the output by the heat kernel with that trace."""
 
     outputs: int = 50
     width: int = 384
@@ -55,15 +54,8 @@ class SpectralConfig:
     polish: float = 0.0
 
     def transformer(self) -> TransformerConfig:
-        return TransformerConfig(
-            inputs=INPUTS,
-            point=self.point,
-            width=self.width,
-            layers=self.layers,
-            heads=self.heads,
-            feedforward=self.feedforward,
-            outputs=self.outputs - 1,
-        )
+        same = {name: getattr(self, name) for name in ("point", "width", "layers", "heads", "feedforward")}
+        return TransformerConfig(INPUTS, outputs=self.outputs - 1, **same)
 
 
 class ChannelAttention(nn.Module):
@@ -127,14 +119,7 @@ class SpectralNetwork(nn.Module):
         self.config = config or SpectralConfig()
         self.transformer = SpectralTransformer(self.config)
         width = self.config.shape
-        self.shape = nn.Sequential(
-            nn.Linear(GLOBALS, width),
-            nn.LayerNorm(width),
-            nn.GELU(),
-            nn.Linear(width, width),
-            nn.LayerNorm(width),
-            nn.GELU(),
-        )
+        self.shape = nn.Sequential(*stacked((GLOBALS, width, width)))
         self.mixing = nn.Linear(width, SEEDS * (self.config.outputs - 1))
         self.bias = nn.Linear(width, self.config.width)
         for last in (self.mixing, self.bias):

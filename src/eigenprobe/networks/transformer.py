@@ -10,16 +10,15 @@ and at a point of the cloud they are the fitted ones.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..errors import InputError
-from .mlp import initialise_head
+from .mlp import Described, initialise_head
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Layer(nn.Module):
         return x + self.drop(self.feedforward(self.norm_feedforward(x)))
 
 
-def _stack(sizes: tuple[int, ...]) -> list[nn.Module]:
+def stacked(sizes: tuple[int, ...]) -> list[nn.Module]:
     """Linear, LayerNorm, GELU for each step of sizes."""
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
@@ -103,35 +102,27 @@ def _stack(sizes: tuple[int, ...]) -> list[nn.Module]:
     return layers
 
 
-class Transformer(nn.Module):
-    """Set transformer over the points of a cloud; `config` rebuilds it."""
+class Transformer(Described):
+    """Set transformer over the points of a cloud."""
 
     kind = "transformer"
 
-    def __init__(self, config: TransformerConfig, generator: torch.Generator | None = None) -> None:
-        super().__init__()
-        self.config = config
-        self.frequencies: Tensor
-        self.register_buffer(
-            "frequencies", config.bandwidth * torch.randn(config.inputs, config.fourier, generator=generator)
-        )
-        inputs = config.inputs + 2 * config.fourier
-        hidden = (inputs, *config.point)
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        hidden = (config.inputs + 2 * config.fourier, *config.point)
         # The last linear map goes straight into the residual stream: a LayerNorm there would come twice.
-        self.embed = nn.Sequential(*_stack(hidden), nn.Linear(hidden[-1], config.width))
+        self.embed = nn.Sequential(*stacked(hidden), nn.Linear(hidden[-1], config.width))
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.body = nn.Sequential(*_stack((config.width, *config.head)))
+        self.body = nn.Sequential(*stacked((config.width, *config.head)))
         self.head = nn.Linear((config.width, *config.head)[-1], config.outputs)
-        initialise_head(self.head, generator)
+        initialise_head(self.head)
 
     def tokens(self, points: Tensor, bias: Tensor | None = None) -> Tensor:
         if points.shape[-1] != self.config.inputs:
             raise InputError(f"expected points with {self.config.inputs} coordinates, got {tuple(points.shape)}")
-        if self.config.fourier:
-            phase = points @ self.frequencies
-            points = torch.cat([points, phase.sin(), phase.cos()], -1)
-        return self.embed(points) if bias is None else self.embed(points) + bias
+        tokens = self.embed(self.encoded(points))
+        return tokens if bias is None else tokens + bias
 
     def finish(self, x: Tensor) -> Tensor:
         """The residual stream to features."""
@@ -169,7 +160,3 @@ class Transformer(nn.Module):
         for layer, memory in zip(self.layers, context):
             x = layer(x, memory)
         return self.finish(x).squeeze(0)
-
-    def describe(self) -> dict[str, Any]:
-        """The configuration as JSON-able facts."""
-        return {"kind": self.kind, **asdict(self.config)}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -142,12 +142,16 @@ class SpectralModel:
         checked = [self._check(cloud, k, device) for cloud, _ in read]
         kind: Any = "adaptive" if smoother in ("auto", "heat") else smoother
         bases: dict[int, Basis] = {}
-        for members in _by_size([x for x, _ in checked]):
-            stacked = torch.stack([checked[i][0] for i in members])
-            batched = smoother == "heat" or (smoother == "auto" and stacked.is_cuda and len(members) > 1)
-            run = self._together if batched and stacked.shape[1] <= WHOLE else self._one_by_one
-            with limited_threads(stacked.device):
-                for i, basis in zip(members, run(stacked, k, ritz, refine, kind), strict=True):
+        by_size: dict[tuple[int, torch.device], list[int]] = {}
+        for i, (x, _) in enumerate(checked):
+            by_size.setdefault((len(x), x.device), []).append(i)
+        for members in by_size.values():
+            x = torch.stack([checked[i][0] for i in members])
+            batched = smoother == "heat" or (smoother == "auto" and x.is_cuda and len(members) > 1)
+            together, how = batched and x.shape[1] <= WHOLE, (k, ritz, refine, kind)
+            with limited_threads(x.device):
+                found = self._together(x, *how) if together else (self._one(cloud, *how) for cloud in x)
+                for i, basis in zip(members, found, strict=True):
                     bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
         return bases[0] if single else [bases[i] for i in range(len(read))]
 
@@ -191,12 +195,8 @@ class SpectralModel:
                 extension = self._extension(points[i], cloud.frame, span.columns[i], refine)
                 yield basis_of(own, smoother, cloud, extension=extension, info=info)
 
-    def _one_by_one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
-        """Cloud by cloud: mass, Ritz and eigenvalues from the smoother that `decompose` would use."""
-        for cloud in x:
-            yield self._one(cloud, k, ritz, refine, kind)
-
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
+        """One cloud: mass, Ritz and eigenvalues from the smoother that `decompose` would use."""
         began = time.perf_counter()
         cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
         assert cloud.graph is not None
@@ -278,10 +278,3 @@ def _parts(graph: Graph) -> list[int]:
         if count > 1:
             warn(f"a cloud of the batch has {count} separate parts: its first {count} eigenvalues are 0")
     return counts
-
-
-def _by_size(clouds: Sequence[Tensor]) -> list[list[int]]:
-    sizes: dict[tuple[int, torch.device], list[int]] = {}
-    for i, cloud in enumerate(clouds):
-        sizes.setdefault((len(cloud), cloud.device), []).append(i)
-    return list(sizes.values())

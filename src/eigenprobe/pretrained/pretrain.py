@@ -28,9 +28,8 @@ from ..training.module import Optimisation
 from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings
 from ..training.timed import Schedule, TimedModule, in_blocks, train_timed
-from .reconstruction import dense_is_faster, energies, misalignment, relative_errors
+from .reconstruction import Held, dense_is_faster, energies, measure, misalignment, relative_errors
 from .shapes import ShapeSettings, ShapeStream
-from .validation import Held, measure
 
 
 @dataclass(frozen=True)

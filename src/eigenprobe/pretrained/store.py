@@ -12,23 +12,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
 from ..files import atomic_path, reading
 from ..networks import check_sizes, drawing, with_weights
 from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
 from ..networks.spectral import SpectralConfig, SpectralNetwork
-from .card import render
 
+M = TypeVar("M", bound=nn.Module)
 FORMAT = "eigenprobe.model/1"
 SHARD = 12 * 2**20  # bytes
 PACKAGED = Path(__file__).parent
+_LEVELS = (5, 10, 20, 50)
 SHORTCUTS = "shortcuts"  # folder of the short-cut network, which is no spectral model
 
 
@@ -38,33 +40,50 @@ def packaged() -> list[str]:
 
 
 def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None:
-    """Save a network as float16; the index goes last, so that a folder with one is complete."""
+    """Save a model as float16 with its card, `card.md` filled from the facts of the run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parameters = sum(p.numel() for p in network.parameters())
+    with atomic_path(folder / "README.md") as temporary:
+        temporary.write_text(render(network.config, facts, parameters, folder.name))
+    _write(folder, network, asdict(network.config), facts)
+
+
+def write_shortcut(folder: Path, network: ShortcutNetwork, facts: dict[str, Any]) -> None:
+    """Save a short-cut network as float16 with its sizes and the facts of its training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder, network, network.describe(), facts)
+
+
+def _write(folder: Path, network: nn.Module, sizes: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Weights, then the index: a folder that has one is complete."""
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
     shards: list[dict[str, Tensor]] = [{}]
-    size = 0
     for name, tensor in network.state_dict().items():
-        tensor = tensor.detach().to("cpu", torch.float16).contiguous()
-        if size + 2 * tensor.numel() > SHARD and shards[-1]:
+        if 2 * (tensor.numel() + sum(t.numel() for t in shards[-1].values())) > SHARD and shards[-1]:
             shards.append({})
-            size = 0
-        shards[-1][name] = tensor
-        size += 2 * tensor.numel()
+        shards[-1][name] = tensor.detach().to("cpu", torch.float16).contiguous()
     names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
+    names = names if len(shards) > 1 else ["model.safetensors"]
     for name, shard in zip(names, shards, strict=True):
         with atomic_path(folder / name) as temporary:
             save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    parameters = sum(p.numel() for p in network.parameters())
-    with atomic_path(folder / "README.md") as temporary:
-        Path(temporary).write_text(render(network.config, facts, parameters, folder.name))
-    config = {"format": FORMAT, "network": asdict(network.config), "files": names, "facts": facts}
+    config = {"format": FORMAT, "network": sizes, "files": names, "facts": facts}
     with atomic_path(folder / "config.json") as temporary:
-        Path(temporary).write_text(json.dumps(config, indent=1))
+        temporary.write_text(json.dumps(config, indent=1))
 
 
 def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
     """Load what `write` wrote; damaged and foreign folders are errors that say what is wrong."""
+    return _read(folder, SpectralConfig, SpectralNetwork, "safetensors weights")
+
+
+def read_shortcut(folder: Path) -> ShortcutNetwork:
+    """Load what `write_shortcut` wrote."""
+    return _read(folder, ShortcutConfig, ShortcutNetwork, "the weights of a short-cut network")[0]
+
+
+def _read(folder: Path, sizes_type: type, network_type: Callable[[Any], M], what: str) -> tuple[M, dict[str, Any]]:
     from safetensors.torch import load_file
 
     path = folder / "config.json"
@@ -75,29 +94,27 @@ def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         got = config.get("format") if isinstance(config, dict) else type(config).__name__
         raise InputError(f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}")
-    known = {f.name for f in fields(SpectralConfig)}
     with reading(path):
-        sizes: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config.get("network", {}).items()
-        }
+        stored = {name: value for name, value in config.get("network", {}).items() if name != "kind"}
+        sizes = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
         check_sizes(sizes)
         names = [str(name) for name in config.get("files", [])]
+    known = {f.name for f in fields(sizes_type)}
     if set(sizes) - known:
         raise InputError(f"expected network sizes {sorted(known)}, got also {sorted(set(sizes) - known)} in {path}")
     state: dict[str, Tensor] = {}
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise InputError(f"expected names of safetensors files in the model's own folder, got {name!r} in {path}")
-        with reading(folder / name, "safetensors weights"):
+        with reading(folder / name, what):
             state |= load_file(folder / name)
 
-    def make() -> SpectralNetwork:
+    def make() -> M:
         with drawing(0):
-            return SpectralNetwork(SpectralConfig(**sizes))
+            return network_type(sizes_type(**sizes))
 
     with reading(path):
-        network = with_weights(make, state, str(path))
-    return network, config.get("facts", {})
+        return with_weights(make, state, str(path)), config.get("facts", {})
 
 
 def load_network(source: str | os.PathLike[str], *, online: bool = True) -> tuple[SpectralNetwork, dict[str, Any]]:
@@ -143,32 +160,52 @@ def download(name: str, online: bool = True) -> Path:
         ) from error
 
 
-def write_shortcut(folder: Path, network: ShortcutNetwork, facts: dict[str, Any]) -> None:
-    """Save a short-cut network as float16 with its sizes and the facts of its training."""
-    from safetensors.torch import save_file
+def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, source: str) -> str:
+    """The card as Markdown."""
+    recipe, history = facts.get("recipe", {}), facts.get("history", [])
+    shapes, schedule = recipe.get("shapes", {}), recipe.get("schedule", {})
+    low, high = shapes.get("sizes", ("?", "?"))
+    last = history[-1] if history else {}
+    share = recipe.get("alignment", 0)
+    return (
+        Path(__file__)
+        .with_name("card.md")
+        .read_text()
+        .format(
+            name=source,
+            source=source,
+            outputs=config.outputs,
+            parameters=f"{parameters / 1e6:.1f} million",
+            layers=config.layers,
+            width=config.width,
+            families=", ".join(shapes["families"]) if shapes.get("families") else "all families",
+            levels=", ".join(f"{level:g}" for level in recipe.get("levels", [])) or "?",
+            alignment=f", plus {share:g} times the misalignment with the span's own Ritz vectors" if share else "",
+            targets=" from outside the network's own span" if share else "",
+            low=low,
+            high=high,
+            tokens=shapes.get("tokens", "?"),
+            seed=recipe.get("seed", "?"),
+            optimiser=schedule.get("optimiser", "?"),
+            precision=recipe.get("precision", "?"),
+            passes=recipe.get("passes", 1),
+            steps=last.get("step", "?"),
+            minutes=last.get("seconds", 0) / 60,
+            device=facts.get("device", "?"),
+            curve=_curve(history),
+            results="".join(f"\n## {title}\n{table}\n" for title, table in facts.get("results", {}).items()),
+            fewest=64,
+        )
+    )
 
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {name: t.detach().to("cpu", torch.float16).contiguous() for name, t in network.state_dict().items()}
-    with atomic_path(folder / "model.safetensors") as temporary:
-        save_file(state, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    config = {"format": FORMAT, "network": network.describe(), "files": ["model.safetensors"], "facts": facts}
-    with atomic_path(folder / "config.json") as temporary:
-        Path(temporary).write_text(json.dumps(config, indent=1))
 
-
-def read_shortcut(folder: Path) -> ShortcutNetwork:
-    """Load what `write_shortcut` wrote."""
-    from safetensors.torch import load_file
-
-    with reading(folder / "config.json", "a short-cut network"):
-        config = json.loads((folder / "config.json").read_text())
-        sizes = {key: value for key, value in config["network"].items() if key != "kind"}
-        check_sizes(sizes)
-    with reading(folder / "model.safetensors", "a short-cut network"):
-        state = load_file(folder / "model.safetensors")
-
-        def make() -> ShortcutNetwork:
-            with drawing(0):
-                return ShortcutNetwork(ShortcutConfig(**sizes))
-
-        return with_weights(make, state, str(folder))
+def _curve(history: list[dict[str, Any]]) -> str:
+    if not history:
+        return "(none)\n"
+    levels = [level for level in _LEVELS if f"cosine{level}" in history[-1]]
+    head = ["step", "minutes", *(f"k<={k}" for k in levels), *(f"Ritz k<={k}" for k in levels), "excess loss"]
+    lines = [head, ["--:"] * len(head)]
+    for row in history if len(history) <= 14 else [*history[:: max(1, len(history) // 12)], history[-1]]:
+        cosines = [f"{row[f'{kind}cosine{k}']:.3f}" for kind in ("", "ritz_") for k in levels]
+        lines.append([str(row["step"]), f"{row['seconds'] / 60:.1f}", *cosines, f"{row['excess']:.4f}"])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
