@@ -143,7 +143,7 @@ RESULTS = (
     }
     | {
         f"images_{name}.json": Result(
-            f"python -m benchmarks.clusters {DATA}/embeddings/{name}.npz",
+            f"python -m benchmarks.clusters {DATA}/embeddings/{name}.npz --jobs 2",
             (*TABLES, *TRAINING, "evaluation/clustering.py"),
         )
         for name in EMBEDDINGS
@@ -159,12 +159,13 @@ def made_by(name: str) -> Result:
     raise SystemExit(f"benchmarks.catalogue: no command makes {name}: add it to RESULTS")
 
 
-def digest(name: str) -> str:
-    """The hash of what a file measures."""
+def digest(name: str, sources: tuple[str, ...] | None = None) -> str:
+    """The hash of what a file measures, or of ``sources`` alone: what a part of it measures."""
     result = made_by(name)
     module = shlex.split(result.command)[2].replace(".", "/") + ".py"
     total = hashlib.sha256()
-    for path in (ROOT / module, *(SOURCE / source for source in result.sources)):
+    measured = [ROOT / module, *(SOURCE / source for source in result.sources)]
+    for path in measured if sources is None else [SOURCE / source for source in sources]:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in files:
             if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md":

@@ -4,8 +4,8 @@
 
 Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity of 15 neighbours, as
 many as UMAP, because scikit-learn's default (n/10) scores lower on every set we tried, and a second time with the
-post-processing of ours (diffusion, sphere). Ours fits ``max(ks)`` coordinates once: the leading ones are the smaller
-embeddings; so does a function that is passed as ``fitted``.
+post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (`NESTED`,
+ours, and a function passed as ``fitted``) ``max(ks)`` are fitted once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.spatial.distance import squareform
 
 from ..errors import InputError, extra
 from ..estimators import OptimalApproximationEigenmaps
@@ -35,7 +38,9 @@ METHODS = {
     "tsne": "t-SNE",
     "isomap": "Isomap",
 }
+NESTED = ("pca", "isomap", "laplacian")
 LAPLACIAN_NEIGHBOURS = 15
+TINY = float(np.finfo(float).eps)
 
 
 def embed(
@@ -55,13 +60,16 @@ def embed(
                 raise InputError("the paper's way needs its trained network: see --way paper")
             found = fitted(features)
             return {k: found[:, :k] for k in ks}, dict.fromkeys(ks, time.perf_counter() - start)
-        for k in ks:
-            start = time.perf_counter()
-            model = _peer(name.partition("_")[0], k, seed)
-            embeddings[k] = np.asarray(model.fit_transform(features))
-            if name == "laplacian_sphere":
+        kind, _, sphere = name.partition("_")
+        for k in sorted(ks, reverse=True):
+            if k == max(ks) or kind not in NESTED:
+                start = time.perf_counter()
+                model = _peer(kind, k, seed)
+                found = _descended(model, features)
+                spent = time.perf_counter() - start
+            embeddings[k], seconds[k] = found[:, :k], spent
+            if sphere:
                 embeddings[k] = _on_sphere(embeddings[k], model.affinity_matrix_)
-            seconds[k] = time.perf_counter() - start
     return embeddings, seconds
 
 
@@ -74,10 +82,43 @@ def _peer(name: str, k: int, seed: int) -> Any:
         return decomposition.PCA(k, random_state=seed)
     if name == "isomap":
         return manifold.Isomap(n_components=k)
-    if name == "tsne":  # Barnes-Hut trees stop at three dimensions; above, the exact gradient is the only choice
-        return manifold.TSNE(k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact")
+    if name == "tsne":
+        tree = k < 4 and not torch.cuda.is_available()  # Barnes-Hut trees stop at three dimensions
+        return manifold.TSNE(k, init="pca", random_state=seed, method="barnes_hut" if tree else "exact")
     neighbours = {"affinity": "nearest_neighbors", "n_neighbors": LAPLACIAN_NEIGHBOURS}
     return manifold.SpectralEmbedding(k, random_state=seed, n_jobs=1, **neighbours)
+
+
+class TsneGradient:
+    """The gradient of scikit-learn's exact t-SNE for all points at once, on a GPU; theirs is a loop over points.
+
+    grad_i = 2 (f + 1) / f sum_j (p_ij - q_ij) w_ij (y_i - y_j),   w = (1 + |y_i - y_j|^2 / f)^(-(f + 1) / 2)
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.device, self.total, self.joint = device, 0.0, torch.empty(0)
+
+    def __call__(
+        self, flat: Array, joint: Array, f: float, n: int, k: int, skip_num_points: int = 0, compute_error: bool = True
+    ) -> tuple[float, Array]:
+        """KL divergence of ``joint`` (condensed) from the kernel ``w`` of the embedding ``(n k,)``, and the gradient."""
+        if self.total != joint.sum():  # exaggerated at first, not later
+            self.total, self.joint = joint.sum(), torch.as_tensor(squareform(joint), device=self.device)
+        y, p = torch.as_tensor(flat.reshape(n, k), device=self.device).double(), self.joint
+        w = (1 + torch.cdist(y, y).square_() / f).pow_(-(f + 1) / 2).fill_diagonal_(0)
+        q = (w / w.sum()).clamp_min_(TINY)
+        error = float((p * (p.clamp_min(TINY) / q).log_()).sum()) if compute_error else np.nan
+        pull = (p - q).mul_(w)
+        gradient = 2 * (f + 1) / f * (pull.sum(1, keepdim=True) * y - pull @ y)
+        return error, gradient.cpu().numpy().ravel().astype(flat.dtype)
+
+
+def _descended(model: Any, features: Array) -> Array:
+    """The embedding by a model of scikit-learn; t-SNE with the gradient above where there is a GPU."""
+    if getattr(model, "method", None) != "exact" or not torch.cuda.is_available():
+        return np.asarray(model.fit_transform(features))
+    with patch("sklearn.manifold._t_sne._kl_divergence", TsneGradient()):
+        return np.asarray(model.fit_transform(features))
 
 
 def _on_sphere(vectors: Array, affinity: Any) -> Array:
