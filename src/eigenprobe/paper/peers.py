@@ -101,7 +101,7 @@ class TsneGradient:
     def __call__(
         self, flat: Array, joint: Array, f: float, n: int, k: int, skip_num_points: int = 0, compute_error: bool = True
     ) -> tuple[float, Array]:
-        """KL divergence of ``joint`` (condensed) from the kernel ``w`` of the embedding ``(n k,)``, and the gradient."""
+        """KL divergence of ``joint`` (condensed) from the kernel ``w`` of the embedding ``(n k,)``, and gradient."""
         if self.total != joint.sum():  # exaggerated at first, not later
             self.total, self.joint = joint.sum(), torch.as_tensor(squareform(joint), device=self.device)
         y, p = torch.as_tensor(flat.reshape(n, k), device=self.device).double(), self.joint
