@@ -13,6 +13,7 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
 from eigenprobe.graph import build_graph
+from eigenprobe.graph.farthest import farthest_points
 from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
 from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
 from eigenprobe.pretrained.contacts import Fold, folded
@@ -25,6 +26,7 @@ from eigenprobe.pretrained.neighbour_training import (
     train_neighbours,
 )
 from eigenprobe.pretrained.neighbours import Decision, decide, real_neighbours, shipped
+from eigenprobe.pretrained.spread import Spread, spread_order, spread_rows
 from eigenprobe.pretrained.store import read_shortcut, write_shortcut
 from eigenprobe.training.timed import Schedule
 
@@ -50,6 +52,46 @@ def sheets(gap: float, m: int = 28, jitter: float = 0.2, seed: int = 0) -> Tenso
 def sphere(n: int) -> Tensor:
     x = torch.randn((n, 3), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return x / x.norm(dim=1, keepdim=True)
+
+
+def capsule(n: int = 3000) -> Dense:
+    """A cylinder of radius 0.1 and length 2 with its outward normals, independent points."""
+    t = torch.rand((n, 2), generator=torch.Generator().manual_seed(0)) * torch.tensor([2 * torch.pi, 2.0])
+    normals = torch.stack([t[:, 0].cos(), t[:, 0].sin(), torch.zeros(n)], 1)
+    points = torch.stack([0.1 * normals[:, 0], 0.1 * normals[:, 1], t[:, 1] - 1], 1)
+    return Dense(points[None], normals[None], torch.zeros((1, n), dtype=torch.int64))
+
+
+def test_vertices_gather_across_bends_and_at_tips() -> None:
+    """Across a cylinder of radius r normals turn by 1/r: vertices lie sqrt(1 + (beta/r)^2) times as close as along."""
+    shape, plain = capsule(), Spread(waves=0.0, tips=(0.0, 0.0), irregular=0.0, spare=1.0, bend=(1e-6, 1e-6))
+    generator = torch.Generator().manual_seed(0)
+    even = spread_order(shape, 300, generator, plain)
+    torch.testing.assert_close(even, farthest_points(shape.points, 300, start=0))
+
+    def packing(order: Tensor, beta: float) -> float:
+        """Smallest distance over the mean spacing on the cylinder of radius R = hypot(0.1, beta), area 4 pi R."""
+        radius = float(np.hypot(0.1, beta))
+        x = shape.points[0, order[0]].double() * torch.tensor([radius / 0.1] * 2 + [1.0])
+        return float(build_graph(x, 1).distances.min()) / (4 * np.pi * radius / 300) ** 0.5
+
+    bent = spread_order(shape, 300, generator, Spread(0, 1, 1.0, (0.2, 0.2), 0.0, (0.0, 0.0), 0.0))
+    found = packing(even, 0.0), packing(bent, 0.2), packing(even, 0.2), packing(bent, 0.0)
+    assert min(found[:2]) > 0.7 and max(found[2:]) < 0.6, found
+    tips = spread_order(shape, 300, generator, Spread(0, 1, 1.0, (1e-6, 1e-6), 0.0, (3.0, 3.0), 0.0))
+    height = shape.points[0, tips[0], 2].abs()
+    # The density follows exp(3 |z|): its share beyond the middle of each half is (e^3 - e^1.5) / (e^3 - 1) = 0.82.
+    assert 0.77 < float((height > 0.5).float().mean()) < 0.87
+
+
+def test_every_way_of_sampling_gives_different_points_of_the_shape() -> None:
+    shape, generator = capsule(900), torch.Generator().manual_seed(0)
+    order = spread_order(shape, 200, generator)
+    assert order.shape == (1, 300)
+    for way in (Spread(even=1.0), Spread(even=0.0, vertices=1.0), Spread(even=0.0, vertices=0.0)):
+        rows = spread_rows(shape.points, order, 200, generator, way)
+        assert rows.shape == (1, 200) and len(rows.unique()) == 200
+    assert torch.equal(spread_rows(shape.points, order, 200, generator, Spread(even=1.0))[0], torch.arange(200))
 
 
 def test_ratios_are_dijkstras() -> None:

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ..geometry.procedural.dense import Dense
+from ..graph.grid import grid_search
 
 LINKS = 12  # neighbours in the dense graph
+AT_ONCE = 1 << 20  # points whose links are compared together
 OPPOSED, STEEP = -0.3, 0.92  # cosines between normals, and of an edge with a normal, that no path crosses
 LONGEST = 3.0  # ratios beyond this are all alike
 
@@ -24,24 +26,20 @@ LONGEST = 3.0  # ratios beyond this are all alike
 @torch.no_grad()
 def links(shapes: Dense) -> tuple[Tensor, Tensor]:
     """Neighbours and lengths ``(c, N, 12)`` of dense clouds; a forbidden link is infinitely long."""
-    found, lengths = [], []
-    for points, normals, part in zip(*shapes, strict=True):
-        index = torch.cat([_nearest(block, points) for block in points.split(3000)])
-        offset = points[index] - points[:, None]
-        length = offset.norm(dim=2).clamp_min(1e-9)
-        facing = (normals[index] * normals[:, None]).sum(2)
-        steep = (offset * normals[:, None]).sum(2).abs() / length
-        allowed = (facing > OPPOSED) & (steep < STEEP) & (part[index] == part[:, None])
-        found.append(index)
-        lengths.append(torch.where(allowed, length, torch.inf))
-    return torch.stack(found), torch.stack(lengths)
-
-
-def _nearest(block: Tensor, points: Tensor) -> Tensor:
-    distance = torch.zeros((len(block), len(points)), device=points.device)
-    for axis in range(3):
-        distance.add_((block[:, axis, None] - points[None, :, axis]).square_())
-    return distance.topk(LINKS + 1, largest=False).indices[:, 1:]
+    points, normals, part = (values.flatten(0, 1) for values in shapes)
+    c, n = shapes.part.shape
+    index = grid_search(points, LINKS + 1, (n,) * c)[0][:, 1:]
+    length = torch.empty(index.shape, device=points.device)
+    for rows in torch.arange(len(points), device=points.device).split(AT_ONCE):
+        near = index[rows]
+        offset = points[near] - points[rows, None]
+        far = offset.norm(dim=2).clamp_min(1e-9)
+        facing = (normals[near] * normals[rows, None]).sum(2)
+        steep = (offset * normals[rows, None]).sum(2).abs() / far
+        allowed = (facing > OPPOSED) & (steep < STEEP) & (part[near] == part[rows, None])
+        length[rows] = torch.where(allowed, far, torch.inf)
+    index -= (n * torch.arange(c, device=points.device)).repeat_interleave(n)[:, None]
+    return index.view(c, n, -1), length.view(c, n, -1)
 
 
 @torch.no_grad()

@@ -1,6 +1,6 @@
 """Training of the short-cut network on procedural shapes in contact, bent and thin, sparse and noisy.
 
-    dense shape -> sparse sample (even, independent or uneven), noise -> graph -> suspects -> logits z
+    dense shape -> sparse sample (even, independent, uneven or as vertices lie), noise -> graph -> suspects -> logits z
     loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense shape
 
 Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on the seed and the
@@ -29,7 +29,8 @@ from ..training.runs import RunSettings
 from ..training.timed import Schedule, TimedModule, in_blocks, train_timed
 from .contacts import FOLD, Fold, folded
 from .geodesics import links, ratios
-from .store import write_shortcut
+from .spread import SPREAD, Spread, spread_order, spread_rows
+from .store import PACKAGED, SHORTCUTS, read_shortcut, write_shortcut
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Clouds:
     sizes: tuple[int, ...] = (150, 250, 400, 500, 700, 1000, 1500, 1500, 2200, 4000)
     touching: float = 0.25
     fold: Fold = FOLD
-    noisy: float = 0.4  # share of clouds with noise
+    spread: Spread = SPREAD
+    noisy: float = 0.5  # share of clouds with noise
     noise: float = 0.02  # largest, of the radius
 
 
@@ -71,6 +73,7 @@ class NeighbourSettings:
     passes: int = 6
     average: float = 0.998
     checkpoint_every: int = 500
+    shipped: bool = False  # go on from the weights in the package
     seed: int = 0
 
 
@@ -88,7 +91,7 @@ class ContactStream:
     def __init__(self, settings: NeighbourSettings) -> None:
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0
-        self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor]]] = {}
+        self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
         self._block: tuple[int, list[Judged]] = (-1, [])
 
     def to(self, device: torch.device | str, rank: int = 0) -> ContactStream:
@@ -106,7 +109,8 @@ class ContactStream:
             self._block = (block, [self.prepare(block, i) for i in range(self.settings.block)])
         return self._block[1][place]
 
-    def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor]]:
+    def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
+        """Shapes, the links between their points, and the order of their vertices were they meshes."""
         if index not in self._chunks:
             c = self.settings.clouds
             source = DenseShapes(self.settings.seed * 64 + self.rank, self.device, touching=c.touching)
@@ -114,7 +118,8 @@ class ContactStream:
             generator = torch.Generator(self.device).manual_seed(
                 (self.settings.seed * 64 + self.rank) * 1_000_003 + index
             )
-            self._chunks[index] = folded(shapes, links(shapes), generator, c.fold)
+            shapes, graph = folded(shapes, links(shapes), generator, c.fold)
+            self._chunks[index] = shapes, graph, spread_order(shapes, max(c.sizes), generator, c.spread)
             for old in [i for i in self._chunks if i <= index - c.chunks]:
                 del self._chunks[old]
         return self._chunks[index]
@@ -130,12 +135,12 @@ class ContactStream:
             place += self.settings.block  # should the batch be empty
             coin = torch.Generator().manual_seed(block * 7919 + place)
             chunk = max(0, block - int(torch.randint(c.chunks, (), generator=coin)))
-            shapes, graph = self._chunk(chunk)
+            shapes, graph, order = self._chunk(chunk)
             m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
             b = max(1, min(c.most, c.points // m, c.chunk))
             rows = torch.randperm(c.chunk, generator=coin)[:b].to(self.device)
             points = shapes.points[rows]
-            chosen = _sample(points, m, generator)
+            chosen = spread_rows(points, order[rows], m, generator, c.spread)
             sparse = points.gather(1, chosen[..., None].expand(-1, -1, 3))
             level = c.noise * torch.rand((b, 1, 1), generator=generator, device=self.device)
             level = level * (torch.rand((b, 1, 1), generator=generator, device=self.device) < c.noisy)
@@ -181,22 +186,12 @@ def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:
     return find_suspects(cloud), cloud
 
 
-def _sample(points: Tensor, m: int, generator: torch.Generator) -> Tensor:
-    """Rows ``(b, m)``: the farthest-point order, independent draws, or more points on one side."""
-    b = len(points)
-    even = torch.arange(m, device=points.device).expand(b, m)
-    slope = torch.randn((b, 3, 1), generator=generator, device=points.device)
-    slope = slope * (torch.rand((b, 1, 1), generator=generator, device=points.device) < 0.5)
-    uneven = torch.multinomial(torch.exp((points @ slope)[..., 0]), m, generator=generator)
-    return torch.where(torch.rand((b, 1), generator=generator, device=points.device) < 0.6, even, uneven)
-
-
 class NeighbourModule(TimedModule):
     """The short-cut network, its loss and its schedule."""
 
     def __init__(self, settings: NeighbourSettings) -> None:
         with drawing(settings.seed):
-            network = ShortcutNetwork(settings.network)
+            network = read_shortcut(PACKAGED / SHORTCUTS) if settings.shipped else ShortcutNetwork(settings.network)
         limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
         super().__init__(network, optimisation=limits, seed=settings.seed)
         self.settings, self.schedule = settings, settings.schedule
@@ -215,7 +210,7 @@ class NeighbourModule(TimedModule):
         stream: ContactStream = item
         rank = 0 if self._trainer is None else self.trainer.global_rank
         batch = stream.to(self.device, rank).at(self.batches_seen)
-        if not self.batches_seen:
+        if not self.batches_seen and not self.settings.shipped:
             cast(ShortcutNetwork, self.network).normalise_by(batch.suspects)
         loss = self.judged_loss(batch)
         if self.told(loss):
