@@ -55,9 +55,7 @@ def spread_order(shapes: Dense, count: int, generator: torch.Generator, spread: 
 
 
 @torch.no_grad()
-def spread_rows(
-    points: Tensor, order: Tensor, m: int, generator: torch.Generator, spread: Spread = SPREAD
-) -> Tensor:
+def spread_rows(points: Tensor, order: Tensor, m: int, generator: torch.Generator, spread: Spread = SPREAD) -> Tensor:
     """Rows ``(b, m)`` of dense points ``(b, N, 3)``, every cloud sampled in its own way.
 
     A mesh has up to ``spare m`` vertices; the ``m`` that come first in the dense order are nearly its farthest points.
