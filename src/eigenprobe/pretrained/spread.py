@@ -1,4 +1,4 @@
-r"""How the points of a cloud lie on its surface: evenly, independently, denser on one side, or as the vertices of a mesh.
+r"""How the points of a cloud lie on its surface: evenly, independently, denser on one side, or as vertices of a mesh.
 
     vertices    farthest points by  w_i |(x_i - x_j, beta (n_i - n_j))|,   w_i = exp(waves(x_i) + a |x_i| + s noise_i)
 
@@ -36,7 +36,7 @@ SPREAD = Spread()
 
 @torch.no_grad()
 def spread_order(shapes: Dense, count: int, generator: torch.Generator, spread: Spread = SPREAD) -> Tensor:
-    """Rows ``(b, spare count)`` of dense points in the order in which a mesh of few or many vertices would have them."""
+    """Rows ``(b, spare count)`` of dense points, as a mesh of few or many vertices would have them, in order."""
     x, normals = shapes.points, shapes.normals
     b, n = x.shape[:2]
 
