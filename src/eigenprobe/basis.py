@@ -19,6 +19,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from .cloud import Array, Origin, unmasked
@@ -190,8 +192,6 @@ class Basis:
         Other suffixes are for other programs (`geometry.export`): ply, vtk and vtu carry the points, the faces and the
         vectors as scalars, npz and mat the arrays.
         """
-        from safetensors.torch import save_file
-
         if os.path.splitext(path)[1].lower() not in ("", ".safetensors"):
             return _below("geometry.export:write_functions")(path, self)
         tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
@@ -208,8 +208,6 @@ class Basis:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Basis:
         """Read what `save` wrote, as numpy arrays."""
-        from safetensors import safe_open
-
         if not os.path.isfile(path):
             raise InputError(f"no such basis file: {path}")
         with reading(path, "a basis written by eigenprobe"):

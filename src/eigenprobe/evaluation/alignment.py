@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from ..basis import Basis
 from ..errors import InputError
@@ -68,8 +69,6 @@ class Alignment:
 
     def matched(self, k: int | None = None) -> float:
         """Mean |cosine| under the best assignment within the first ``k``: order swaps of close pairs cost nothing."""
-        from scipy.optimize import linear_sum_assignment
-
         k = self._up_to(k)
         block = np.abs(self.cross[:k, :k])
         rows, columns = linear_sum_assignment(block, maximize=True)

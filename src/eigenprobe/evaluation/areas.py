@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from ..basis import Basis
 from ..errors import InputError
@@ -29,8 +30,6 @@ BLOCK = 1 << 20
 
 def nearest_sample_areas(mesh: Mesh, points: Array) -> Array:
     """The area of the mesh nearest to each of ``points`` (n, 3): ``(n,)``, summing to the total area."""
-    from scipy.spatial import cKDTree
-
     vertices, faces = as_mesh(mesh)
     points = np.asarray(points, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 3:

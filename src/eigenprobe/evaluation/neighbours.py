@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
 
 from ..decomposition import decompose
 from ..errors import InputError
@@ -87,16 +89,11 @@ class NeighbourMeasure:
 
 def mesh_distances(shape: Shape, rows: Array, neighbours: Array, block: int = 256) -> Array:
     """Lengths ``(n, k)`` of the shortest paths along edges from vertex ``rows[i]`` to ``rows[neighbours[i, j]]``."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import dijkstra
-
     faces, vertices = np.asarray(shape.faces), np.asarray(shape.vertices)
-    head, tail = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
-    length = np.linalg.norm(vertices[head] - vertices[tail], axis=1)
-    # Doubled edges are summed by scipy: every edge once.
-    low, high = np.minimum(head, tail), np.maximum(head, tail)
-    _, first = np.unique(low * len(vertices) + high, return_index=True)
-    matrix = coo_array((length[first], (low[first], high[first])), shape=(len(vertices),) * 2).tocsr()
+    both = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+    low, high = np.unique(np.sort(both, axis=1), axis=0).T  # every edge once: scipy adds doubled ones up
+    length = np.linalg.norm(vertices[low] - vertices[high], axis=1)
+    matrix = coo_array((length, (low, high)), shape=(len(vertices),) * 2).tocsr()
     found = np.empty(neighbours.shape)
     for start in range(0, len(rows), block):
         part = slice(start, start + block)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from ..basis import Basis
 from . import tables
@@ -202,8 +203,6 @@ def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tu
 
 def moving_least_squares(samples: Array, vertices: Array) -> Callable[[Array], Array]:
     """Values at samples (n, ...) -> values at vertices (v, ...)."""
-    from scipy.spatial import cKDTree
-
     distances, indices = cKDTree(samples).query(vertices, k=min(NEIGHBOURS, len(samples)))
     reach = np.maximum(distances[:, -1:], np.finfo(float).tiny)  # (v, 1)
     offsets = (samples[indices] - vertices[:, None]) / reach[..., None]  # (v, k, 3), at most 1

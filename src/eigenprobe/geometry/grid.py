@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
+import scipy.sparse
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from ..errors import InputError
-from ..graph import components
 from .mesh import Mesh, as_mesh, draw_surface, face_areas, is_closed, signed_volume, winding_number
 from .oracle import smallest_eigenpairs
 
@@ -55,8 +56,6 @@ class Grid:
         self._fill()
 
     def _fill(self) -> None:
-        import scipy.sparse
-
         index = np.stack(np.meshgrid(*map(np.arange, self.shape), indexing="ij"), axis=-1).reshape(-1, 3)
         centres = self.origin + (index + 0.5) * self.h
         near = self._near_surface(centres)
@@ -79,15 +78,13 @@ class Grid:
             columns.append(number.ravel()[upper])
             weights.append(aperture * self.h.prod() / self.h[axis] ** 2)
         i, j, w = (np.concatenate(parts) for parts in (rows, columns, weights))
-        i, j, w = i[w > 0], j[w > 0], w[w > 0]
+        i, j, w = i[w > 0], j[w > 0], w[w > 0]  # scipy counts a stored zero as an edge
         count = int(kept.sum())
         adjacency = scipy.sparse.coo_array((w, (i, j)), shape=(count, count))
         adjacency = (adjacency + adjacency.T).tocsr()
-        parts, found = components(torch.from_numpy(i), torch.from_numpy(j), count)
-        labels = found.numpy()
+        labels = connected_components(adjacency, directed=False)[1]
         # Slivers cut off from the rest would each add a zero eigenvalue; true parts of a shape have many cells.
-        solid = np.bincount(labels, minlength=parts) >= 8
-        inside = solid[labels]
+        inside = np.bincount(labels)[labels] >= 8
         self.number = np.full(self.shape, -1)
         cells = index[kept][inside]
         self.number[tuple(cells.T)] = np.arange(len(cells))
@@ -99,8 +96,6 @@ class Grid:
 
     def _near_surface(self, centres: Array) -> Array:
         """Cells the surface may cut, by the distance to a sampling of it as fine as a third of a cell."""
-        from scipy.spatial import cKDTree
-
         area = float(face_areas(self.vertices, self.faces).sum())
         dense = draw_surface((self.vertices, self.faces), int(20 * area / self.h.min() ** 2) + 1000).points
         tree = cKDTree(np.concatenate([dense, self.vertices]))
@@ -116,8 +111,6 @@ class Grid:
 
     def interpolate(self, values: Array, points: Array) -> Array:
         """Values at cells (c, m) read at points (n, 3): trilinear, over those of the eight cells that are inside."""
-        from scipy.spatial import cKDTree
-
         place = (points - self.origin) / self.h - 0.5
         base = np.floor(place).astype(int)
         total, weight = np.zeros((len(points), values.shape[1])), np.zeros(len(points))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
@@ -148,8 +149,6 @@ def _positive(mass: Array) -> Array:
 
 def smallest_eigenpairs(stiffness: Any, mass: Array, k: int, shift: float | None = None) -> tuple[Array, Array]:
     """``L v = lambda M v`` for the ``k`` smallest: eigenvalues (k,) ascending and ``sqrt(M) v`` (v, k), orthonormal."""
-    import scipy.sparse
-
     scale = scipy.sparse.diags_array(1 / np.sqrt(mass))
     normalised = (scale @ stiffness @ scale).tocsc()  # the standard problem for sqrt(M) v converges more safely
     return smallest_pairs(normalised, k, shift=-(SHIFT / mass.sum()) if shift is None else -shift)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from ..eigen import Rotation, Span, ritz, rotate
@@ -151,7 +152,5 @@ def measure(
 
 
 def _matched(table: np.ndarray) -> float:
-    from scipy.optimize import linear_sum_assignment
-
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].mean())

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import InputError
@@ -56,8 +57,6 @@ def write_shortcut(folder: Path, network: ShortcutNetwork, facts: dict[str, Any]
 
 def _write(folder: Path, network: nn.Module, sizes: dict[str, Any], facts: dict[str, Any]) -> None:
     """Weights, then the index: a folder that has one is complete."""
-    from safetensors.torch import save_file
-
     shards: list[dict[str, Tensor]] = [{}]
     for name, tensor in network.state_dict().items():
         if 2 * (tensor.numel() + sum(t.numel() for t in shards[-1].values())) > SHARD and shards[-1]:
@@ -84,8 +83,6 @@ def read_shortcut(folder: Path) -> ShortcutNetwork:
 
 
 def _read(folder: Path, sizes_type: type, network_type: Callable[[Any], M], what: str) -> tuple[M, dict[str, Any]]:
-    from safetensors.torch import load_file
-
     path = folder / "config.json"
     if not path.is_file():
         raise InputError(f"expected a model folder with config.json, got {folder}")

@@ -12,14 +12,14 @@ a new sampling for every step, as the paper does.  The paper's probes live in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from ..cloud import Frame
 from ..errors import InputError
@@ -234,31 +234,17 @@ class Fresh:
         return self
 
 
-class Repeat(IterableDataset[Any]):
-    """The same object ``count`` times: batches are chosen by step, not by a sampler that a restart would rewind."""
-
-    def __init__(self, item: Any, count: int) -> None:
-        super().__init__()
-        self.item, self.count = item, count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self.item] * self.count)
-
-
 class ManifoldData(pl.LightningDataModule):
-    """Pools of training and held-out samplings as data loaders."""
+    """Pools of training and held-out samplings as data loaders: of the same object again and again, since batches are
+    chosen by step, not by a sampler that a restart would rewind."""
 
     def __init__(self, pool: Any, held_out: Any | None = None, steps: int = 1000) -> None:
         super().__init__()
         self.pool, self.held_out, self.steps = pool, held_out, steps
 
     def train_dataloader(self) -> DataLoader[Any]:
-        return DataLoader(Repeat(self.pool, self.steps), batch_size=None)
+        return DataLoader([self.pool] * self.steps, batch_size=None)  # type: ignore[arg-type]
 
     def val_dataloader(self) -> Any:
-        if self.held_out is None:
-            return []
-        return DataLoader(Repeat(self.held_out, len(self.held_out)), batch_size=None)
+        held: Any = self.held_out
+        return [] if held is None else DataLoader([held] * len(held), batch_size=None)  # type: ignore[arg-type]

@@ -290,17 +290,10 @@ def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother
         features = features * smoother.mass.sqrt()[:, None]
     turn = ritz and smoother.symmetric
     options: dict[str, Any] = {"turn": turn, "power": ritz_power(smoother, k) if turn else 1}
-    given = Arranged.plain(points.double())
+    options |= {"extension": lambda rotation: function.rotated(rotation.matrix)}
+    info = {"method": "network", "ritz": turn}
     try:
-        return basis_from_span(
-            Span(features),
-            smoother,
-            k,
-            given,
-            extension=lambda rotation: function.rotated(rotation.matrix),
-            info={"method": "network", "ritz": turn},
-            **options,
-        )
+        return basis_from_span(Span(features), smoother, k, Arranged.plain(points.double()), info=info, **options)
     except RankError as error:
         message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
         raise InputError(message) from error

@@ -17,12 +17,12 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
+from ..files import reading
 
 if TYPE_CHECKING:
     from .runs import RunSettings
 
 SHIPPED = Path(__file__).resolve().parent.parent / "recipes"
-Resume = Literal["auto", "never"]
 Run = Callable[[Any, Path, "RunSettings"], Path]
 
 
@@ -54,26 +54,17 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Any:
     return _load(path, changes)[1]
 
 
-def run_recipe(
-    path: str | Path,
-    out: str | Path,
-    changes: Sequence[str] = (),
-    *,
-    device: str = "auto",
-    resume: Resume = "auto",
-    flags: Mapping[str, Any] | None = None,
-) -> Path:
-    """Run a recipe in the folder ``out``; what it wrote there. ``flags`` are further ones of Lightning's Trainer."""
+def run_recipe(path: str | Path, out: Path, changes: Sequence[str] = (), device: str = "auto", **how: Any) -> Path:
+    """Run a recipe in the folder ``out``; what it wrote there. ``how`` are fields of `RunSettings`: resume, flags."""
     import torch
 
     from .runs import RunSettings
 
     kind, settings = _load(path, changes)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return kind.run(settings, folder, RunSettings(folder, resume, device, flags=dict(flags or {})))
+    return kind.run(settings, out, RunSettings(out, device=device, **how))
 
 
 def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
@@ -92,13 +83,8 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]
     import yaml
 
     path = _find(Path(path))
-    try:
+    with reading(path, "a YAML recipe"):
         recipe = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"expected a YAML recipe, cannot read {path}: {reason}") from error
     recipe = recipe if isinstance(recipe, dict) else {}
     for change in changes:
         key, found, value = change.partition("=")

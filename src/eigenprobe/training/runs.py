@@ -129,7 +129,7 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning\..*")
         warnings.filterwarnings("ignore", message=r".*(does not have many workers|GPU available but not used).*")
-        warnings.filterwarnings("ignore", message=r".*(Sparse CSR tensor support|`IterableDataset` has `__len__`).*")
+        warnings.filterwarnings("ignore", message=r".*Sparse CSR tensor support.*")
         try:
             yield
         finally:
