@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-DELAY = 2.0  # seconds of silence: shorter work never draws
+DELAY = 1.0  # seconds of silence: shorter work never draws
 
 _enabled = False
 _depth = 0  # one display at a time: an inner bar inside an outer one stays silent

@@ -63,6 +63,8 @@ def write_pcd(path: Path, points: np.ndarray, kind: str) -> None:
 def write_grid(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
     import meshio
 
+    if path.suffix == ".vtp":
+        return pytest.importorskip("pyvista").PolyData.from_regular_faces(vertices, faces).save(path)
     meshio.Mesh(vertices, [("triangle", faces[:-1]), ("triangle", faces[-1:])]).write(path)
 
 
@@ -88,12 +90,33 @@ def test_pcd(tmp_path: Path, points: np.ndarray, kind: str) -> None:
     assert (load(path).vertices == np.delete(points, 7, 0)).all()
 
 
-@pytest.mark.parametrize("suffix", ["vtk", "vtu"])
+@pytest.mark.parametrize("suffix", ["vtk", "vtu", "vtp"])
 def test_vtk(tmp_path: Path, suffix: str) -> None:
     vertices, faces = blob(3)
     write_grid(path := tmp_path / f"a.{suffix}", vertices, faces)
     shape = load(path)
     assert (shape.vertices == vertices).all() and (shape.faces == faces).all()
+
+
+def test_vtp_of_polygons_and_scalars(tmp_path: Path) -> None:
+    """Quadrilaterals, lines and data at the points; as text, in base64, and raw, which is told."""
+    pyvista, vtk = pytest.importorskip("pyvista"), pytest.importorskip("vtk")
+    surface = pyvista.PolyData(np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [2, 0, 0]]))
+    surface.faces, surface.lines, surface["s"] = [4, 0, 1, 2, 3, 3, 1, 4, 2], [2, 0, 1], np.arange(5.0)
+    for mode, encoded in ((vtk.vtkXMLWriter.Ascii, 1), (vtk.vtkXMLWriter.Appended, 1), (vtk.vtkXMLWriter.Appended, 0)):
+        writer = vtk.vtkXMLPolyDataWriter()
+        writer.SetFileName(str(path := tmp_path / "a.vtp"))
+        writer.SetInputData(surface)
+        writer.SetDataMode(mode)
+        writer.SetEncodeAppendedData(encoded)
+        writer.Write()
+        if encoded:
+            shape = load(path)
+            assert shape.vertices[4].tolist() == [2, 0, 0] and len(shape.vertices) == 5
+            assert sorted(shape.faces.tolist()) == [[0, 1, 2], [0, 2, 3], [1, 4, 2]]
+        else:
+            with pytest.raises(InputError, match="got raw ones"):
+                load(path)
 
 
 def test_quadrilaterals_are_two_triangles(tmp_path: Path) -> None:

@@ -37,7 +37,12 @@ def write_all(folder: Path) -> dict[Path, list[Callable[[Path], Any]]]:
     for suffix in MESHES:
         save(Shape(vertices, faces), path := folder / f"mesh.{suffix}")
         found[path] = [load]
-    for write, name in ((ascii_ply, "ascii.ply"), (write_grid, "grid.vtk"), (write_grid, "grid.vtu")):
+    for write, name in (
+        (ascii_ply, "ascii.ply"),
+        (write_grid, "grid.vtk"),
+        (write_grid, "grid.vtu"),
+        (write_grid, "grid.vtp"),
+    ):
         write(path := folder / name, vertices, faces)
         found[path] = [load]
     for name in ("ascii", "binary", "binary_compressed"):

@@ -24,7 +24,7 @@ from eigenprobe.geometry import load
 from tests.geometry.meshes import blob
 from tests.trust import files
 
-KINDS = [*(f"mesh.{s}" for s in files.MESHES), "ascii.ply", "grid.vtk", "grid.vtu", "scan.las", "scan.laz"]
+KINDS = [*(f"mesh.{s}" for s in files.MESHES), "ascii.ply", "grid.vtk", "grid.vtu", "grid.vtp", "scan.las", "scan.laz"]
 KINDS += [f"{kind}.pcd" for kind in ("ascii", "binary", "binary_compressed")]
 KINDS += [*(f"table.{s}" for s in sorted({*files.CLOUDS, *files.TABLES})), "basis.safetensors"]
 TEXT = ("obj", "xyz", "csv", "tsv")  # without a count: a shorter file is a smaller shape

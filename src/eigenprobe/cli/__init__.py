@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -53,7 +54,10 @@ def main(argv: list[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminated)
     debug = "--debug" in words
     try:
-        return _run(words)
+        code = _run(words)
+        if argv is None:
+            gc.freeze()  # the process ends: collecting what it holds would take a second of silence
+        return code
     except KeyboardInterrupt as stop:
         if debug:
             traceback.print_exc()

@@ -1,5 +1,5 @@
 """Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, txt, csv, npy, npz)
-directly, what scanners and simulations write (las, laz, pcd, vtk, vtu) by `scans` and `vtk`.
+directly, what scanners and simulations write (las, laz, pcd, vtk, vtu, vtp) by `scans` and `vtk`.
 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
@@ -23,13 +23,13 @@ from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
 from .headers import check_header
 from .mesh import face_areas
-from .scans import read_las, read_pcd, read_vtu
+from .scans import read_las, read_pcd, read_vtp, read_vtu
 from .text import TEXT, Columns, by_value, pick, read_text
 from .vtk import read_vtk
 
 Array = NDArray[Any]
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
-MESHES = (*WRITTEN, ".vtk", ".vtu")
+MESHES = (*WRITTEN, ".vtk", ".vtu", ".vtp")
 CLOUDS = (".xyz", ".pts", ".txt", ".csv", ".npy", ".npz", ".las", ".laz", ".pcd")
 POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
 FACES = ("faces", "triangles")
@@ -178,7 +178,8 @@ def _npy(path: Path) -> tuple[Array, None]:
 
 
 READERS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = dict.fromkeys(WRITTEN, _through_trimesh)
-READERS |= {".vtk": read_vtk, ".vtu": read_vtu, ".pcd": read_pcd, ".las": read_las, ".laz": read_las, ".npy": _npy}
+READERS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp, ".pcd": read_pcd, ".npy": _npy}
+READERS |= dict.fromkeys((".las", ".laz"), read_las)
 
 
 def _check_points(points: Array, path: Path) -> None:

@@ -2,16 +2,18 @@
 
     las, laz    x = scale * X + offset, X int32                  through laspy
     pcd         FIELDS x y z ..., ascii, binary, or binary_compressed: LZF, one field after the other
-    vtu         triangles; quadrilaterals as two of them         through meshio
+    vtu, vtp    triangles; polygons as fans of them              through meshio
 
 Counts in a header are compared with the length of the file before memory is taken.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -139,8 +141,31 @@ def _lzf(data: bytes, size: int) -> bytes:
 def read_vtu(path: Path) -> tuple[Array, Array | None]:
     """Points (n, 3) and triangles (f, 3) of a vtu file; other cells than faces only give their points."""
     grid = extra("meshio.vtu").read(path)
-    blocks = [triangles(block.data) for block in grid.cells if block.type in ("triangle", "quad")]
+    blocks = [triangles(block.data) for block in grid.cells if block.type.startswith(("triangle", "quad", "polygon"))]
     return np.asarray(grid.points, np.float64), np.concatenate(blocks).astype(np.int64) if blocks else None
+
+
+def read_vtp(path: Path) -> tuple[Array, Array | None]:
+    """The same of a vtp file, which meshio does not know: as a vtu file whose cells are its polygons."""
+    head, marker, appended = path.read_bytes().partition(b"<AppendedData")
+    head = re.sub(rb"<(PointData|CellData|Verts|Lines|Strips)\b[^>]*(/>|>.*?</\1>)", b"", head, flags=re.DOTALL)
+    count = re.search(rb'NumberOfPolys="(\d+)"', head)
+    if count is None or int(count[1]) > len(head) + len(appended):
+        raise InputError(f"{path} must hold PolyData with polygons that it has room for, got another file")
+    if b'"raw"' in appended[:80]:
+        raise InputError(f"{path} must hold numbers as text or base64, got raw ones: save it in another data mode")
+    kinds = b'<DataArray type="UInt8" Name="types" format="ascii">' + b"7 " * int(count[1]) + b"</DataArray></Cells>"
+    for before, after in {
+        b"PolyData": b"UnstructuredGrid",
+        b"NumberOfPolys": b"NumberOfCells",
+        b"<Polys>": b"<Cells>",
+        b"</Polys>": kinds,
+    }.items():
+        head = head.replace(before, after)
+    with TemporaryDirectory() as folder:
+        same = Path(folder) / f"{path.stem}.vtu"
+        same.write_bytes(head + marker + appended)
+        return read_vtu(same)
 
 
 def triangles(polygons: Array) -> Array:

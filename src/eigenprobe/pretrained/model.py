@@ -77,7 +77,8 @@ class SpectralModel:
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:
         """A model by its name in the package, from a folder, or from the hub (`owner/name`)."""
-        return cls(*load_network(source), name=os.fspath(source))
+        with limited_threads(torch.device("cpu"), 1):  # many small tensors
+            return cls(*load_network(source), name=os.fspath(source))
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write `config.json`, float16 safetensors and a model card."""

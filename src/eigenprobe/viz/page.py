@@ -32,15 +32,15 @@ def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-def _pack(text: str, level: int = 6) -> str:
-    return base64.b64encode(gzip.compress(text.encode(), level, mtime=0)).decode()
+def _pack(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 @lru_cache(maxsize=1)
 def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
-    return _pack(get_plotlyjs(), 9)
+    return _pack(get_plotlyjs())
 
 
 def raw(values: NDArray[Any], dtype: str) -> str:

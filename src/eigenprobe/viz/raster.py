@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,14 +49,18 @@ class Raster:
         lit = lit + 0.10 * np.clip(self.shade - 0.97, 0, 1)[:, None]
         if lines is not None:
             lit = lit * (1 - 0.55 * lines[:, None])
-        flat = np.zeros((self.height * self.width, 4))
-        flat[self.pixel, :3] = np.clip(lit, 0, 1)
-        flat[self.pixel, 3] = 1.0
-        s = self.supersample
-        full = flat.reshape(self.height // s, s, self.width // s, s, 4)
-        alpha = full[..., 3].mean((1, 3))
-        rgb = full[..., :3].sum((1, 3)) / np.maximum(full[..., 3:].sum((1, 3)), 1)
-        return np.dstack([rgb, alpha])
+        sums = np.asarray(self.shrink @ np.column_stack([np.clip(lit, 0, 1), np.ones(len(lit))]))
+        sums[:, :3] /= np.maximum(sums[:, 3:], 1)
+        sums[:, 3] /= self.supersample**2
+        return sums.reshape(self.height // self.supersample, self.width // self.supersample, 4)
+
+    @cached_property
+    def shrink(self) -> csr_matrix:
+        """Sums of the covered pixels within each pixel of the image: (h w, p) of zeros and ones."""
+        s, p = self.supersample, len(self.pixel)
+        y, x = np.divmod(self.pixel, self.width)
+        cell = (y // s) * (self.width // s) + x // s
+        return csr_matrix((np.ones(p), (cell, np.arange(p))), shape=(self.height * self.width // s**2, p))
 
     def contours(self, values: Array, step: float) -> Array:
         """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at zero; on surfaces."""
@@ -106,9 +111,8 @@ def _triangle_fragments(screen: Array, depth: Array, faces: Index, height: int, 
     edge1, edge2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     area = edge1[:, 0] * edge2[:, 1] - edge1[:, 1] * edge2[:, 0]
     seen = (np.abs(area) > 1e-9) & (low < [width, height]).all(1) & (low + size > 0).all(1)
-    side = 1 << np.ceil(np.log2(np.maximum(size.max(1), 2))).astype(int)
     found = []
-    for part, x, y in _windows(low, side, seen):
+    for part, x, y in _windows(low, size.max(1), seen):
         px = x + 0.5 - corners[part, 0, 0, None]
         py = y + 0.5 - corners[part, 0, 1, None]
         w1 = (px * edge2[part, 1, None] - py * edge2[part, 0, None]) / area[part, None]
@@ -225,13 +229,15 @@ def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat
 
 def _occlusion(pixel: Index, depth: Array, height: int, width: int) -> Array:
     """Darkening of pixels that lie behind their surroundings, from the depth buffer blurred at two scales."""
-    from scipy.ndimage import gaussian_filter
+    from scipy.ndimage import uniform_filter
 
-    full, mask = np.zeros(height * width), np.zeros(height * width)
-    full[pixel], mask[pixel] = depth, 1.0
+    layers = np.zeros((2, height * width), np.float32)  # depth, and where there is any
+    layers[:, pixel] = depth, np.ones(len(pixel))
     shade = np.ones(len(pixel))
     for blur, strength in ((max(height, width) / 60, 1.3), (max(height, width) / 18, 0.6)):
-        weight = gaussian_filter(mask.reshape(height, width), blur)
-        mean = gaussian_filter(full.reshape(height, width), blur) / np.maximum(weight, 1e-6)
-        shade *= 1 - np.clip(strength * (mean.ravel()[pixel] - depth), 0, 0.35)
+        blurred = layers.reshape(2, height, width)
+        for _ in range(3):  # boxes of twice the width in turn: nearly a Gaussian, at a cost that does not grow with it
+            blurred = uniform_filter(blurred, (0, round(2 * blur) | 1, round(2 * blur) | 1))
+        mean, weight = blurred.reshape(2, -1)[:, pixel]
+        shade *= 1 - np.clip(strength * (mean / np.maximum(weight, 1e-6) - depth), 0, 0.35)
     return shade

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...graph import Edges
+from ...threads import limited_threads
 from .fields import Builder, Field, Rng
 from .source import project
 
@@ -54,7 +55,8 @@ def creature(resolution: int = 52) -> tuple[Array, Array]:
     builder = Builder(rng)
     for start, end, first, last in LIMBS:
         builder.capsule(rng.point(*start), rng.point(*end), first, last)
-    return mesh_field(builder.build(blend=0.035), np.array(LOW), np.array(HIGH), resolution)
+    with limited_threads(torch.device("cpu"), resolution**2):  # many short operations
+        return mesh_field(builder.build(blend=0.035), np.array(LOW), np.array(HIGH), resolution)
 
 
 def mesh_field(field: Field, low: Array, high: Array, resolution: int) -> tuple[Array, Array]:
