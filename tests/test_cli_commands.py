@@ -66,6 +66,25 @@ def done(result: tuple[int, str, str], *files: str) -> str:
     return out
 
 
+def test_decompose_compared(run: Run) -> None:
+    out = done(run("decompose bunny.obj -k 12 --compare oracle --out b"), "b/report.html")
+    shapes = payload(Path("b/report.html").read_text())["shapes"]
+    mesh = ep.geometry.load("bunny.obj")
+    exact = ep.evaluation.compare(
+        ep.Basis.load("b/basis.safetensors"), ep.geometry.oracle(mesh.vertices, mesh.faces, 12)
+    ).cosine(10)
+    assert shapes[1]["name"] == "oracle" and len(shapes[1]["cosines"]) == 12
+    assert f"agrees with oracle to |cosine| {exact:.3f} up to k=10" in out
+    assert abs(json.loads(Path("b/summary.json").read_text())["|cosine| with oracle up to 10"] - exact) < 1e-6
+    done(run("decompose cloud.xyz -k 5 --compare b/basis.safetensors --out c"), "c/report.html")
+    for words, told in (
+        ("decompose cloud.xyz --compare oracle", "--compare oracle needs a mesh with all of its vertices, cloud.xyz"),
+        ("decompose bunny.obj --compare orcle", "--compare takes direct, network, pretrained, oracle or a file"),
+    ):
+        code, _, err = run(f"{words} --out d")
+        assert code == 2 and told in err and not Path("d/basis.safetensors").exists()
+
+
 def test_decompose(run: Run) -> None:
     out = done(run("decompose bunny.obj -k 12 --out b"), "b/basis.safetensors", "b/summary.json", "b/report.html")
     assert re.search(r"decomposed bunny.obj: 780 points, 12 vectors, direct, in \d+\.\d s", out)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import eigenprobe as ep
@@ -85,7 +86,29 @@ def test_rows_are_placed_by_workers(client: Any, tmp_path: Path, monkeypatch: py
     np.testing.assert_allclose(found[:first] - 100, expected[:first], atol=1e-4)
     np.testing.assert_allclose(found[first:], expected[first:], atol=1e-5)
     assert not (tmp_path / "spread" / "fitted").exists()
-    assert main([*cluster, "--force", "--labels", "y"]) == 2
+
+
+def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows, kinds = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    rows[:, 0] += 8 * kinds
+    np.savez(tmp_path / "t.npz", first=rows.astype(np.float32), second=rows[:, :2], kinds=kinds)
+    np.savez(tmp_path / "new.npz", first=rows[:7].astype(np.float32), second=rows[:7, :2])
+    words = ["embed", str(tmp_path / "t.npz"), "--key", "first", "--labels", "kinds", "--layout", "--device", "cpu"]
+    words += ["--new", str(tmp_path / "new.npz"), "-k", "3", "--out"]
+    assert main([*words, str(tmp_path / "alone")]) == 0
+    assert main([*words, str(tmp_path / "spread"), "--scheduler", client.scheduler.address]) == 0
+    alone, found = (np.load(tmp_path / name / "embedding.npz") for name in ("alone", "spread"))
+    assert (found["labels"] == kinds).all() and found["layout"].shape == (300, 2)
+    for name in ("embedding", "new", "eigenvalues", "layout", "new_layout"):
+        np.testing.assert_allclose(found[name], alone[name], atol=2e-3 * np.abs(alone[name]).max())
+    assert (tmp_path / "spread" / "report.html").stat().st_size > 10_000
+    frame = pandas.DataFrame(rows, columns=list("abcd")).assign(kind=kinds)
+    frame.to_parquet(tmp_path / "t.parquet")  # a numeric column of labels is no feature
+    words = ["embed", str(tmp_path / "t.parquet"), "--labels", "kind", "-k", "3", "--no-report", "--device", "cpu"]
+    assert main([*words, "--out", str(tmp_path / "p"), "--scheduler", client.scheduler.address]) == 0
+    again = np.load(tmp_path / "p" / "embedding.npz")["embedding"]
+    np.testing.assert_allclose(again, alone["embedding"], atol=2e-3)
 
 
 def _stopped(client: Any, function: Any, tasks: list[Any], title: str) -> Iterator[Any]:

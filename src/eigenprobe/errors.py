@@ -13,7 +13,6 @@ EXTRAS = {  # the extra that brings a package
     **dict.fromkeys(("transformers", "PIL"), "vision"),
     **dict.fromkeys(("laspy", "lazrs", "meshio", "h5py", "pyarrow"), "formats"),
     **dict.fromkeys(("umap", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
-    "openTSNE": "maps",
     **dict.fromkeys(("dask", "distributed"), "dask"),
     "torch_geometric": "pyg",
     "anndata": "anndata",

@@ -6,15 +6,33 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.cli import main
+from eigenprobe.estimators.layout import _walk
 from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
+from eigenprobe.graph import build_graph
+from eigenprobe.smoothers import neighbourhood_smoother
+from eigenprobe.smoothers.neighbourhood import fuzzy_weights
 
-pytest.importorskip("openTSNE")
+
+def test_affinities_are_the_steps_of_a_random_walk() -> None:
+    """Row sums are the mass, and entries the weights of the graph as its definition has them."""
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    graph = build_graph(torch.from_numpy(X), 6)
+    smoother = neighbourhood_smoother(graph)
+    joint = _walk(smoother).toarray()
+    assert np.allclose(joint.sum(1), smoother.mass.double().numpy() / 2, rtol=1e-5)
+    directed = np.zeros((80, 80))
+    np.put_along_axis(directed, graph.indices.numpy(), fuzzy_weights(graph.distances).double().numpy(), 1)
+    near = (directed > 0) | np.eye(80, dtype=bool)
+    common = near.astype(float) @ near.T
+    weight = np.maximum(directed, directed.T) * common / (near.sum(1)[:, None] + near.sum(1) - common)
+    assert np.allclose(joint / joint.sum(), weight / weight.sum(), rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

@@ -18,6 +18,7 @@ Method = Literal["direct", "network", "pretrained"]
 Kind = Literal["adaptive", "symmetric", "row"]
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
 BATCH = 64  # shapes that go through the model together
+METHODS = ("direct", "network", "pretrained", "oracle")  # what a basis is compared with
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
@@ -53,6 +54,7 @@ def decompose(
     model: str = "surface",
     refine: int = 0,
     report: bool = True,
+    compare: str | None = None,
     force: bool = False,
     scheduler: str | None = None,
     session: Session,
@@ -68,6 +70,7 @@ def decompose(
       eigenprobe decompose arrays.npz --key positions
       eigenprobe decompose bunny.obj --smoother row --neighbours 10 --bandwidth 0.1 --eigenvalues worst
       eigenprobe decompose bunny.obj --probes wavelet
+      eigenprobe decompose bunny.obj --compare oracle
       eigenprobe decompose scans/ more/a.obj --out bases
       eigenprobe decompose scans/ --out bases --scheduler processes
 
@@ -97,6 +100,7 @@ def decompose(
         model: weights for --method pretrained: a name in the package, a folder or a hub id
         refine: refinement sweeps after --method pretrained
         report: write report.html
+        compare: shown beside it in the report: direct, network, pretrained or oracle for the same points, or a file
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
     """
@@ -116,6 +120,8 @@ def decompose(
     given: dict[str, Any] = {} if potential is None else {"potential": load_npy(potential)}
     if probes is not None:
         given["probes"] = load_npy(Path(probes)) if Path(probes).suffix == ".npy" else probes
+    if compare is not None and not (compare in METHODS or Path(compare).is_file()):
+        raise InputError(f"--compare takes {', '.join(METHODS)} or a file, got {compare!r}")
     found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
     files = list(dict.fromkeys(file for files in found for file in files))
     several = len(files) > 1 or shapes[0].is_dir()
@@ -128,6 +134,8 @@ def decompose(
             began = session.running() if several else 0.0
             progress.stage(f"reading {file.name}")
             cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
+            if compare == "oracle" and cloud.faces is None:
+                raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
             folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
             for name, array in given.items():  # of all points of the file, or of those chosen
@@ -136,7 +144,7 @@ def decompose(
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
             basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
             basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
-            write_basis(folder, basis, report, session, began)
+            write_basis(folder, basis, report, session, began, compare)
         except InputError as error:
             if not several:
                 raise
@@ -168,17 +176,30 @@ def _method_options(method: Method, smoother: Kind, steps: int | None, model: st
     return {"smoother": smoother} if steps is None else {"smoother": smoother, "steps": steps}
 
 
-def write_basis(folder: Path, basis: Basis, report: bool, session: Session, began: float) -> None:
+def write_basis(
+    folder: Path, basis: Basis, report: bool, session: Session, began: float, compare: str | None = None
+) -> None:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
-    path, title = folder / "basis.safetensors", basis.info["source"]
+    path, title, told = folder / "basis.safetensors", basis.info["source"], dict(basis.info)
     basis.save(path)
     session.wrote(path, "the basis: ep.Basis.load(path)")
+    other = None
+    if compare is not None:
+        from ..evaluation import compare as measured
+        from ..viz.beside import second_basis
+
+        progress.stage(f"comparing with {compare}")
+        other, name = second_basis(compare, basis, basis.points, basis.faces)
+        other = replace(other, info={**other.info, "method": name})
+        if other.n == basis.n:
+            told[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(min(10, basis.k, other.k))
+            session.say(f"agrees with {name} to |cosine| {[*told.values()][-1]:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
         page = folder / "report.html"
-        basis.report(page, title=title)
+        basis.report(page, title=title, compare=other, facts=told)
         session.wrote(page, "open in any browser")
-    facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **basis.info}
+    facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **told}
     facts |= {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from .. import progress
 from ..errors import InputError
@@ -61,6 +61,8 @@ def embed(
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: a sample is fitted, its workers place blocks of rows
     """
+    import numpy as np
+
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.tables import read_table
 
@@ -70,70 +72,66 @@ def embed(
     if neighbors is not None:
         options["n_neighbors"] = neighbors
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
-    if scheduler is not None:
-        refused = {"--new": new, "--labels": labels, "--text": text, "--key": key, "--layout": layout or None}
-        if given := [name for name, value in refused.items() if value is not None]:
-            raise InputError(f"{given[0]} is not for --scheduler, which places the rows of one table")
-        arrays = _spread_rows(table, estimator, folder, scheduler, force)
-        _write_embedding(folder, arrays, session)
-        _summarise(folder, arrays, session)
-        return session.finish(f"embedded {table.name}: {len(arrays['embedding'])} rows, {k} coordinates, {solver},")
     progress.stage(f"reading {table.name}")
-    read = read_table(table, labels=labels, key=key)
-    fresh = read_table(new, key=key) if new is not None else None
-    progress.stage(f"embedding {read.features.shape[0]} rows")
-    estimator.fit(read.features)
-    arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
+    fresh = read_table(new, key=key).features if new is not None else None
+    words = None if text is None else read_table(table, labels=text, key=key).labels
+    read = None if scheduler is not None and labels is None else read_table(table, labels=labels, key=key)
+    if scheduler is not None:
+        shared = Placed(table, labels, key, layout, folder / "fitted")
+        estimator, arrays = _spread_rows(shared, estimator, scheduler, force)
+    else:
+        assert read is not None
+        progress.stage(f"embedding {read.features.shape[0]} rows")
+        estimator.fit(read.features)
+        arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
+        if layout:
+            progress.stage(f"laying out {read.features.shape[0]} rows")
+            whole = estimator.basis_.n == read.features.shape[0]
+            arrays["layout"] = estimator.layout_ if whole else estimator.place(read.features)
     if fresh is not None:
-        arrays["new"] = estimator.transform(fresh.features)
-    if layout:
-        whole = estimator.basis_.n == read.features.shape[0]
-        arrays["layout"] = estimator.layout_ if whole else estimator.place(read.features)
-        if fresh is not None:
-            arrays["new_layout"] = estimator.place(fresh.features)
-    _write_embedding(folder, arrays, session, read.labels)
-    if report:
-        from ..viz.scatter import write_scatter
-
-        page, drawn = folder / "report.html", {name: arrays.get(name) for name in ("new", "layout", "new_layout")}
-        drawn |= {"labels": read.named, "title": table.name, "eigenvalues": estimator.eigenvalues_}
-        drawn["texts"] = None if text is None else read_table(table, labels=text, key=key).labels
-        write_scatter(page, estimator.embedding_, **cast(Any, drawn))
-        session.wrote(page, "open in any browser")
-    _summarise(folder, arrays, session)
-    rows = len(estimator.embedding_)
-    return session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
-
-
-def _write_embedding(folder: Path, arrays: dict[str, Any], session: Session, labels: Any = None) -> None:
-    import numpy as np
-
-    if labels is not None:
-        arrays["labels"] = np.asarray(labels).astype(str) if np.asarray(labels).dtype == object else np.asarray(labels)
+        progress.stage(f"placing {fresh.shape[0]} new rows")
+        arrays["new"] = estimator.transform(fresh)
+        if layout:
+            arrays["new_layout"] = estimator.place(fresh)
+    if read is not None and read.labels is not None:
+        arrays["labels"] = read.labels.astype(str) if read.labels.dtype == object else read.labels
     path = folder / "embedding.npz"
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
+    if report:
+        from ..viz.scatter import write_scatter
 
-
-def _summarise(folder: Path, arrays: dict[str, Any], session: Session) -> None:
-    """``summary.json``, written last: its time is that of the whole command."""
-    facts = {"rows": len(arrays["embedding"]), "coordinates": arrays["embedding"].shape[1]}
-    facts |= {"seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
+        progress.stage("writing the report")
+        page, drawn = folder / "report.html", {name: arrays.get(name) for name in ("new", "layout", "new_layout")}
+        drawn |= {"labels": None if read is None else read.named, "title": table.name, "texts": words}
+        write_scatter(page, arrays["embedding"], eigenvalues=arrays["eigenvalues"], **cast(Any, drawn))
+        session.wrote(page, "open in any browser")
+    rows = len(arrays["embedding"])
+    facts = {"rows": rows, "coordinates": k, "seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+    session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
 
 
-def _spread_rows(
-    table: Path, estimator: OptimalApproximationEigenmaps, folder: Path, scheduler: str, force: bool
-) -> dict[str, Any]:
+class Placed(NamedTuple):
+    """What workers need to know: the table, what of it are features, whether a map is wanted, the fitted estimator."""
+
+    table: Path
+    labels: str | None
+    key: str | None
+    layout: bool
+    fitted: Path
+
+
+def _spread_rows(shared: Placed, estimator: OptimalApproximationEigenmaps, scheduler: str, force: bool) -> Any:
     """Fit a sample of the rows, place all of them on a cluster; what an earlier run has left is not done again."""
     import numpy as np
 
     from ..estimators.rows import open_rows
     from .cluster import cluster, spread
 
-    rows = open_rows(table)
-    n, fitted = rows.shape[0], folder / "fitted"
+    rows, fitted = open_rows(shared.table, shared.labels, shared.key), shared.fitted
+    n = rows.shape[0]
     if force:
         shutil.rmtree(fitted, ignore_errors=True)
     if (fitted / "estimator.json").is_file():
@@ -143,9 +141,13 @@ def _spread_rows(
             raise InputError(f"{fitted} was fitted with other options: choose another --out, or --force")
     else:
         chosen = np.random.default_rng(estimator.random_state).permutation(n)[:SAMPLE]
-        estimator.fit(np.asarray(rows.take(np.sort(chosen)), np.float32)).save(fitted)
+        progress.stage(f"embedding {len(chosen)} of {n} rows")
+        estimator.fit(np.asarray(rows.take(np.sort(chosen)), np.float32))
+        if shared.layout:
+            estimator.layout_  # noqa: B018 (made now, and saved with the rest)
+        estimator.save(fitted)
     size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
-    tasks = [(table, fitted, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)]
+    tasks = [(shared, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)]
     missing = [task for task in tasks if not task[-1].is_file()]
     with cluster(scheduler) as client:
         lost = [result for _, result in spread(client, _place_rows, missing, "placing rows") if result]
@@ -153,7 +155,9 @@ def _spread_rows(
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
     placed = np.concatenate([np.load(task[-1]) for task in tasks])
     shutil.rmtree(fitted)
-    return {"embedding": placed, "eigenvalues": estimator.eigenvalues_}
+    k = estimator.n_components
+    arrays = {"embedding": placed[:, :k], "eigenvalues": estimator.eigenvalues_}
+    return estimator, arrays | ({"layout": placed[:, k:]} if shared.layout else {})
 
 
 @lru_cache(maxsize=1)
@@ -163,19 +167,20 @@ def _fitted(folder: Path) -> OptimalApproximationEigenmaps:
     return OptimalApproximationEigenmaps.load(folder)
 
 
-def _place_rows(table: Path, fitted: Path, start: int, stop: int, target: Path) -> str:
-    """On a worker: the coordinates of some rows as a file; the answer is what went wrong."""
+def _place_rows(shared: Placed, start: int, stop: int, target: Path) -> str:
+    """On a worker: coordinates of some rows, and their places on the map, as a file; the answer is what went wrong."""
     import numpy as np
 
     from ..estimators.rows import open_rows
 
     try:
-        rows = np.asarray(open_rows(table).take(np.arange(start, stop)), np.float32)
-        values = _fitted(fitted).transform(rows)
+        opened = open_rows(shared.table, shared.labels, shared.key)
+        rows, estimator = np.asarray(opened.take(np.arange(start, stop)), np.float32), _fitted(shared.fitted)
+        values = [estimator.transform(rows)] + ([estimator.place(rows)] if shared.layout else [])
     except InputError as error:
         return str(error)
     with atomic_path(target) as temporary, temporary.open("wb") as file:
-        np.save(file, values)
+        np.save(file, np.column_stack(values))
     return ""
 
 

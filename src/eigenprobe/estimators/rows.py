@@ -31,8 +31,11 @@ ENTRIES = 1 << 25  # numbers of a block in memory
 MOST_ROWS = 2_000_000  # fitted at once, however large the memory
 
 
-def open_rows(source: Any) -> Rows:
-    """A view of ``source`` by rows, without loading it (npz and csv excepted, which have no random access)."""
+def open_rows(source: Any, labels: str | None = None, key: str | None = None) -> Rows:
+    """A view of ``source`` by rows, without loading it (npz and csv excepted, which have no random access).
+
+    ``labels`` and ``key`` are those of `read_table`: the column that is no feature, and the array of several.
+    """
     if isinstance(source, Rows):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -42,10 +45,10 @@ def open_rows(source: Any) -> Rows:
             return Rows(load_npy(path, mapped=True))
         if suffix in (".h5", ".hdf5"):
             with reading(path):
-                return Rows(features_of(open_archive(path), path), path)
+                return Rows(features_of(open_archive(path), path, key), path)
         if suffix == ".parquet":
-            return Rows(ParquetColumns(path), path)
-        features = read_table(path).features
+            return Rows(ParquetColumns(path, labels), path)
+        features = read_table(path, labels, key).features
         return Rows(SparseRows(features) if issparse(features) else features)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not hasattr(source, "shape"):
         source = Items(source)
@@ -202,14 +205,15 @@ class Items:
 class ParquetColumns:
     """The numeric columns of a Parquet file as an array; one row group is in memory at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, without: str | None = None) -> None:
         from pyarrow import types
         from pyarrow.parquet import ParquetFile
 
         with reading(path):
             file = ParquetFile(path)
             facts, schema = file.metadata, file.schema_arrow
-        columns = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
+        numeric = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
+        columns = [name for name in numeric if name != without]
         if not columns:
             raise InputError(f"{path} has no numeric column")
         check_size(path, 8.0 * facts.num_rows * len(columns))
