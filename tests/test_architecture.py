@@ -50,7 +50,7 @@ FRONT_DOORS = {
     "estimators.eigenmaps.OptimalApproximationEigenmaps.__init__",
     *("viz.report.write_report", "viz.scatter.write_scatter"),  # documented in docs/api.md
     # commands: every parameter is an option
-    *("cli.clouds.decompose", "cli.clouds.encode", "cli.tables.embed", "cli.evaluate.surfaces"),
+    *("cli.clouds.decompose", "cli.training.encode", "cli.tables.embed", "cli.evaluate.surfaces"),
     *("cli.experiments.overfit", "cli.experiments.generalisation", "cli.experiments.images"),
     *("paper.reproduction.reproduce_overfit", "paper.reproduction.reproduce_images"),
 }

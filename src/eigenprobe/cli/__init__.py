@@ -42,7 +42,7 @@ def commands() -> Command:
     about, of = "Run an experiment of the paper and print its table.", experiments
     whole = replace(Command.of(of.everything), name="all")
     reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
-    first = (clouds.decompose, tables.embed, training.train, clouds.encode)
+    first = (clouds.decompose, tables.embed, training.train, training.encode)
     last = (clouds.cache, tables.features, tour.view, tour.export, tour.demo)
     return Command.group("eigenprobe", summary, *first, measures, reproduce, *last)
 

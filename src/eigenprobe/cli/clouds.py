@@ -1,4 +1,4 @@
-"""Commands on shapes and point clouds: ``decompose`` in closed form, ``encode`` by a model, ``cache`` oracles."""
+"""Commands on shapes and point clouds: ``decompose`` them, ``cache`` the oracles of meshes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 Method = Literal["direct", "network", "pretrained"]
 Kind = Literal["adaptive", "symmetric", "row"]
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
-BATCH = 64  # shapes that go through the model together
 METHODS = ("direct", "network", "pretrained", "oracle")  # what a basis is compared with
+USUAL = {"smoother": "adaptive", "model": "surface", "refine": 0, "boundary": "free", "metric": "euclidean"}
+USUAL |= {"measure": 1.0, "eigenvalues": "rayleigh"}  # the others: None
+TAKERS: dict[str, tuple[str, ...]] = {"steps": ("network",), **dict.fromkeys(("model", "refine"), ("pretrained",))}
+TAKERS |= dict.fromkeys(("smoother", "neighbours"), ("direct", "network"))
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
@@ -107,16 +110,10 @@ def decompose(
     from ..decomposition import decompose as solve
     from ..geometry import find_shapes
 
-    options = _method_options(method, smoother, steps, model, refine)
-    if neighbours is not None:
-        if not (method == "direct" or (method == "network" and neighbours.isdecimal())):
-            raise InputError(f"--neighbours {neighbours} goes with --method direct, got {method}")
-        options["neighbours"] = int(neighbours) if neighbours.isdecimal() else neighbours
-    asked: dict[str, tuple[Any, Any]] = {}
-    asked |= {"boundary": (boundary, "free"), "metric": (metric, "euclidean"), "anisotropy": (anisotropy, None)}
-    asked |= {"measure": (alpha, 1.0), "eigenvalues": (eigenvalues, "rayleigh")}
-    asked |= {"bandwidth": (bandwidth, None), "dimension": (dimension, None)}
-    options |= {name: value for name, (value, usual) in asked.items() if value != usual}
+    offered: Any = int(neighbours) if neighbours and neighbours.isdecimal() else neighbours
+    asked = {"smoother": smoother, "steps": steps, "model": model, "refine": refine, "neighbours": offered}
+    asked |= {"boundary": boundary, "metric": metric, "anisotropy": anisotropy, "measure": alpha}
+    options = _options(method, asked | {"eigenvalues": eigenvalues, "bandwidth": bandwidth, "dimension": dimension})
     given: dict[str, Any] = {} if potential is None else {"potential": load_npy(potential)}
     if probes is not None:
         given["probes"] = load_npy(Path(probes)) if Path(probes).suffix == ".npy" else probes
@@ -136,7 +133,7 @@ def decompose(
             cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
             if compare == "oracle" and cloud.faces is None:
                 raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
-            folder = _unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
+            folder = unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
             for name, array in given.items():  # of all points of the file, or of those chosen
                 whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
@@ -157,23 +154,18 @@ def decompose(
         session.skipped(failed)
         session.finish(f"decomposed {len(files) - len(failed)} of {len(files)} shapes")
     if failed:
-        raise InputError(
-            f"{len(failed)} of {len(files)} shapes were not decomposed; first: {next(iter(failed.values()))}"
-        )
+        first = next(iter(failed.values()))
+        raise InputError(f"{len(failed)} of {len(files)} shapes were not decomposed; first: {first}")
 
 
-def _method_options(method: Method, smoother: Kind, steps: int | None, model: str, refine: int) -> dict[str, Any]:
-    """What a method takes; an option that it would ignore is an error."""
-    given = {"--smoother": smoother != "adaptive", "--steps": steps is not None}
-    given |= {"--model": model != "surface", "--refine": refine != 0}
-    known = {"direct": ("--smoother",), "network": ("--smoother", "--steps"), "pretrained": ("--model", "--refine")}
-    for name, set_ in given.items():
-        if set_ and name not in known[method]:
-            takers = " or ".join(other for other, names in known.items() if name in names)
-            raise InputError(f"{name} is for --method {takers}, not for {method}")
-    if method == "pretrained":
-        return {"model": model, "refine": refine}
-    return {"smoother": smoother} if steps is None else {"smoother": smoother, "steps": steps}
+def _options(method: Method, asked: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for beyond the usual; an option that the method would ignore is an error."""
+    asked = {name: value for name, value in asked.items() if value != USUAL.get(name)}
+    takers = TAKERS | ({"neighbours": ("direct",)} if isinstance(asked.get("neighbours"), str) else {})
+    for name in asked:
+        if method not in (known := takers.get(name, (method,))):
+            raise InputError(f"--{name} is for --method {' or '.join(known)}, not for {method}")
+    return asked
 
 
 def write_basis(
@@ -239,91 +231,7 @@ def read_points(
     return Read(read.vertices[rows], rows=rows)
 
 
-def encode(
-    shapes: list[Path],
-    *,
-    k: int = 50,
-    model: str = "surface",
-    samples: int = 1500,
-    ritz: bool = True,
-    refine: int = 0,
-    force: bool = False,
-    scheduler: str | None = None,
-    session: Session,
-) -> None:
-    """Bases of many shapes in one pass each through a pretrained model.
-
-    Examples:
-      eigenprobe encode scans/ --out bases
-      eigenprobe encode a.obj b.ply c.npy -k 20 --refine 1
-      eigenprobe encode scans/ --model runs/pretrain/model
-
-    Args:
-        shapes: files, or folders of them
-        k: how many basis vectors
-        model: a name in the package, a folder or a hub id
-        samples: at most this many farthest points of each shape; 0 takes all
-        ritz: rotate within the predicted span to the best order
-        refine: refinement sweeps
-        force: overwrite what an earlier run has written
-        scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
-    """
-    from ..geometry import find_shapes
-    from ..pretrained.model import SpectralModel
-
-    files = list(dict.fromkeys(find_shapes(shapes)))
-    folder = session.folder("encoded")
-    network = SpectralModel.from_pretrained(model)
-    options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
-    failed: dict[Path, str] = {}
-    taken: set[Path] = set()
-    with progress.Progress("encoding", len(files)) as bar:
-        for start in range(0, len(files), BATCH):
-            batch = files[start : start + BATCH]
-            targets = {file: _unused(folder / f"{file.stem}.safetensors", taken) for file in batch}
-            failed |= {file: why for file in batch if (why := session.existing(targets[file], force))}
-            fresh = [file for file in batch if file not in failed]
-            for file, basis in _encode(network, fresh, samples, options, session.seed, failed):
-                basis.save(targets[file])
-                session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
-            bar.advance(len(batch))
-    if not session.written:
-        first = next(iter(failed.values()))
-        raise InputError(first if len(files) == 1 else f"none of {len(files)} shapes could be encoded; first: {first}")
-    session.skipped(failed)
-    session.finish(f"encoded {len(session.written)} of {len(files)} shapes")
-
-
-def _encode(
-    network: Any, files: list[Path], samples: int, options: dict[str, Any], seed: int, failed: dict[Path, str]
-) -> list[tuple[Path, Basis]]:
-    """A batch at once; one bad scan among thousands is noted in ``failed`` and does not end the run."""
-    clouds: dict[Path, Read] = {}
-    for file in files:
-        try:
-            clouds[file] = read_points(file, samples or None, False, seed, at_most=True)
-        except InputError as error:
-            failed[file] = str(error)
-    bases: dict[Path, Basis] = {}
-    try:
-        found = network.encode([cloud.points for cloud in clouds.values()], **options) if clouds else []
-        bases = dict(zip(clouds, found, strict=True))
-    except (InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
-        for file, cloud in clouds.items():
-            try:
-                bases[file] = network.encode(cloud.points, **options)
-            except (InputError, RuntimeError) as error:
-                failed[file] = str(error)
-    return [
-        (
-            file,
-            replace(basis, faces=clouds[file].faces, rows=clouds[file].rows, info={**basis.info, "source": str(file)}),
-        )
-        for file, basis in bases.items()
-    ]
-
-
-def _unused(path: Path, taken: set[Path]) -> Path:
+def unused(path: Path, taken: set[Path]) -> Path:
     """Two shapes of one name from different folders must not overwrite each other."""
     number, chosen = 2, path
     while chosen in taken:

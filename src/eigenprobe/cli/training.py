@@ -1,12 +1,20 @@
-"""The ``train`` command: a recipe, a few changes to it, and a run that can be interrupted and resumed."""
+"""Commands on networks: ``train`` one by a recipe, in a run that can be interrupted, and ``encode`` shapes by one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import progress
+from ..errors import InputError
+from .clouds import Read, read_points, unused
 from .session import Session
+
+if TYPE_CHECKING:
+    from ..basis import Basis
+
+BATCH = 64  # shapes that go through the model together
 
 BESIDE = {
     "summary.json": "facts of the run",
@@ -66,3 +74,82 @@ def train(
         if (folder / name).is_file():
             session.wrote(folder / name, what)
     session.finish(f"trained {recipe.stem}")
+
+
+def encode(
+    shapes: list[Path],
+    *,
+    k: int = 50,
+    model: str = "surface",
+    samples: int = 1500,
+    ritz: bool = True,
+    refine: int = 0,
+    force: bool = False,
+    scheduler: str | None = None,
+    session: Session,
+) -> None:
+    """Bases of many shapes in one pass each through a pretrained model.
+
+    Examples:
+      eigenprobe encode scans/ --out bases
+      eigenprobe encode a.obj b.ply c.npy -k 20 --refine 1
+      eigenprobe encode scans/ --model runs/pretrain/model
+
+    Args:
+        shapes: files, or folders of them
+        k: how many basis vectors
+        model: a name in the package, a folder or a hub id
+        samples: at most this many farthest points of each shape; 0 takes all
+        ritz: rotate within the predicted span to the best order
+        refine: refinement sweeps
+        force: overwrite what an earlier run has written
+        scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
+    """
+    from ..geometry import find_shapes
+    from ..pretrained.model import SpectralModel
+
+    files = list(dict.fromkeys(find_shapes(shapes)))
+    folder = session.folder("encoded")
+    network = SpectralModel.from_pretrained(model)
+    options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
+    failed: dict[Path, str] = {}
+    taken: set[Path] = set()
+    with progress.Progress("encoding", len(files)) as bar:
+        for start in range(0, len(files), BATCH):
+            batch = files[start : start + BATCH]
+            targets = {file: unused(folder / f"{file.stem}.safetensors", taken) for file in batch}
+            failed |= {file: why for file in batch if (why := session.existing(targets[file], force))}
+            fresh = [file for file in batch if file not in failed]
+            for file, basis in _encode(network, fresh, samples, options, session.seed, failed):
+                basis.save(targets[file])
+                session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
+            bar.advance(len(batch))
+    if not session.written:
+        first = next(iter(failed.values()))
+        raise InputError(first if len(files) == 1 else f"none of {len(files)} shapes could be encoded; first: {first}")
+    session.skipped(failed)
+    session.finish(f"encoded {len(session.written)} of {len(files)} shapes")
+
+
+def _encode(
+    network: Any, files: list[Path], samples: int, options: dict[str, Any], seed: int, failed: dict[Path, str]
+) -> list[tuple[Path, Basis]]:
+    """A batch at once; one bad scan among thousands is noted in ``failed`` and does not end the run."""
+    clouds: dict[Path, Read] = {}
+    for file in files:
+        try:
+            clouds[file] = read_points(file, samples or None, False, seed, at_most=True)
+        except InputError as error:
+            failed[file] = str(error)
+    bases: dict[Path, Basis] = {}
+    try:
+        found = network.encode([cloud.points for cloud in clouds.values()], **options) if clouds else []
+        bases = dict(zip(clouds, found, strict=True))
+    except (InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
+        for file, cloud in clouds.items():
+            try:
+                bases[file] = network.encode(cloud.points, **options)
+            except (InputError, RuntimeError) as error:
+                failed[file] = str(error)
+    about = {file: {"faces": cloud.faces, "rows": cloud.rows} for file, cloud in clouds.items()}
+    return [(file, replace(b, info={**b.info, "source": str(file)}, **about[file])) for file, b in bases.items()]
