@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
-from eigenprobe.eigen import filtered, multigrid, nested
+from eigenprobe.eigen import filtered, inverse, multigrid, nested
 from eigenprobe.eigen import solve as eigenpairs
 from eigenprobe.eigen.chebyshev import SparseOperator, growth, spectral_bounds
 from eigenprobe.eigen.solve import SOLVERS
@@ -64,6 +66,7 @@ def test_nested_iteration_agrees_with_lanczos(monkeypatch):
     called = []
     start = nested.nested_start
     monkeypatch.setattr(nested, "nested_start", lambda *a: called.append(a) or start(*a))
+    monkeypatch.setattr(inverse, "suits", lambda problem: False)
     q, mu = solve(smoother, 40)
     assert called, "8000 points in R^3 should start from a coarse level"
     check(smoother, 40, q, mu)
@@ -73,13 +76,24 @@ def test_nested_iteration_agrees_with_lanczos(monkeypatch):
     assert np.allclose(mu.numpy(), reference, rtol=0, atol=1e-8)
 
 
-def test_filters_and_nested_iteration_agree(monkeypatch):
+def test_all_solvers_agree(monkeypatch):
     smoother = build_smoother(sphere(7000))
-    _, nested_mu = solve(smoother, 30)
-    monkeypatch.setattr(nested, "suits", lambda problem: False)
-    q, mu = solve(smoother, 30)
-    check(smoother, 30, q, mu)
-    assert torch.allclose(mu, nested_mu, rtol=0, atol=1e-8)
+    _, first = solve(smoother, 30)
+    for solver in (inverse, nested):
+        monkeypatch.setattr(solver, "suits", lambda problem: False)
+        q, mu = solve(smoother, 30)
+        check(smoother, 30, q, mu)
+        assert torch.allclose(mu, first, rtol=0, atol=1e-8)
+
+
+def test_all_copies_of_repeated_eigenvalues_are_found():
+    """Equal parts side by side: every eigenvalue has as many copies, more than a block of Lanczos has columns."""
+    alone = build_smoother(torus(300))
+    matrix = torch.block_diag(*[alone.matrix.to_dense()] * 5).to_sparse_csr()
+    several = replace(alone, matrix=matrix, mass=alone.mass.repeat(5) / 5, leaving=None, edges=None)
+    q, mu = solve(several, 60)
+    check(several, 60, q, mu)
+    assert torch.allclose(mu.view(-1, 5), exact(alone, 12)[:, None].expand(-1, 5), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [900, 7000])

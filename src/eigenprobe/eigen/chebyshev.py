@@ -10,6 +10,7 @@ shift sits on the stored diagonal, the scale and the subtraction in the product 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -62,7 +63,11 @@ class SparseOperator:
         self.pattern = (pointers, columns)
         self.leaving = leaving if leaving is None or order is None else leaving[order]
         self.matrix = csr(*self.pattern, values.double(), (self.n, self.n))
-        self.single = csr(*self.pattern, values.float(), (self.n, self.n))
+
+    @cached_property
+    def single(self) -> Tensor:
+        """The same matrix in float32."""
+        return csr(*self.pattern, self.matrix.values().float(), (self.n, self.n))
 
     @property
     def entries(self) -> int:

@@ -1,43 +1,68 @@
-"""Shift-and-invert: for curves, whose matrices have factors hardly larger than themselves, and for meshes.
+"""Shift-and-invert: for curves and for surfaces of moderate size, whose sparse factors are small, and for meshes.
 
-    (H + s)^-1 x,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh),   by Lanczos on the inverse
+    (H + s)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh),   on a Krylov space of blocks B_j (b, n), all of them kept:
 
-The graph of a curve is a chain or a ring: the ratio of the largest to the wanted eigenvalues grows like n^2 (n^3 on
-random points), far beyond polynomial filters.  Started from one vector, Lanczos can miss copies of a repeated
-eigenvalue (rings and symmetric shapes have them), so what is orthogonal to all vectors found is searched until nothing
-there belongs among the first.
+    B_{j+1} R = (H + s)^-1 B_j   without its parts along B_1 ... B_j;      T (m, m) = the inverse seen from the blocks
+
+A polynomial filter needs some hundred sparse products with every wanted vector; the inverse is applied less than three
+times for each.  The graph of a curve is a chain or a ring, far beyond polynomial filters: the ratio of the largest to
+the wanted eigenvalues grows like n^2 (n^3 on random points).  A random block finds up to ``b`` copies of a repeated
+eigenvalue; where it has found that many, what is orthogonal to all vectors found is searched until nothing there
+belongs among the first.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
 from .span import small_ritz
 from .sparse import as_scipy
 
-CHAIN = 4  # mean entries per row up to which a graph is a union of chains and rings
-PLANAR = 16  # the same of a surface: with nothing known, as with a potential, multigrid has nothing to start from
-ACCURACY = 1e-12  # of Lanczos on the inverse, relative
+
+@dataclass(frozen=True)
+class Inversion:
+    """When a factor is small enough, and constants of the iteration."""
+
+    chain: int = 4  # mean entries per row up to which a graph is a union of chains and rings
+    planar: int = 16  # the same of a surface ...
+    most: int = 24_000  # ... which has up to so many points on the host: above, multigrid is faster
+    block: int = 3  # columns of a block: symmetric bodies have pairs
+    shift: float = 1e-9  # of surfaces
+    equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
+    dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
+
+
+INVERSION = Inversion()
+ACCURACY = 1e-12  # relative residual on the inverse, where nothing else is asked
 
 
 def suits(problem: Problem) -> bool:
     operator = problem.operator
     if not isinstance(operator, SparseOperator) or not problem.within:
         return False
-    most = CHAIN if problem.known.shape[1] else PLANAR
-    return operator.entries <= most * problem.n
+    if operator.entries <= INVERSION.chain * problem.n or not problem.known.shape[1]:
+        return operator.entries <= INVERSION.planar * problem.n
+    few = problem.n <= INVERSION.most and problem.start is None and operator.device.type == "cpu"
+    return few and operator.entries <= INVERSION.planar * problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
     assert isinstance(problem.operator, SparseOperator)
-    laplacian = as_scipy(problem.operator.laplacian())
-    known = problem.known.cpu().numpy()
-    values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, shift=_shift(laplacian, known))
+    laplacian, known = as_scipy(problem.operator.laplacian()), problem.known.cpu().numpy()
+    chain = problem.operator.entries <= INVERSION.chain * problem.n
+    shift = _shift(laplacian, known) if chain else INVERSION.shift
+    # A residual r of the inverse, relative to its value, is one of H of at most |H + s| r, and |H| is at most 1.
+    accuracy = ACCURACY if chain else problem.tol
+    values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, shift=shift, accuracy=accuracy)
     return Eigenpairs(torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known))
 
 
@@ -68,39 +93,78 @@ def _factor(laplacian: Any, shift: float) -> Any:
 
 
 def smallest_pairs(
-    laplacian: Any, k: int, *, shift: float, known: np.ndarray | None = None
+    laplacian: Any, k: int, *, shift: float, known: np.ndarray | None = None, accuracy: float = ACCURACY
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` smallest pairs of a symmetric positive semi-definite scipy matrix, orthogonal to ``known (n, c)``.
 
     Eigenvalues ``(k,)`` ascending and orthonormal vectors ``(n, k)``; ``shift`` should be below the wanted eigenvalues.
     """
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
     n = laplacian.shape[0]
-    found = np.empty((n, 0)) if known is None else known
-    if 3 * k > n:  # ARPACK wants many more rows than vectors
-        lifted = laplacian.toarray() + 4 * np.abs(laplacian).max() * found @ found.T
+    known = np.empty((n, 0)) if known is None else known
+    if INVERSION.dense * k > n:
+        lifted = laplacian.toarray() + 4 * np.abs(laplacian).max() * known @ known.T
         values, vectors = np.linalg.eigh((lifted + lifted.T) / 2)
         return np.maximum(values[:k], 0.0), vectors[:, :k]
-    solve = _factor(laplacian, shift).solve
-    generator = np.random.default_rng(0)
+    factor, generator = _factor(laplacian, shift), torch.Generator().manual_seed(0)
 
-    def search(found: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        def without(x: np.ndarray) -> np.ndarray:
-            x = x - found @ (found.T @ x)
-            return x - found @ (found.T @ x)  # the known vectors come back amplified: once is not enough
+    def inverse(block: Tensor) -> Tensor:
+        return torch.from_numpy(factor.solve(block.numpy().T).T)
 
-        operator = LinearOperator((n, n), lambda x: without(solve(without(x))), dtype=np.float64)
-        wide = min(n - 1, max(2 * count + 20, 40))
-        return eigsh(operator, k=count, v0=generator.standard_normal(n), which="LA", tol=ACCURACY, ncv=wide)
-
-    values, vectors = search(found, k)
-    while True:
-        more, new = search(np.column_stack([found, vectors]), 1)
-        if more[0] <= np.sort(values)[-k] * (1 + 1e-9):
+    rows = torch.from_numpy(np.ascontiguousarray(known.T))
+    values, found = _largest(inverse, rows, k, accuracy, generator)
+    while _repeated(values):
+        more, new = _largest(inverse, torch.cat([rows, found]), INVERSION.block, accuracy, generator)
+        if float(more[0]) <= float(values[k - 1]) * (1 + 1e-9):
             break
-        values, vectors = np.append(values, more), np.column_stack([vectors, new])
-    # One Rayleigh-Ritz on the matrix itself: values without the shift, copies of repeated ones orthogonal.
-    vectors = np.linalg.qr(vectors - found @ (found.T @ vectors))[0]
-    small, rotation = small_ritz(torch.from_numpy(vectors.T @ (laplacian @ vectors)))
-    return np.maximum(small[:k].numpy(), 0.0), vectors @ rotation[:, :k].numpy()
+        values, found = torch.cat([values, more]).sort(descending=True).values, torch.cat([found, new])
+    # One Rayleigh-Ritz on the matrix itself: values without the shift.
+    small, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
+    return np.maximum(small[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
+
+
+def _repeated(values: Tensor) -> bool:
+    """Whether some value, of those in descending order, has as many copies as a block can find, and so perhaps more."""
+    last = INVERSION.block - 1
+    return bool((values[:-last] - values[last:] <= INVERSION.equal * values[:-last]).any())
+
+
+def _largest(
+    inverse: Callable[[Tensor], Tensor], known: Tensor, k: int, accuracy: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest values, descending, and vectors ``(k, n)`` of an operator without its ``known (c, n)`` ones."""
+    (c, n), b = known.shape, INVERSION.block
+    basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)  # memory that is not used is not there
+    basis[:c] = known
+    small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
+    block, m, looked = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c, c + 5 * k // 2
+    while True:
+        basis[m : m + b] = block
+        m += b
+        image, near = inverse(block), basis[max(c, m - 2 * b) : m]
+        inner = image @ near.mT
+        small[m - b : m, m - b : m] = inner[:, -b:]
+        # Of exact numbers this were all; rounding brings the vectors that have converged back.
+        image = torch.addmm(image, inner, near, alpha=-1)
+        image = torch.addmm(image, image @ basis[:m].mT, basis[:m], alpha=-1)
+        block, right = torch.linalg.qr(image.mT)
+        block, full = block.mT, m + b > len(basis)
+        if m >= looked or full:
+            values, turn = small_ritz(small[c:m, c:m])
+            values, turn = values.flip(0)[:k], turn.flip(1)[:, :k]
+            left = float(((right @ turn[-b:]).norm(dim=0) / values).max()) / accuracy
+            if left <= 1 or full:
+                return values, turn.mT @ basis[c:m]
+            looked = m + max(b, min(k // 2, round(0.13 * k * math.log10(left))))
+        if float(right.diagonal().abs().min()) < 1e-12 * float(small[c, c]):  # the blocks hold all that they can reach
+            block, right = (
+                _apart(torch.randn(block.shape, dtype=torch.float64, generator=generator), basis[:m]),
+                0 * right,
+            )
+        small[m : m + b, m - b : m], small[m - b : m, m : m + b] = right, right.mT
+
+
+def _apart(block: Tensor, rows: Tensor) -> Tensor:
+    """Orthonormal rows ``(b, n)`` that are orthogonal to others."""
+    for _ in range(2):
+        block = torch.linalg.qr((block - (block @ rows.mT) @ rows).mT)[0].mT
+    return block

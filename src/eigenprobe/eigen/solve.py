@@ -5,8 +5,8 @@
 The first solver that suits the problem solves it; each is a module with ``suits(problem)`` and ``solve(problem)``:
 
     dense      a few hundred points, or nearly as many vectors as points       LAPACK
-    inverse    curves: chains and rings                                        Lanczos on a sparse factor
-    nested     many points of low dimension on the host                        coarse to fine, multigrid
+    inverse    curves; surfaces of some thousand points on the host            Lanczos on a sparse factor
+    nested     many points of low dimension                                    coarse to fine, multigrid
     filtered   everything else, any device, any operator                       Chebyshev filters
 """
 

@@ -2,55 +2,93 @@
 
     A (n, d, d) = V diag(v) V^T,   v (n, d) ascending,  V (n, d, d)
 
-Up to three dimensions by Jacobi's rotations, each done for all matrices at once: LAPACK and cuSOLVER take them one by
-one.  The rotations converge quadratically; five rounds reach rounding in float64.
+Up to three dimensions in closed form, for all matrices at once: LAPACK and cuSOLVER take them one by one.  In three
+dimensions the eigenvalue that is farthest from the two others is a root of the characteristic polynomial,
+
+    K = A - tr A / 3,   p^2 = |K|^2 / 6,   x = 2 p cos(arccos(det K / (2 p^3)) / 3 [+ 2 pi / 3])
+
+its vector a product of two rows of K - x, and what is left is a two-dimensional problem, a rotation.
 """
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-ROUNDS = 5
-CACHED = 4096  # matrices at once on the host: their numbers stay in the cache
 BATCH = 16384  # cuSOLVER fails on much longer batches
 
 
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ``(n, d)``, ascending, and eigenvectors ``(n, d, d)`` of symmetric matrices ``(n, d, d)``."""
-    host = matrices.device.type == "cpu"
-    small = 2 <= matrices.shape[-1] <= 3 and (host or len(matrices) > BATCH)  # few are one call of cuSOLVER
-    parts = matrices.split((CACHED if host else max(len(matrices), 1)) if small else BATCH)
-    found = [_jacobi(part) if small else torch.linalg.eigh(part) for part in parts]
-    return torch.cat([values for values, _ in found]), torch.cat([vectors for _, vectors in found])
+    d = matrices.shape[-1]
+    if d not in (2, 3):
+        found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
+        return torch.cat([values for values, _ in found]), torch.cat([vectors for _, vectors in found])
+    scale = matrices.abs().amax((1, 2)).clamp_min_(torch.finfo(matrices.dtype).tiny)
+    a = matrices.permute(1, 2, 0).contiguous() / scale  # (d, d, n): every number of all matrices
+    if d == 2:
+        low, high, values = _pair(a, *torch.eye(2, dtype=a.dtype, device=a.device)[..., None])
+        axes = torch.stack([low, high])  # (d, d, n)
+    else:
+        outer, largest = _outermost(a)
+        x, y, z = outer
+        zero = torch.zeros_like(x)
+        first = torch.where(x.abs() > y.abs(), torch.stack([-z, zero, x]), torch.stack([zero, z, -y]))
+        first = first / first.square().sum(0).sqrt_()
+        low, high, (small, large) = _pair(a, first, _cross(outer, first))
+        own = (outer * _times(a, outer)).sum(0)
+        axes = torch.where(largest, torch.stack([low, high, outer]), torch.stack([outer, low, high]))
+        values = torch.where(largest, torch.stack([small, large, own]), torch.stack([own, small, large]))
+    return (values * scale).mT, axes.permute(2, 1, 0)
 
 
-def _jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    n, d = matrices.shape[:2]
-    a = {(i, j): matrices[:, i, j].clone() for i in range(d) for j in range(i, d)}
-    identity = torch.eye(d, dtype=matrices.dtype, device=matrices.device)
-    v = [column[:, None].repeat(1, n) for column in identity]  # d columns (d, n)
-    for _ in range(1 if d == 2 else ROUNDS):
-        for p in range(d - 1):
-            for q in range(p + 1, d):
-                _rotate(a, v, p, q)
-    values, order = torch.stack([a[i, i] for i in range(d)], 1).sort(1)
-    vectors = torch.stack(v, 2).transpose(0, 1)  # (n, d, d)
-    return values, vectors.gather(2, order[:, None].expand(-1, d, -1))
-
-
-def _rotate(a: dict[tuple[int, int], Tensor], v: list[Tensor], p: int, q: int) -> None:
-    """Make ``a[p, q]`` zero in all matrices, in place."""
-    off, apart = 2 * a[p, q], a[q, q] - a[p, p]
+def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The two eigenvectors ``(d, n)`` in the planes of ``p`` and ``q``, and their values ``(2, n)``, ascending."""
+    image, other = _times(a, p), _times(a, q)
+    here, off, there = (p * image).sum(0), 2 * (p * other).sum(0), (q * other).sum(0)
+    apart = there - here
     # The smaller root of t^2 + (apart / a_pq) t - 1 = 0; 0 where there is nothing to do.
     root = torch.hypot(apart, off).copysign_(apart).add_(apart)
     t = torch.where(root == 0, torch.sign(off), off / torch.where(root == 0, 1.0, root))
-    c = t.square().add_(1).rsqrt_()
+    c, change = t.square().add_(1).rsqrt_(), t * off / 2
     s = t * c
-    change = t * a[p, q]
-    a[p, p], a[q, q], a[p, q] = a[p, p] - change, a[q, q] + change, torch.zeros_like(off)
-    for r in range(len(v)):
-        if r not in (p, q):
-            one, two = (min(r, p), max(r, p)), (min(r, q), max(r, q))
-            a[one], a[two] = c * a[one] - s * a[two], s * a[one] + c * a[two]
-    v[p], v[q] = c * v[p] - s * v[q], s * v[p] + c * v[q]
+    one, two, values = c * p - s * q, s * p + c * q, torch.stack([here - change, there + change])
+    ascending = values[0] <= values[1]
+    return (
+        torch.where(ascending, one, two),
+        torch.where(ascending, two, one),
+        torch.where(ascending, values, values.flip(0)),
+    )
+
+
+def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:
+    """The unit eigenvector ``(3, n)`` whose eigenvalue is farthest from the others, and whether it is the largest."""
+    k = a.clone()
+    mean = (k[0, 0] + k[1, 1] + k[2, 2]) / 3
+    for i in range(3):
+        k[i, i] -= mean
+    p = k.square().sum((0, 1)).div_(6).sqrt_()
+    k /= torch.where(p == 0, 1.0, p)
+    half = (k[0] * _cross(k[1], k[2])).sum(0).div_(2).clamp_(-1, 1)
+    largest, angle = half >= 0, half.acos() / 3
+    root = 2 * torch.where(largest, angle, angle + 2 * math.pi / 3).cos()
+    for i in range(3):
+        k[i, i] -= root
+    vector = _cross(k[0], k[1])
+    length = vector.square().sum(0)
+    for i, j in ((0, 2), (1, 2)):
+        other = _cross(k[i], k[j])
+        size = other.square().sum(0)
+        vector, length = torch.where(size > length, other, vector), torch.maximum(size, length)
+    return vector / length.sqrt_(), largest
+
+
+def _times(a: Tensor, x: Tensor) -> Tensor:
+    return (a * x).sum(1)
+
+
+def _cross(x: Tensor, y: Tensor) -> Tensor:
+    (a, b, c), (d, e, f) = x, y
+    return torch.stack([b * f - c * e, c * d - a * f, a * e - b * d])

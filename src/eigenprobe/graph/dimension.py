@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .axes import principal_axes
 from .graph import Graph
 
 PCA_DIMENSIONS = 16  # ambient dimension up to which local principal components estimate the intrinsic one
@@ -138,7 +139,7 @@ def _variances(graph: Graph, rows: Tensor) -> Tensor:
     """Variances of the nearest neighbours of ``rows`` along their principal axes over the first, descending."""
     offsets = graph.points[graph.indices[rows, : THICKNESS.nearest]] - graph.points[rows, None]
     offsets = offsets - offsets.mean(1, keepdim=True)
-    variances = torch.linalg.eigvalsh(offsets.mT @ offsets).flip(1)
+    variances = principal_axes(offsets.mT @ offsets)[0].clamp_min(0).flip(1)
     return variances / variances[:, :1].clamp_min(torch.finfo(variances.dtype).tiny)
 
 

@@ -153,7 +153,10 @@ def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Te
 
     Where copies fill a list and it is missing, the farthest goes.
     """
-    own = indices == torch.arange(first, first + len(indices), device=indices.device)[:, None]
+    rows = torch.arange(first, first + len(indices), device=indices.device)
+    if bool((indices[:, 0] == rows).all()):  # nearly always: no copies
+        return indices[:, 1:].contiguous(), distances[:, 1:].contiguous()
+    own = indices == rows[:, None]
     own[:, -1] |= ~own.any(1)
     shape = (len(indices), indices.shape[1] - 1)
     return indices[~own].reshape(shape), distances[~own].reshape(shape)

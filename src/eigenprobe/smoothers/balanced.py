@@ -51,7 +51,7 @@ class Balance:
     round_ridge: float = 2.0  # softness of roundness
     rounds: int = 3  # Newton rounds
     steps: int = 30  # conjugate-gradient steps in each
-    tolerance: float = 1e-2  # relative residual at which they end
+    tolerance: float = 1.5e-2  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
     stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
@@ -177,12 +177,13 @@ def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -
 
 def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:
     """Unit inward direction (n, dim) at points that have next to no neighbours on its other side, zero elsewhere."""
-    tiny = torch.finfo(frames.dtype).tiny
     flat = near.offsets @ frames
     inward = flat.sum(1)
-    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
-    cosine = (flat @ inward[:, :, None])[..., 0] / flat.norm(dim=2).clamp_min(tiny)
-    outside = (cosine < settings.outside).sum(1)
+    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
+    along = (flat @ inward[:, :, None])[..., 0]
+    length2 = sum((part.square() for part in flat.unbind(2)), torch.zeros_like(along))
+    # cosine < outside < 0, without a root
+    outside = ((along < 0) & (along.square() > settings.outside**2 * length2)).sum(1)
     return torch.where((outside < settings.few_outside * near.real)[:, None], inward, 0.0)
 
 
@@ -214,8 +215,9 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     clouds = _Clouds(sizes, len(ridge), weight.device)
     incidence = _Incidence(ahead, behind, edges)
     ridge = ridge.repeat(edges.n)
+    dual: Tensor | None = None
     for _ in range(settings.rounds):
-        dual = incidence.solve(weight, ridge, settings, clouds)
+        dual = incidence.solve(weight, ridge, settings, clouds, dual)
         weight = weight * (1 + incidence.gather(dual)).clamp_min(settings.least_factor)
     return weight
 
@@ -271,14 +273,19 @@ class _Incidence:
             return self.to_points @ weight
         return (edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])).reshape(-1)
 
-    def solve(self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: _Clouds) -> Tensor:
-        """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same matrix."""
+    def solve(
+        self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: _Clouds, before: Tensor | None = None
+    ) -> Tensor:
+        """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same matrix.
+
+        ``before`` is the answer for other weights, to start from.
+        """
         fixed = weight.detach()
 
-        def inverse(right: Tensor) -> Tensor:
-            return _conjugate_gradients(self, fixed, ridge, right, settings, clouds)
+        def inverse(right: Tensor, before: Tensor | None = None) -> Tensor:
+            return _conjugate_gradients(self, fixed, ridge, right, settings, clouds, before)
 
-        found = inverse(-(self.to_points @ fixed))
+        found = inverse(-(self.to_points @ fixed), before)
         if not weight.requires_grad:
             return found
         residual = -self.scatter(weight) - self.scatter(weight * self.gather(found)) - ridge * found
@@ -299,23 +306,41 @@ class _Solved(torch.autograd.Function):
 
 
 def _conjugate_gradients(
-    incidence: _Incidence, weight: Tensor, ridge: Tensor, right: Tensor, settings: Balance, clouds: _Clouds
+    incidence: _Incidence,
+    weight: Tensor,
+    ridge: Tensor,
+    right: Tensor,
+    settings: Balance,
+    clouds: _Clouds,
+    before: Tensor | None = None,
 ) -> Tensor:
     """``(B W B^T + ridge) t = right``; every cloud has its own steps and its own end, as if it were alone."""
-    solution, residual, direction = torch.zeros_like(right), right, right
+
+    def times(x: Tensor) -> Tensor:
+        return torch.addcmul(incidence.to_points @ (weight * (incidence.to_edges @ x)), ridge, x)
+
+    solution, residual = torch.zeros_like(right), right
     size = clouds.inner(right, right)
     target = settings.tolerance**2 * size
+    if before is not None:  # the best multiple of it
+        before = before.detach()
+        image = times(before)
+        share = clouds.inner(before, image)
+        share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
+        solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
+        size = clouds.inner(residual, residual)
+    direction = residual
     every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device; further steps change nothing
     for number in range(settings.steps):
         going = size > target
         if number % every == 0 and not bool(going.any()):
             break
-        image = torch.addcmul(incidence.to_points @ (weight * (incidence.to_edges @ direction)), ridge, direction)
+        image = times(direction)
         step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
         solution = torch.addcmul(solution, step, direction)
         residual = torch.addcmul(residual, step, image, value=-1)
-        size, before = clouds.inner(residual, residual), size
-        direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / before, 0.0)), direction)
+        size, last = clouds.inner(residual, residual), size
+        direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / last, 0.0)), direction)
     return solution
 
 

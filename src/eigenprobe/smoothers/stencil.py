@@ -54,12 +54,13 @@ class Neighbours(NamedTuple):
     @classmethod
     def of(cls, points: Tensor, indices: Tensor, distances: Tensor) -> Neighbours:
         """Rows that were filled up by repeating their first neighbour end with those copies, at offset zero."""
+        offsets = points.index_select(0, indices.flatten()).view(*indices.shape, -1) - points[:, None]
         if points.requires_grad:
-            distances = (points[indices] - points[:, None]).norm(dim=2)
+            distances = offsets.norm(dim=2)
         copy = torch.zeros_like(indices, dtype=torch.bool)
         torch.eq(indices[:, 1:], indices[:, :1], out=copy[:, 1:])
         if not bool(copy.any()):
-            return cls(indices, distances, points[indices] - points[:, None], indices.shape[1])
+            return cls(indices, distances, offsets, indices.shape[1])
         order = copy.byte().argsort(dim=1, stable=True)
         copy, indices, distances = (part.gather(1, order) for part in (copy, indices, distances))
         real = (~copy).sum(1)
