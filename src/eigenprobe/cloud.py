@@ -128,8 +128,10 @@ def _array(values: Any) -> Any:
     return values if isinstance(values, Tensor) else np.asarray(values)
 
 
-def check_points(points: Array, k: int, device: str | torch.device | None = None) -> tuple[Tensor, Origin]:
-    """The points as a finite float64 tensor ``(n, d)`` on ``device``, and where they came from."""
+def check_points(
+    points: Array, k: int, device: str | torch.device | None = None, *, finite: bool = True
+) -> tuple[Tensor, Origin]:
+    """The points as a float64 tensor ``(n, d)`` on ``device``, finite if so asked, and where they came from."""
     points, _ = points_and_faces(points)
     is_numpy = not isinstance(points, Tensor)
     array: Any = unmasked(points) if is_numpy else points
@@ -149,9 +151,8 @@ def check_points(points: Array, k: int, device: str | torch.device | None = None
         if device is None:
             raise
         raise InputError(f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}") from error
-    finite = torch.isfinite(tensor).all(1)
-    if not bool(finite.all()):
-        bad = (~finite).nonzero()[:, 0]
+    if finite and not bool((sound := torch.isfinite(tensor).all(1)).all()):
+        bad = (~sound).nonzero()[:, 0]
         raise InputError(f"expected finite points, got {len(bad)} with NaN or infinity, the first in row {int(bad[0])}")
     return tensor, origin
 

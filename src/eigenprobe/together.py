@@ -26,7 +26,8 @@ from .eigen.stacked import ROOM, columns, solve_each
 from .errors import InputError, warn
 from .extensions import KernelExtension
 from .graph import Graph
-from .graph.arranged import Arranged, groups
+from .graph.arranged import Arranged
+from .graph.clouds import Clouds
 from .graph.dimension import cloud_dimensions
 from .graph.graph import stack
 from .graph.neighbours import build_graph
@@ -39,6 +40,7 @@ USUAL = {"direct", "adaptive", "euclidean", "rayleigh"}  # values of the others
 LARGEST = 20_000  # points of a cloud that keep a device busy alone
 PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
 ROWS = 1 << 20  # points that are solved together
+SMALL = 1e-70  # size of a cloud above which squared lengths are ordinary numbers, and one over it
 
 
 def suited(sizes: Sequence[int], k: int) -> list[list[int]]:
@@ -74,7 +76,7 @@ def solved_at_once(clouds: list[Any], settings: dict[str, Any]) -> dict[int, Bas
         plain = getattr(cloud, "ndim", 0) == 2 and cloud.shape[1] == 3 and not getattr(cloud, "requires_grad", False)
         if plain and pays(settings["device"] or cloud):
             try:
-                checked[i] = check_points(cloud, k, settings["device"])
+                checked[i] = check_points(cloud, k, settings["device"], finite=False)
             except InputError:
                 return {}  # said again, with the number of the cloud, by the one that takes them one by one
     numbers = list(checked)
@@ -99,53 +101,58 @@ def solve_together(
 ) -> list[Basis | None]:
     """The bases of surfaces ``(n_i, d)`` float64 on one device; None for each that is to be solved alone."""
     result: list[Basis | None] = [None] * len(clouds)
-    frames = [Frame.of(x) for x in clouds]
-    points = torch.cat([frame(x) for frame, x in zip(frames, clouds, strict=True)])
-    sizes = tuple(len(x) for x in clouds)
-    each = torch.arange(len(sizes), device=points.device).repeat_interleave(torch.tensor(sizes, device=points.device))
-    if groups(torch.cat([points, each[:, None].to(points)], 1)) is not None:
+    points, frames = _framed(clouds)
+    if frames is None:
         return result
     count = neighbours if isinstance(neighbours, int) else NEIGHBOURS["adaptive"]
-    graph = build_graph(points, count, clouds=sizes)
-    found = cloud_dimensions(graph) if dimension is None else [dimension] * len(sizes)
+    graph = build_graph(points, count, clouds=tuple(len(x) for x in clouds))
+    if float(graph.distances[:, 0].min()) == 0:  # points that coincide
+        return result
+    found = cloud_dimensions(graph) if dimension is None else [dimension] * len(clouds)
     chosen = [i for i, each_dimension in enumerate(found) if round(each_dimension) == 2]
     if not chosen:
         return result
     if len(chosen) < len(clouds):
         parts = graph.parts()
         graph = stack([parts[i] for i in chosen])
-    stacked, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
-    assert stacked.graph is not None
-    smoother = balanced_smoother(stacked.graph, 2.0)
-    generator = torch.Generator(points.device).manual_seed(seed)
-    pairs = solve_each(smoother, k, tol=tol, generator=generator)
-    single = _single(smoother, stacked.graph)
-    cuts = _cuts(stacked.short_cuts, stacked.graph)
-    for place, i in enumerate(chosen):
-        own, components = single[place]
-        cloud = Arranged(clouds[i], frames[i], own.graph, short_cuts=cuts[place])
-        rotation = rotate(Span(pairs[place].vectors, pairs[place].gaps), own, k)
-        basis = basis_of(rotation, own, cloud, info={"components": components})
-        result[i] = replace(basis, extension=KernelExtension(clouds[i], rotation.vectors))
+    ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
+    assert ready.graph is not None
+    smoother, each = balanced_smoother(ready.graph, 2.0), graph.each
+    assert smoother.mass is not None
+    pairs = solve_each(smoother, k, tol=tol, generator=torch.Generator(points.device).manual_seed(seed))
+    turned = rotate(Span(pairs.vectors, pairs.gaps), replace(smoother, mass=each.padded(smoother.mass, 1.0)), k)
+    vectors, parts_of, cuts = turned.vectors, _parts(smoother), _cuts(ready.short_cuts, ready.graph)
+    for place, (i, n) in enumerate(zip(chosen, each.sizes, strict=True)):
+        own = turned.of(place, n)
+        cloud = Arranged(clouds[i], frames[i], None, short_cuts=cuts[place])
+        basis = basis_of(own, smoother, cloud, info={"components": parts_of[place]})
+        result[i] = replace(basis, extension=KernelExtension(clouds[i], vectors[place, :n]))
     return result
 
 
-def _single(smoother: Smoother, graph: Graph) -> list[tuple[Smoother, int]]:
-    """Mass and step of every cloud, and the number of its parts, with a warning where there are several."""
-    assert smoother.mass is not None
-    sizes, labels = list(graph.clouds), smoother.components[1]
-    parts = [1] * len(sizes)
-    if smoother.components[0] > len(sizes):
-        parts = [len(part.unique()) for part in labels.split(sizes)]
-        for number, count in enumerate(parts):
-            if count > 1:
-                warn(f"cloud {number} has {count} separate parts: {count} eigenvalues are 0, the constant's included")
-    steps = smoother.step_time.tolist()
-    masses = zip(smoother.mass.split(sizes), steps, graph.parts(), parts, strict=True)
-    return [
-        (replace(smoother, mass=mass, step_time=step, graph=own, clouds=(), edges=None), count)
-        for mass, step, own, count in masses
-    ]
+def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame] | None]:
+    """All points ``(n, d)`` stacked, each cloud in its frame, and the frames; None where one is out of the ordinary."""
+    each, points = Clouds(tuple(len(x) for x in clouds), clouds[0].device), torch.cat(list(clouds))
+    largest, centre = each.padded(points.abs()).amax((1, 2)), each.mean(points)
+    points = points - each.spread(centre)
+    scale = each.padded(points.square().sum(1)).amax(1).sqrt()
+    sound = (scale > 1e-10 * largest) & (scale > SMALL) & (scale < 1 / SMALL)  # not of NaN either
+    if not bool(sound.all()):
+        return points, None
+    return points / each.spread(scale)[:, None], [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
+
+
+def _parts(smoother: Smoother) -> list[int]:
+    """The number of parts of every cloud, with a warning where there are several."""
+    sizes = list(smoother.clouds)
+    count, labels = smoother.components
+    if count == len(sizes):
+        return [1] * len(sizes)
+    parts = [len(part.unique()) for part in labels.split(sizes)]
+    for number, found in enumerate(parts):
+        if found > 1:
+            warn(f"cloud {number} has {found} separate parts: {found} eigenvalues are 0, the constant's included")
+    return parts
 
 
 def _cuts(pairs: Tensor | None, graph: Graph) -> list[Tensor | None]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
+from eigenprobe.graph.axes import canonical_pose
 from eigenprobe.graph.farthest import farthest_points
 from eigenprobe.networks.diffusion import (
     diffusion,
@@ -20,7 +21,6 @@ from eigenprobe.networks.spectral import (
     SEEDS,
     SpectralConfig,
     SpectralNetwork,
-    canonical_pose,
     inputs,
     orthonormal,
     place,

@@ -103,8 +103,8 @@ def smallest_pairs(
     known = np.empty((n, 0)) if known is None else known
     if INVERSION.dense * k > n:
         lifted = laplacian.toarray() + 4 * np.abs(laplacian).max() * known @ known.T
-        values, vectors = np.linalg.eigh((lifted + lifted.T) / 2)
-        return np.maximum(values[:k], 0.0), vectors[:, :k]
+        small, vectors = np.linalg.eigh((lifted + lifted.T) / 2)
+        return np.maximum(small[:k], 0.0), vectors[:, :k]
     factor, generator = _factor(laplacian, shift), torch.Generator().manual_seed(0)
 
     def inverse(block: Tensor) -> Tensor:
@@ -118,8 +118,8 @@ def smallest_pairs(
             break
         values, found = torch.cat([values, more]).sort(descending=True).values, torch.cat([found, new])
     # One Rayleigh-Ritz on the matrix itself: values without the shift.
-    small, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
-    return np.maximum(small[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
+    gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
+    return np.maximum(gaps[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
 
 
 def _repeated(values: Tensor) -> bool:

@@ -213,6 +213,11 @@ class Rotation:
         """``V = M^-1/2 Q``."""
         return self.q / self.mass.sqrt()[..., None]
 
+    def of(self, number: int, n: int) -> Rotation:
+        """That of one cloud of a batch, its first ``n`` rows."""
+        q, mass = self.q[number, :n], self.mass[number, :n]
+        return Rotation(q, self.matrix[number], mass, self.gaps[number], self.eigenvalues[number])
+
 
 @torch.no_grad()
 def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: int = 1, sweeps: int = 0) -> Rotation:

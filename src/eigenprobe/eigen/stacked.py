@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import warn
+from ..graph.clouds import Clouds
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import last_term, normal_block
@@ -34,13 +34,16 @@ ROOM = 4  # a cloud has at least so many points per column of its block; smaller
 
 
 def columns(k: int) -> int:
-    """Columns of a block beside the constant one: those wanted and guards."""
-    return k - 1 + max(10, k // 3)
+    """Columns of a block beside the constant one: those wanted and guards, as many as loads of memory fit."""
+    return -(-(k - 1 + max(8, k // 4)) // 8) * 8
 
 
 @torch.no_grad()
-def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torch.Generator) -> list[Eigenpairs]:
-    """The ``k`` leading eigenpairs of every cloud of a stacked smoother that fixes ``sqrt(mass)``, of any sizes."""
+def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torch.Generator) -> Eigenpairs:
+    """The ``k`` leading eigenpairs of every cloud of a stacked smoother that fixes ``sqrt(mass)``, of any sizes.
+
+    Vectors ``(b, most, k)``, zero in the rows that pad a cloud, and gaps ``(b, k)``.
+    """
     assert smoother.mass is not None
     padded = _Padded(smoother)
     width, wanted = columns(k), k - 1
@@ -69,7 +72,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
         warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
     vectors = torch.cat([padded.known, x[..., :wanted]], 2)
     values = torch.cat([torch.zeros((padded.count, 1), dtype=torch.float64), gaps[:, :wanted]], 1).to(x.device)
-    return [Eigenpairs(v[:n], g) for v, g, n in zip(vectors, values, smoother.clouds, strict=True)]
+    return Eigenpairs(vectors, values)
 
 
 def _degree(gaps: Tensor, residuals: Tensor, wanted: int, target: float, dtype: torch.dtype) -> int:
@@ -86,24 +89,15 @@ class _Padded:
     """The matrix of all clouds with as many rows for each as the largest has, and what it does to blocks."""
 
     def __init__(self, smoother: Smoother) -> None:
-        sizes = torch.tensor(smoother.clouds, device=smoother.device)
-        self.count, largest = len(smoother.clouds), max(smoother.clouds)
-        self.rows = self.count * largest
-        owner = torch.arange(self.count, device=smoother.device).repeat_interleave(sizes, output_size=smoother.n)
-        first = sizes.cumsum(0) - sizes
-        place = torch.arange(smoother.n, device=smoother.device) + (owner * largest - first[owner])  # (n,)
-        heads, tails, values = smoother.entries()
+        clouds, (heads, tails, values) = Clouds(smoother.clouds, smoother.device), smoother.entries()
+        self.count, self.rows = len(clouds), len(clouds) * clouds.most
         counts = torch.zeros(self.rows + 1, dtype=torch.int64, device=smoother.device)
-        counts[place + 1] = smoother.matrix.crow_indices().long().diff()
-        self.pointers, self.tails, self.values = counts.cumsum(0), place[tails], values.double()
-        self.owner, self.diagonal = owner[heads], heads == tails
-        self.real = torch.zeros((self.rows, 1), dtype=torch.float64, device=smoother.device)
-        self.real[place] = 1
-        self.real = self.real.view(self.count, -1, 1)
+        counts[clouds.place + 1] = smoother.matrix.crow_indices().long().diff()
+        self.pointers, self.tails, self.values = counts.cumsum(0), clouds.place[tails], values.double()
+        self.owner, self.diagonal = clouds.owner[heads], heads == tails
         assert smoother.mass is not None
-        known = torch.zeros(self.rows, dtype=torch.float64, device=smoother.device)
-        known[place] = smoother.mass.double().sqrt()
-        self.known = known.view(self.count, -1, 1)
+        self.known = clouds.padded(smoother.mass.double().sqrt())[..., None]
+        self.real = (self.known > 0).double()
         self.matrix = self._with(self.values)
 
     def _with(self, values: Tensor) -> Tensor:
@@ -136,15 +130,17 @@ class _Padded:
 
 
 @cache
-def _libraries() -> Any:
-    return import_module("threadpoolctl").ThreadpoolController()  # comes with scikit-learn, has no types
+def _threads() -> ThreadPoolExecutor:
+    """One thread per processor, each of which works alone: LAPACK's threads inside of these would only wait."""
+    before = torch.get_num_threads()
+    pool = ThreadPoolExecutor(os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,))
+    list(pool.map(time.sleep, [1e-3] * (os.cpu_count() or 1)))  # all are there
+    torch.set_num_threads(before)
+    return pool
 
 
 def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device."""
     host = ((small + small.mT) / 2).cpu()
-    workers = min(len(host), os.cpu_count() or 1)
-    # Each thread solves its own matrices: LAPACK's threads inside of these would only wait for each other.
-    with _libraries().limit(limits=1), ThreadPoolExecutor(workers) as pool:
-        found = list(pool.map(torch.linalg.eigh, host.chunk(workers)))
+    found = list(_threads().map(torch.linalg.eigh, host.split(-(-len(host) // (os.cpu_count() or 1)))))
     return torch.cat([f.eigenvalues for f in found]), torch.cat([f.eigenvectors for f in found]).to(small.device)

@@ -44,6 +44,22 @@ def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     return (values * scale).mT, axes.permute(2, 1, 0)
 
 
+def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
+    """`(b, 4, 3)` such that `[x, 1] @ pose` is centred, on principal axes (largest first, skew positive), of rms 1.
+
+    Points `(b, n, 3)` and their mass `(b, n)`, which sums to 1; those without mass do not count.
+    """
+    weight = mass[..., None]
+    mean = (weight * points).sum(1, keepdim=True)
+    centred = points - mean
+    variance, axes = principal_axes(((weight * centred).mT @ centred).double())
+    axes = axes.flip(-1).to(points.dtype)
+    skew = (weight * (centred @ axes) ** 3).sum(1)
+    axes = axes * torch.where(skew < 0, -1.0, 1.0)[:, None]
+    axes = axes / variance.sum(-1).clamp_min(1e-20).sqrt().to(points.dtype)[:, None, None]
+    return torch.cat([axes, -mean @ axes], 1)
+
+
 def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The two eigenvectors ``(d, n)`` in the planes of ``p`` and ``q``, and their values ``(2, n)``, ascending."""
     image, other = _times(a, p), _times(a, q)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .clouds import Clouds
 from .edges import components
 
 Metric = Literal["euclidean", "cosine"]
@@ -46,6 +48,11 @@ class Graph:
     @property
     def device(self) -> torch.device:
         return self.indices.device
+
+    @cached_property
+    def each(self) -> Clouds:
+        """The stacked clouds."""
+        return Clouds(self.clouds or (self.n,), self.device)
 
     @property
     def squared(self) -> Tensor:
@@ -91,6 +98,31 @@ class Graph:
             return count, labels.numpy()  # type: ignore[return-value]
         heads = torch.arange(self.n, device=self.device).repeat_interleave(self.k)
         return components(heads, self.indices.reshape(-1), self.n)
+
+
+class Spacing(NamedTuple):
+    """Local spacing ``(n,)``, and the logarithm of a point's own spacing over that of its neighbours."""
+
+    length: Tensor
+    excess: Tensor
+
+
+def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None, nearest: int = 6) -> Spacing:
+    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six.
+
+    ``real`` counts the neighbours of each row that are not padding.
+    """
+    few = min(nearest, indices.shape[1])
+    squared, around = distances[:, :few].square(), indices[:, :few]
+    if not isinstance(real, Tensor):
+        own = squared.mean(1).sqrt().log()
+        others = own[around].mean(1)
+        return Spacing(((own + few * others) / (few + 1)).exp(), own - others)
+    share = real.clamp_max(few)
+    counts = torch.arange(few, device=around.device) < share[:, None]
+    own = ((squared * counts).sum(1) / share).sqrt().log()
+    others = (own[around] * counts).sum(1) / share
+    return Spacing(((own + share * others) / (share + 1)).exp(), own - others)
 
 
 def stack(graphs: Sequence[Graph]) -> Graph:

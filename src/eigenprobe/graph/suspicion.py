@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .axes import principal_axes
+from .axes import canonical_pose, principal_axes
+from .clouds import Clouds
 from .edges import Edges, undirected
 from .farthest import farthest_points
-from .graph import Graph
+from .graph import Graph, local_spacing
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     """The suspicious part of a Euclidean graph in three dimensions, or None where there is none."""
     graph = graph.truncate(settings.judged)
     x, index = graph.points.float(), graph.indices
-    sizes = graph.clouds or (graph.n,)
+    clouds = graph.each
     distance = graph.distances.float().clamp_min(1e-12)
     offsets = x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None]  # (n, k, 3)
     variance, axes = _spectrum(offsets - offsets.mean(1, keepdim=True))
-    spacing = _spacing(index, distance)
+    spacing = local_spacing(index, distance).length
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
     rows = thick.nonzero()[:, 0]
@@ -77,14 +78,14 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     suspicious = residual > settings.residual
     if not bool(suspicious.any()):
         return None
-    landmarks = _landmarks(x, sizes, settings.landmarks)  # (b, L)
+    landmarks = _landmarks(x, clouds, settings.landmarks)  # (b, L)
     involved = suspicious.clone()
     involved[index[suspicious].reshape(-1)] = True
     involved[landmarks.reshape(-1)] = True
     nodes = involved.nonzero()[:, 0]
     place = torch.full((graph.n,), -1, dtype=torch.int64, device=x.device)
     place[nodes] = torch.arange(len(nodes), device=x.device)
-    owner = torch.arange(len(sizes), device=x.device).repeat_interleave(torch.tensor(sizes, device=x.device))[nodes]
+    owner = clouds.owner[nodes]
 
     ends = suspicious[:, None] | suspicious[index]  # (n, k): the edge has a suspicious end
     ends &= involved[:, None] & involved[index]
@@ -97,7 +98,7 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     ranks[1][once] = 1.2 * index.shape[1]
 
     near = _Neighbourhoods(x, index, offsets, distance, spacing)
-    points, normals = near.points(nodes, residual, suspicious, owner, sizes)
+    points, normals = near.points(nodes, residual, suspicious, owner, clouds)
     pairs = near.pairs(edges, ranks, normals, place)
     local = Edges(place[edges.head], place[edges.tail], len(nodes))
     return Suspects(nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks])
@@ -110,7 +111,7 @@ class _Neighbourhoods:
         self.x, self.index, self.offsets, self.distance, self.spacing = x, index, offsets, distance, spacing
 
     def points(
-        self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, sizes: tuple[int, ...]
+        self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, clouds: Clouds
     ) -> tuple[Tensor, Tensor]:
         """``(a, NODE)`` and the normals ``(a, 3 scales, 3)``."""
         h, d, parts = self.spacing[nodes, None], self.distance[nodes], []
@@ -120,12 +121,15 @@ class _Neighbourhoods:
             parts.append(variance[:, :2] / variance[:, 2:].clamp_min(1e-20))
             normals.append(axes[..., 0])
         parts.append(d[:, [0, 2, 5, 10, -1]] / h)
-        place, axes, size = _poses(self.x, sizes)
-        local = place[nodes]  # (a, 3) canonical coordinates
-        own = torch.einsum("ad,ade->ae", normals[1], axes[owner])
+        share = torch.ones_like(self.spacing) / clouds.spread(clouds.counts)
+        pose = canonical_pose(clouds.padded(self.x), clouds.padded(share))  # (b, 4, 3)
+        size = pose[:, :3].norm(dim=1).amax(1).reciprocal()  # root mean square
+        turn = pose[owner]
+        local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[:, 3]  # (a, 3) canonical coordinates
+        own = (normals[1][:, None] @ turn[:, :3])[:, 0] * size[owner, None]
         i, j = torch.triu_indices(3, 3, device=self.x.device)
         relative = h / size[owner, None]
-        usual = torch.stack([part.log().mean() for part in self.spacing.split(list(sizes))])[owner, None]
+        usual = clouds.mean(self.spacing.log())[owner, None]
         parts += [residual[nodes, None].clamp_max(3), suspicious[nodes, None].float()]
         parts += [relative.log(), h.log() - usual, own[:, i] * own[:, j]]
         parts += [local, (3 * local).sin(), (3 * local).cos(), (6 * local).sin(), (6 * local).cos()]
@@ -198,34 +202,10 @@ def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
     return (z - (terms @ weights)[..., 0]).square().mean(1).sqrt() * scale
 
 
-def _spacing(index: Tensor, distance: Tensor) -> Tensor:
-    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six."""
-    few = min(6, index.shape[1])
-    own = distance[:, :few].square().mean(1).sqrt().log()
-    return ((own + own[index[:, :few]].sum(1)) / (few + 1)).exp()
-
-
-def _poses(x: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """Canonical coordinates ``(n, 3)``: centred, principal axes (largest first, skew positive), root mean square 1;
-    the axes ``(b, 3, 3)`` and the size ``(b,)`` of every cloud."""
-    places, frames, scales = [], [], []
-    for part in x.split(list(sizes)):
-        centred = part - part.mean(0)
-        axes = torch.linalg.eigh((centred.mT @ centred).double()).eigenvectors.flip(1).to(x.dtype)
-        turned = centred @ axes
-        sign = torch.where((turned**3).sum(0) < 0, -1.0, 1.0)
-        size = centred.square().sum(1).mean().sqrt().clamp_min(1e-20)
-        places.append(turned * sign / size)
-        frames.append(axes * sign)
-        scales.append(size)
-    return torch.cat(places), torch.stack(frames), torch.stack(scales)
-
-
-def _landmarks(x: Tensor, sizes: tuple[int, ...], count: int) -> Tensor:
+def _landmarks(x: Tensor, clouds: Clouds, count: int) -> Tensor:
     """Rows ``(b, L)`` of far-apart points of every cloud."""
-    count = min(count, *sizes)
-    first = torch.tensor([0, *sizes[:-1]], device=x.device).cumsum(0)
-    if len(sizes) > 1 and len(set(sizes)) == 1:
-        return farthest_points(x.view(len(sizes), -1, 3), count) + first[:, None]
-    found = [torch.as_tensor(farthest_points(part, count), device=x.device) for part in x.split(list(sizes))]
-    return torch.stack(found) + first[:, None]
+    count = min(count, *clouds.sizes)
+    if len(clouds) == 1:
+        return farthest_points(x, count)[None]
+    valid = None if clouds.equal else clouds.padded(torch.ones_like(x[:, 0])) > 0
+    return farthest_points(clouds.padded(x), count, valid=valid) + clouds.first[:, None]

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from ..eigen import orthonormalise
 from ..eigen.chebyshev import smoother_filter
+from ..graph.axes import canonical_pose
 from ..graph.farthest import farthest_points
 from ..smoothers import Smoother
 from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
@@ -160,20 +161,6 @@ class _Filter(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[no-untyped-def, override]
         return smoother_filter(ctx.smoother, gradient, ctx.coefficients), None, None
-
-
-def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
-    """`(b, 4, 3)` such that `[x, 1] @ pose` is centred, on principal axes (largest first, skew positive), of rms 1."""
-    weight = mass[..., None]
-    mean = (weight * points).sum(1, keepdim=True)
-    centred = points - mean
-    covariance = (weight * centred).mT @ centred
-    variance, axes = torch.linalg.eigh(covariance.double())
-    axes = axes.flip(-1).to(points.dtype)
-    skew = (weight * (centred @ axes) ** 3).sum(1)
-    axes = axes * torch.where(skew < 0, -1.0, 1.0)[:, None]
-    axes = axes / variance.sum(-1).clamp_min(1e-20).sqrt().to(points.dtype)[:, None, None]
-    return torch.cat([axes, -mean @ axes], 1)
 
 
 def place(points: Tensor, pose: Tensor) -> Tensor:

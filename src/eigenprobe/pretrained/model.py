@@ -190,7 +190,7 @@ class SpectralModel:
             found = rotate(span, smoother, k, turn=ritz, sweeps=refine)
             seconds = (time.perf_counter() - began) / len(part)
             for i, count in enumerate(_parts(graph)):
-                own = Rotation(found.q[i], found.matrix[i], found.mass[i], found.gaps[i], found.eigenvalues[i])
+                own = found.of(i, x.shape[1])
                 cloud = Arranged(part[i], Frame(centre[i, 0], float(scale[i])), None)
                 info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
                 extension = self._extension(points[i], cloud.frame, span.columns[i], refine)

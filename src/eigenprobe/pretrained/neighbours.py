@@ -133,7 +133,9 @@ def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, deci
 def _thresholds(graph: Graph, decision: Decision) -> Tensor:
     """The logit above which edges of every cloud are cut, ``(b,)``."""
     spacing = graph.distances[:, :6].square().mean(1).clamp_min(torch.finfo(graph.distances.dtype).tiny).log() / 2
-    deviation = torch.stack([part.std() for part in spacing.split(list(graph.clouds or (graph.n,)))])
+    clouds = graph.each
+    apart = spacing - clouds.spread(clouds.mean(spacing))
+    deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
     low, high = decision.uneven
     share = ((deviation - low) / (high - low)).clamp(0, 1)
     return decision.threshold + (decision.careful - decision.threshold) * share

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import atomic_path
+from ..graph.axes import canonical_pose
 from ..networks import drawing
 from ..networks.diffusion import diffusion, masses
-from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, canonical_pose, inputs
+from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs
 from ..probes.objective import Objective
 from ..smoothers import Smoother
 from ..training.module import Optimisation

@@ -26,6 +26,7 @@ and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -35,8 +36,10 @@ from torch import Tensor
 
 from ..graph import Edges, Graph
 from ..graph.arranged import Arranged
+from ..graph.clouds import Clouds
+from ..graph.graph import local_spacing
 from .smoother import Smoother, csr, laplacian_smoother
-from .stencil import SELECTION, Neighbours, choose_edges, local_spacing, principal, stretch, tangent_frames
+from .stencil import SELECTION, Neighbours, choose_edges, principal, stretch, tangent_frames
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
     frames = tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
     if field is not None:
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
-    spacing, stray = local_spacing(near)
+    spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
+    stray = excess > math.log(SELECTION.stray)
     edges = choose_edges(near, frames)
     head, tail = edges.head, edges.tail
 
@@ -212,7 +216,7 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
         ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
         behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
         ridge = torch.cat([ridge, weight.new_full((2,), settings.round_ridge)])
-    clouds = _Clouds(sizes, len(ridge), weight.device)
+    clouds = Clouds(tuple(len(ridge) * size for size in sizes or (edges.n,)), weight.device)
     incidence = _Incidence(ahead, behind, edges)
     ridge = ridge.repeat(edges.n)
     dual: Tensor | None = None
@@ -274,7 +278,7 @@ class _Incidence:
         return (edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])).reshape(-1)
 
     def solve(
-        self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: _Clouds, before: Tensor | None = None
+        self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: Clouds, before: Tensor | None = None
     ) -> Tensor:
         """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same matrix.
 
@@ -311,7 +315,7 @@ def _conjugate_gradients(
     ridge: Tensor,
     right: Tensor,
     settings: Balance,
-    clouds: _Clouds,
+    clouds: Clouds,
     before: Tensor | None = None,
 ) -> Tensor:
     """``(B W B^T + ridge) t = right``; every cloud has its own steps and its own end, as if it were alone."""
@@ -320,15 +324,15 @@ def _conjugate_gradients(
         return torch.addcmul(incidence.to_points @ (weight * (incidence.to_edges @ x)), ridge, x)
 
     solution, residual = torch.zeros_like(right), right
-    size = clouds.inner(right, right)
+    size = _inner(clouds, right, right)
     target = settings.tolerance**2 * size
     if before is not None:  # the best multiple of it
         before = before.detach()
         image = times(before)
-        share = clouds.inner(before, image)
-        share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
+        share = _inner(clouds, before, image)
+        share = clouds.spread(torch.where(share > 0, _inner(clouds, before, right) / share, 0.0))
         solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
-        size = clouds.inner(residual, residual)
+        size = _inner(clouds, residual, residual)
     direction = residual
     every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device; further steps change nothing
     for number in range(settings.steps):
@@ -336,28 +340,14 @@ def _conjugate_gradients(
         if number % every == 0 and not bool(going.any()):
             break
         image = times(direction)
-        step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
+        step = clouds.spread(torch.where(going, size / _inner(clouds, direction, image), 0.0))
         solution = torch.addcmul(solution, step, direction)
         residual = torch.addcmul(residual, step, image, value=-1)
-        size, last = clouds.inner(residual, residual), size
+        size, last = _inner(clouds, residual, residual), size
         direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / last, 0.0)), direction)
     return solution
 
 
-class _Clouds:
-    """Inner products of ``(n dim,)`` within every cloud, and numbers per cloud at all entries."""
-
-    def __init__(self, sizes: tuple[int, ...], dimension: int, device: torch.device) -> None:
-        self.owner = None
-        if len(sizes) > 1:
-            counts = torch.tensor(sizes, device=device) * dimension
-            each = torch.arange(len(sizes), device=device)
-            self.owner = each.repeat_interleave(counts, output_size=sum(sizes) * dimension)
-        self.count = max(1, len(sizes))
-
-    def inner(self, x: Tensor, y: Tensor) -> Tensor:
-        """``(b,)``, or a number where there is one cloud."""
-        return x @ y if self.owner is None else x.new_zeros(self.count).index_add_(0, self.owner, x * y)
-
-    def spread(self, values: Tensor) -> Tensor:
-        return values if self.owner is None else values[self.owner]
+def _inner(clouds: Clouds, x: Tensor, y: Tensor) -> Tensor:
+    """Inner products ``(b,)`` of vectors ``(n dim,)`` within every cloud."""
+    return (x @ y)[None] if len(clouds) == 1 else clouds.sum(x * y)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
+from ..graph.clouds import Clouds
 
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
 LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0
@@ -195,10 +196,9 @@ def laplacian_smoother(
         step: Any = 1 / (2 * float(rate.max()))
         each, normalised = step, mass / mass.sum()
     else:
-        owner = torch.arange(len(sizes), device=mass.device).repeat_interleave(torch.tensor(sizes, device=mass.device))
-        zero = torch.zeros(len(sizes), dtype=mass.dtype, device=mass.device)
-        step = 0.5 / zero.scatter_reduce(0, owner, rate, "amax", include_self=False)
-        each, normalised = step[owner], mass / zero.index_add(0, owner, mass)[owner]
+        clouds = Clouds(sizes, mass.device)
+        step = 0.5 / clouds.padded(rate).amax(1)
+        each, normalised = clouds.spread(step), mass / clouds.spread(clouds.sum(mass))
     leaving = each * rate
     off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * (each if not sizes else each[edges.head])
     matrix = symmetric_matrix(edges, off, 1 - leaving)

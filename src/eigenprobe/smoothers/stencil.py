@@ -11,7 +11,6 @@ point.  Parts that these lists leave apart are joined by edges of the whole grap
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,30 +89,6 @@ def stretch(vectors: Tensor, field: Tensor) -> Tensor:
     """``vectors`` with ``1 + |field|`` times their length along the field."""
     size = field.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(field.dtype).tiny)
     return vectors + field / size * (field * vectors).sum(-1, keepdim=True)
-
-
-class Spacing(NamedTuple):
-    """Local spacing ``(n,)``, and which points are ``stray``: far from all others by the spacing of those."""
-
-    length: Tensor
-    stray: Tensor
-
-
-def local_spacing(near: Neighbours, selection: Selection = SELECTION) -> Spacing:
-    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six."""
-    few = min(selection.nearest, near.indices.shape[1])
-    squared, around = near.distances[:, :few].square(), near.indices[:, :few]
-    if isinstance(near.real, int):
-        own = squared.mean(1).sqrt().log()
-        others = own[around].mean(1)
-        length = (own + few * others) / (few + 1)
-    else:
-        share = near.real.clamp_max(few)
-        counts = torch.arange(few, device=around.device) < share[:, None]
-        own = ((squared * counts).sum(1) / share).sqrt().log()
-        others = (own[around] * counts).sum(1) / share
-        length = (own + share * others) / (share + 1)
-    return Spacing(length.exp(), own - others > math.log(selection.stray))
 
 
 def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
