@@ -16,15 +16,7 @@ from eigenprobe.networks.diffusion import (
     trace_moments,
     trace_times,
 )
-from eigenprobe.networks.spectral import (
-    INPUTS,
-    SEEDS,
-    SpectralConfig,
-    SpectralNetwork,
-    inputs,
-    orthonormal,
-    place,
-)
+from eigenprobe.networks.spectral import INPUTS, SEEDS, SpectralConfig, SpectralNetwork, inputs, orthonormal, place
 from eigenprobe.pretrained.reconstruction import closed_form
 
 
