@@ -27,10 +27,10 @@ from .errors import InputError, warn
 from .extensions import KernelExtension
 from .graph import Graph
 from .graph.arranged import Arranged
-from .graph.clouds import Clouds
 from .graph.dimension import cloud_dimensions
 from .graph.graph import stack
 from .graph.neighbours import build_graph
+from .graph.segments import Segments
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .smoothers import NEIGHBOURS, Smoother
 from .smoothers.balanced import balanced_smoother
@@ -132,7 +132,7 @@ def solve_together(
 
 def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame] | None]:
     """All points ``(n, d)`` stacked, each cloud in its frame, and the frames; None where one is out of the ordinary."""
-    each, points = Clouds(tuple(len(x) for x in clouds), clouds[0].device), torch.cat(list(clouds))
+    each, points = Segments(tuple(len(x) for x in clouds), clouds[0].device), torch.cat(list(clouds))
     largest, centre = each.padded(points.abs()).amax((1, 2)), each.mean(points)
     points = points - each.spread(centre)
     scale = each.padded(points.square().sum(1)).amax(1).sqrt()

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..graph.clouds import Clouds
+from ..graph.segments import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import last_term, normal_block
@@ -89,7 +89,7 @@ class _Padded:
     """The matrix of all clouds with as many rows for each as the largest has, and what it does to blocks."""
 
     def __init__(self, smoother: Smoother) -> None:
-        clouds, (heads, tails, values) = Clouds(smoother.clouds, smoother.device), smoother.entries()
+        clouds, (heads, tails, values) = Segments(smoother.clouds, smoother.device), smoother.entries()
         self.count, self.rows = len(clouds), len(clouds) * clouds.most
         counts = torch.zeros(self.rows + 1, dtype=torch.int64, device=smoother.device)
         counts[clouds.place + 1] = smoother.matrix.crow_indices().long().diff()

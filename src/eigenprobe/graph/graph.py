@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .clouds import Clouds
 from .edges import components
+from .segments import Segments
 
 Metric = Literal["euclidean", "cosine"]
 
@@ -50,9 +50,9 @@ class Graph:
         return self.indices.device
 
     @cached_property
-    def each(self) -> Clouds:
+    def each(self) -> Segments:
         """The stacked clouds."""
-        return Clouds(self.clouds or (self.n,), self.device)
+        return Segments(self.clouds or (self.n,), self.device)
 
     @property
     def squared(self) -> Tensor:

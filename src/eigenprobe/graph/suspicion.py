@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from .axes import canonical_pose, principal_axes
-from .clouds import Clouds
 from .edges import Edges, undirected
 from .farthest import farthest_points
 from .graph import Graph, local_spacing
+from .segments import Segments
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Neighbourhoods:
         self.x, self.index, self.offsets, self.distance, self.spacing = x, index, offsets, distance, spacing
 
     def points(
-        self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, clouds: Clouds
+        self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, clouds: Segments
     ) -> tuple[Tensor, Tensor]:
         """``(a, NODE)`` and the normals ``(a, 3 scales, 3)``."""
         h, d, parts = self.spacing[nodes, None], self.distance[nodes], []
@@ -202,7 +202,7 @@ def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
     return (z - (terms @ weights)[..., 0]).square().mean(1).sqrt() * scale
 
 
-def _landmarks(x: Tensor, clouds: Clouds, count: int) -> Tensor:
+def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
     """Rows ``(b, L)`` of far-apart points of every cloud."""
     count = min(count, *clouds.sizes)
     if len(clouds) == 1:

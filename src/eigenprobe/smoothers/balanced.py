@@ -36,8 +36,8 @@ from torch import Tensor
 
 from ..graph import Edges, Graph
 from ..graph.arranged import Arranged
-from ..graph.clouds import Clouds
 from ..graph.graph import local_spacing
+from ..graph.segments import Segments
 from .smoother import Smoother, csr, laplacian_smoother
 from .stencil import SELECTION, Neighbours, choose_edges, principal, stretch, tangent_frames
 
@@ -216,7 +216,7 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
         ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
         behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
         ridge = torch.cat([ridge, weight.new_full((2,), settings.round_ridge)])
-    clouds = Clouds(tuple(len(ridge) * size for size in sizes or (edges.n,)), weight.device)
+    clouds = Segments(tuple(len(ridge) * size for size in sizes or (edges.n,)), weight.device)
     incidence = _Incidence(ahead, behind, edges)
     ridge = ridge.repeat(edges.n)
     dual: Tensor | None = None
@@ -278,7 +278,7 @@ class _Incidence:
         return (edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])).reshape(-1)
 
     def solve(
-        self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: Clouds, before: Tensor | None = None
+        self, weight: Tensor, ridge: Tensor, settings: Balance, clouds: Segments, before: Tensor | None = None
     ) -> Tensor:
         """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same matrix.
 
@@ -315,7 +315,7 @@ def _conjugate_gradients(
     ridge: Tensor,
     right: Tensor,
     settings: Balance,
-    clouds: Clouds,
+    clouds: Segments,
     before: Tensor | None = None,
 ) -> Tensor:
     """``(B W B^T + ridge) t = right``; every cloud has its own steps and its own end, as if it were alone."""
@@ -324,15 +324,15 @@ def _conjugate_gradients(
         return torch.addcmul(incidence.to_points @ (weight * (incidence.to_edges @ x)), ridge, x)
 
     solution, residual = torch.zeros_like(right), right
-    size = _inner(clouds, right, right)
+    size = clouds.inner(right, right)
     target = settings.tolerance**2 * size
     if before is not None:  # the best multiple of it
         before = before.detach()
         image = times(before)
-        share = _inner(clouds, before, image)
-        share = clouds.spread(torch.where(share > 0, _inner(clouds, before, right) / share, 0.0))
+        share = clouds.inner(before, image)
+        share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
         solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
-        size = _inner(clouds, residual, residual)
+        size = clouds.inner(residual, residual)
     direction = residual
     every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device; further steps change nothing
     for number in range(settings.steps):
@@ -340,14 +340,9 @@ def _conjugate_gradients(
         if number % every == 0 and not bool(going.any()):
             break
         image = times(direction)
-        step = clouds.spread(torch.where(going, size / _inner(clouds, direction, image), 0.0))
+        step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
         solution = torch.addcmul(solution, step, direction)
         residual = torch.addcmul(residual, step, image, value=-1)
-        size, last = _inner(clouds, residual, residual), size
+        size, last = clouds.inner(residual, residual), size
         direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / last, 0.0)), direction)
     return solution
-
-
-def _inner(clouds: Clouds, x: Tensor, y: Tensor) -> Tensor:
-    """Inner products ``(b,)`` of vectors ``(n dim,)`` within every cloud."""
-    return (x @ y)[None] if len(clouds) == 1 else clouds.sum(x * y)

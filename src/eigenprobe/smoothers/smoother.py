@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
-from ..graph.clouds import Clouds
+from ..graph.segments import Segments
 
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
 LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0
@@ -196,7 +196,7 @@ def laplacian_smoother(
         step: Any = 1 / (2 * float(rate.max()))
         each, normalised = step, mass / mass.sum()
     else:
-        clouds = Clouds(sizes, mass.device)
+        clouds = Segments(sizes, mass.device)
         step = 0.5 / clouds.padded(rate).amax(1)
         each, normalised = clouds.spread(step), mass / clouds.spread(clouds.sum(mass))
     leaving = each * rate

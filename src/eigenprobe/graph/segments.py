@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Clouds:
+class Segments:
     """Clouds of ``sizes`` one after the other on ``device``."""
 
     sizes: tuple[int, ...]
@@ -69,6 +69,10 @@ class Clouds:
     def sum(self, values: Tensor) -> Tensor:
         """``(b, ...)``."""
         return self.padded(values).sum(1)
+
+    def inner(self, x: Tensor, y: Tensor) -> Tensor:
+        """``(b,)`` of two vectors ``(n,)``."""
+        return (x @ y)[None] if len(self) == 1 else self.sum(x * y)
 
     def mean(self, values: Tensor) -> Tensor:
         """``(b, ...)``."""
