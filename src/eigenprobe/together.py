@@ -23,16 +23,14 @@ from .cloud import Frame, check_points
 from .eigen import Span, rotate
 from .eigen.basis import basis_of
 from .eigen.stacked import ROOM, columns, solve_each
-from .errors import InputError, warn
+from .errors import InputError
 from .extensions import KernelExtension
-from .graph import Graph
 from .graph.arranged import Arranged
 from .graph.dimension import cloud_dimensions
-from .graph.graph import stack
 from .graph.neighbours import build_graph
 from .graph.segments import Segments
 from .pretrained.neighbours import Neighbours, without_short_cuts
-from .smoothers import NEIGHBOURS, Smoother
+from .smoothers import NEIGHBOURS
 from .smoothers.balanced import balanced_smoother
 
 FREE = {"k", "neighbours", "dimension", "seed", "device", "tol"}  # settings that clouds solved together may have
@@ -113,19 +111,21 @@ def solve_together(
     if not chosen:
         return result
     if len(chosen) < len(clouds):
-        parts = graph.parts()
-        graph = stack([parts[i] for i in chosen])
+        some = solve_together([clouds[i] for i in chosen], k, neighbours, 2.0, tol, seed)
+        for i, basis in zip(chosen, some, strict=True):
+            result[i] = basis
+        return result
     ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
     assert ready.graph is not None
     smoother, each = balanced_smoother(ready.graph, 2.0), graph.each
     assert smoother.mass is not None
     pairs = solve_each(smoother, k, tol=tol, generator=torch.Generator(points.device).manual_seed(seed))
     turned = rotate(Span(pairs.vectors, pairs.gaps), replace(smoother, mass=each.padded(smoother.mass, 1.0)), k)
-    vectors, parts_of, cuts = turned.vectors, _parts(smoother), _cuts(ready.short_cuts, ready.graph)
+    vectors, parts, cuts = turned.vectors, each.parts(smoother.components), _cuts(ready.short_cuts, each)
     for place, (i, n) in enumerate(zip(chosen, each.sizes, strict=True)):
         own = turned.of(place, n)
         cloud = Arranged(clouds[i], frames[i], None, short_cuts=cuts[place])
-        basis = basis_of(own, smoother, cloud, info={"components": parts_of[place]})
+        basis = basis_of(own, smoother, cloud, info={"components": parts[place]})
         result[i] = replace(basis, extension=KernelExtension(clouds[i], vectors[place, :n]))
     return result
 
@@ -142,25 +142,9 @@ def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame] | None]:
     return points / each.spread(scale)[:, None], [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
 
 
-def _parts(smoother: Smoother) -> list[int]:
-    """The number of parts of every cloud, with a warning where there are several."""
-    sizes = list(smoother.clouds)
-    count, labels = smoother.components
-    if count == len(sizes):
-        return [1] * len(sizes)
-    parts = [len(part.unique()) for part in labels.split(sizes)]
-    for number, found in enumerate(parts):
-        if found > 1:
-            warn(f"cloud {number} has {found} separate parts: {found} eigenvalues are 0, the constant's included")
-    return parts
-
-
-def _cuts(pairs: Tensor | None, graph: Graph) -> list[Tensor | None]:
+def _cuts(pairs: Tensor | None, each: Segments) -> list[Tensor | None]:
     """The short-cuts ``(c, 2)`` of every cloud, as rows of it."""
     if pairs is None:
-        return [None] * len(graph.clouds)
-    ends = torch.tensor(graph.clouds, device=pairs.device).cumsum(0)
-    pairs = pairs[pairs[:, 0].argsort(stable=True)]
-    counts = torch.bincount(torch.searchsorted(ends, pairs[:, 0], right=True), minlength=len(ends)).tolist()
-    first = [0, *ends.tolist()[:-1]]
-    return [part - start for part, start in zip(pairs.split(counts), first, strict=True)]
+        return [None] * len(each)
+    owner, order = each.owner[pairs[:, 0]].sort(stable=True)
+    return list((pairs[order] - each.first[owner, None]).split(torch.bincount(owner, minlength=len(each)).tolist()))

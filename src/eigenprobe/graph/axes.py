@@ -38,7 +38,7 @@ def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
         first = torch.where(x.abs() > y.abs(), torch.stack([-z, zero, x]), torch.stack([zero, z, -y]))
         first = first / first.square().sum(0).sqrt_()
         low, high, (small, large) = _pair(a, first, _cross(outer, first))
-        own = (outer * _times(a, outer)).sum(0)
+        own = (outer * (a * outer).sum(1)).sum(0)
         axes = torch.where(largest, torch.stack([low, high, outer]), torch.stack([outer, low, high]))
         values = torch.where(largest, torch.stack([small, large, own]), torch.stack([own, small, large]))
     return (values * scale).mT, axes.permute(2, 1, 0)
@@ -62,7 +62,7 @@ def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
 
 def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The two eigenvectors ``(d, n)`` in the planes of ``p`` and ``q``, and their values ``(2, n)``, ascending."""
-    image, other = _times(a, p), _times(a, q)
+    image, other = (a * p).sum(1), (a * q).sum(1)
     here, off, there = (p * image).sum(0), 2 * (p * other).sum(0), (q * other).sum(0)
     apart = there - here
     # The smaller root of t^2 + (apart / a_pq) t - 1 = 0; 0 where there is nothing to do.
@@ -99,10 +99,6 @@ def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:
         size = other.square().sum(0)
         vector, length = torch.where(size > length, other, vector), torch.maximum(size, length)
     return vector / length.sqrt_(), largest
-
-
-def _times(a: Tensor, x: Tensor) -> Tensor:
-    return (a * x).sum(1)
 
 
 def _cross(x: Tensor, y: Tensor) -> Tensor:

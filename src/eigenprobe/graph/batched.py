@@ -32,28 +32,8 @@ def nearest(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def connected(points: Tensor, k: int = 8) -> Tensor:
     """Share `(b,)` of the points that lie in the largest component of the `k` nearest-neighbour graph."""
-    label = part_labels(nearest(points, k)[1])
-    counts = torch.zeros(label.shape, device=points.device).scatter_add_(1, label, torch.ones_like(points[..., 0]))
-    return counts.amax(-1) / label.shape[1]
-
-
-def parts(indices: Tensor) -> list[int]:
-    """The number of connected components of every cloud, from its neighbours `(b, n, k)`."""
-    n, k = indices.shape[1:]
-    own = torch.arange(n, device=indices.device)
-    counts = (part_labels(indices) == own).sum(-1).tolist()
-    heads = own.repeat_interleave(k)
-    # A very long shape may need more rounds: what seems to be in parts is counted again.
-    return [1 if c == 1 else components(heads, x.flatten(), n)[0] for c, x in zip(counts, indices, strict=True)]
-
-
-def part_labels(indices: Tensor, rounds: int = 24) -> Tensor:
-    """Labels `(b, n)`, equal within a component: the smallest index that `rounds` of looking at neighbours find."""
-    b, n, k = indices.shape
-    label = torch.arange(n, device=indices.device).expand(b, n).contiguous()
-    flat = indices.flatten(1)
-    for _ in range(rounds):
-        smallest = torch.minimum(label, label.gather(1, flat).view(b, n, k).amin(-1))
-        smallest = smallest.scatter_reduce(1, flat, smallest.repeat_interleave(k, 1), "amin")
-        label = smallest.gather(1, smallest)  # pointer jumping: a long tube needs log, not linear, many rounds
-    return label
+    b, n = points.shape[:2]
+    first = n * torch.arange(b, device=points.device)[:, None, None]
+    heads = torch.arange(b * n, device=points.device).repeat_interleave(k)
+    _, labels = components(heads, (nearest(points, k)[1] + first).flatten(), b * n)
+    return torch.bincount(labels)[labels].view(b, n).amax(-1) / n

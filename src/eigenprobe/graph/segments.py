@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
+
+from ..errors import warn
 
 
 @dataclass(frozen=True)
@@ -83,3 +86,12 @@ class Segments:
         if len(self) == 1:
             return numbers.expand(self.sizes[0], *numbers.shape[1:])
         return numbers.index_select(0, self.owner)
+
+    def parts(self, components: tuple[int, Tensor]) -> list[int]:
+        """How many components every cloud has, of all and their labels ``(n,)``; a warning where there are several."""
+        total, labels = components  # which ascend from cloud to cloud
+        counts = [b - a for a, b in pairwise([*labels[self.first].tolist(), total])]
+        for number, count in enumerate(counts):
+            if count > 1:
+                warn(f"cloud {number} has {count} separate parts: {count} eigenvalues are 0, the constant's included")
+        return counts

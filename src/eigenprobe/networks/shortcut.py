@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
+from ..graph.segments import Segments
 from ..graph.suspicion import EDGE, NODE, Suspects
 
 
@@ -69,14 +70,13 @@ class ShortcutNetwork(nn.Module):
         shape = self.encode_landmark(points.index_select(0, s.landmarks.flatten())).unflatten(0, s.landmarks.shape)
         for layer in self.shape:
             shape = layer(shape, shape)  # (b, L, H)
-        rows, places = _padded(s.owner, len(s.landmarks))
+        clouds = Segments(tuple(torch.bincount(s.owner, minlength=len(s.landmarks)).tolist()), x.device)
         near = s.message.nonzero()[:, 0]
         head, tail, close = (t.index_select(0, near) for t in (s.edges.head, s.edges.tail, y))
         for i, turn in enumerate(self.rounds):
             x, close = turn(x, close, head, tail)
             if i % self.config.views == self.config.views - 1:
-                x = x.index_select(0, rows.flatten()).unflatten(0, rows.shape)
-                x = self.views[i // self.config.views](x, shape).flatten(0, 1).index_select(0, places)
+                x = clouds.stacked(self.views[i // self.config.views](clouds.padded(x), shape))
         y = y.index_copy(0, near, close.to(y.dtype))
         return self.out(self.meeting(x, y, s.edges.head, s.edges.tail)[0])[:, 0].float()
 
@@ -151,13 +151,3 @@ class _Attention(nn.Module):
 
 def _perceptron(inputs: int, width: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs))
-
-
-def _padded(owner: Tensor, clouds: int) -> tuple[Tensor, Tensor]:
-    """Rows ``(b, most)`` of the points of every cloud, padded by rows of any, and the place of every point in them."""
-    counts = torch.bincount(owner, minlength=clouds)
-    every = torch.arange(len(owner), device=owner.device)
-    most = int(counts.max())
-    places = owner * most + every - (counts.cumsum(0) - counts)[owner]
-    rows = torch.arange(clouds * most, device=owner.device) % len(owner)
-    return rows.index_copy(0, places, every).view(clouds, most), places

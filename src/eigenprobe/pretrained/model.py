@@ -28,12 +28,11 @@ from ..basis import Basis
 from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
-from ..errors import InputError, warn
+from ..errors import InputError
 from ..extensions import KernelExtension
 from ..geometry import find_shapes
 from ..graph import Graph
 from ..graph.arranged import Arranged, arrange
-from ..graph.batched import parts
 from ..graph.dimension import cloud_dimensions
 from ..graph.farthest import farthest_points
 from ..networks.diffusion import NEIGHBOURS as SEEN
@@ -189,7 +188,7 @@ class SpectralModel:
             span = Span(masses(smoother).double().sqrt()[..., None] * columns, leading=self.k)
             found = rotate(span, smoother, k, turn=ritz, sweeps=refine)
             seconds = (time.perf_counter() - began) / len(part)
-            for i, count in enumerate(_parts(graph)):
+            for i, count in enumerate(graph.each.parts(graph.truncate(SEEN).components())):
                 own = found.of(i, x.shape[1])
                 cloud = Arranged(part[i], Frame(centre[i, 0], float(scale[i])), None)
                 info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
@@ -268,14 +267,3 @@ def _plain(graph: Graph, scale: Tensor) -> list[bool]:
     apart = graph.distances[:, 0].view(len(scale), -1).amin(-1) > 0
     sound = apart & (scale > SMALLEST) & (scale < LARGEST)
     return [ok and dimension == 2 for ok, dimension in zip(sound.tolist(), cloud_dimensions(graph), strict=True)]
-
-
-def _parts(graph: Graph) -> list[int]:
-    """The number of separate parts of every cloud, with a warning for those that have several."""
-    b, n = len(graph.clouds), graph.clouds[0]
-    first = n * torch.arange(b, device=graph.device)[:, None, None]
-    counts = parts(graph.indices[:, :SEEN].view(b, n, -1) - first)
-    for count in counts:
-        if count > 1:
-            warn(f"a cloud of the batch has {count} separate parts: its first {count} eigenvalues are 0")
-    return counts
