@@ -28,31 +28,22 @@ def limited_threads(device: torch.device, points: int | None = None, *, single: 
     The setting belongs to the whole process, so blocks that overlap in several Python threads share the smallest
     limit, and the last one to end restores what was there before the first.
     """
+    global _before
     if device.type != "cpu":
         yield
         return
     limit = 1 if points is not None and points < single else max(1, (os.cpu_count() or 2) // 2)
-    _enter(limit)
+    with _lock:
+        _before = _before if _limits else torch.get_num_threads()
+        _limits.append(limit)
+        torch.set_num_threads(min([_before, *_limits]))
     try:
         yield
     finally:
-        _leave(limit)
-
-
-def _enter(limit: int) -> None:
-    global _before
-    with _lock:
-        if not _limits:
-            _before = torch.get_num_threads()
-        _limits.append(limit)
-        torch.set_num_threads(min([_before, *_limits]))
-
-
-def _leave(limit: int) -> None:
-    with _lock:
-        if limit in _limits:  # not in a child forked inside the block
-            _limits.remove(limit)
-            torch.set_num_threads(min([_before, *_limits]))
+        with _lock:
+            if limit in _limits:  # not in a child forked inside the block
+                _limits.remove(limit)
+                torch.set_num_threads(min([_before, *_limits]))
 
 
 def _forked() -> None:

@@ -5,14 +5,22 @@ directly, what scanners and simulations write (las, laz, pcd, vtk, vtu, vtp) by 
 
 A mesh is cleaned on the way in: coincident vertices are merged, degenerate and repeated faces and unused vertices
 dropped, each counted in ``Shape.repairs`` and told in one warning. What remains keeps the order of the file. Large npy
-files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than its numbers.
+files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than its numbers. What the
+header of a mesh claims is compared with the file before it is parsed:
+
+    ply    element NAME COUNT ...        ascii: one line per element;  binary: at least one byte each
+    off    v f e                         one line per vertex and per face
+    glb    accessors[i].count            at least one byte each; without a buffer view it would be zeros of any length
 """
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +29,6 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
-from .headers import check_header
 from .mesh import face_areas
 from .scans import read_las, read_pcd, read_vtp, read_vtu
 from .text import TEXT, Columns, by_value, pick, read_text
@@ -35,6 +42,7 @@ POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz fi
 FACES = ("faces", "triangles")
 MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
 BLOCK_ROWS = 1 << 20
+Claim = tuple[list[int], int, int, str]  # counts, elements claimed, what follows the header, in which unit
 DEGENERATE = 1e-15  # area of a face, relative to the squared size of the shape
 
 
@@ -159,7 +167,10 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    check_header(path, path.suffix.lower())
+    if claim := CLAIMS.get(path.suffix.lower()):  # the parser takes a file that ends early for a smaller mesh
+        counts, claimed, present, unit = claim(path)
+        if min(counts, default=0) < 0 or claimed > present:
+            raise InputError(f"{path} ends early: its header claims {claimed} elements, {present} {unit} follow")
     loaded: Any = trimesh.load(path, process=False, maintain_order=True)
     vertices, faces, offset = [np.zeros((0, 3))], [], 0
     parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
@@ -171,6 +182,47 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     if offset == 0:
         raise InputError(f"{path} has no vertices")
     return np.concatenate(vertices), np.concatenate(faces) if faces else None
+
+
+def _ply(path: Path) -> Claim:
+    with path.open("rb") as file:
+        ascii_, counts = False, []
+        for line in islice(file, 10_000):
+            words = line.split()
+            if words[:1] == [b"format"]:
+                ascii_ = words[1:2] == [b"ascii"]
+            elif words[:1] == [b"element"]:
+                counts.append(int(words[2]))
+            elif words[:1] == [b"end_header"]:
+                break
+        present = sum(1 for line in file if line.strip()) if ascii_ else path.stat().st_size - file.tell()
+    return counts, sum(counts), present, "lines" if ascii_ else "bytes"
+
+
+def _off(path: Path) -> Claim:
+    with path.open("rb") as file:
+        lines = (text for line in file if (text := line.split(b"#")[0].strip()))
+        words = next(lines, b"").replace(b"COFF", b"").replace(b"OFF", b"").split() or next(lines, b"").split()
+        counts = [int(word) for word in words[:2]]
+        return counts, sum(counts), sum(1 for _ in lines), "lines"
+
+
+def _gltf(path: Path) -> Claim:
+    data = path.read_bytes()
+    if path.suffix.lower() == ".glb":
+        (length,) = struct.unpack_from("<I", data, 12)
+        document = json.loads(data[20 : 20 + length])
+        size = len(data)
+    else:
+        document = json.loads(data)
+        size = len(data) + sum(int(buffer.get("byteLength", 0)) for buffer in document.get("buffers", []))
+        if any(".." in Path(str(buffer.get("uri", ""))[:1000]).parts for buffer in document.get("buffers", [])):
+            raise InputError(f"{path} refers to files outside its folder")
+    counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
+    return counts, max(counts, default=0), size, "bytes"
+
+
+CLAIMS = {".ply": _ply, ".off": _off, ".glb": _gltf, ".gltf": _gltf}
 
 
 def _npy(path: Path) -> tuple[Array, None]:

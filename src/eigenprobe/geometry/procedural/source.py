@@ -25,25 +25,12 @@ from .creatures import biped, crawler, hand, octopus, quadruped
 from .fields import Field, Rng, unit
 from .forms import blob, bust, frame, swimmer, tree, tube
 
-FAMILIES: dict[str, tuple[Callable[[Rng], Field], float]] = {
-    "quadruped": (quadruped, 3.0),
-    "biped": (biped, 3.0),
-    "hand": (hand, 1.0),
-    "crawler": (crawler, 1.0),
-    "octopus": (octopus, 0.7),
-    "swimmer": (swimmer, 1.3),
-    "bust": (bust, 1.2),
-    "blob": (blob, 1.2),
-    "tree": (tree, 2.0),
-    "tube": (tube, 1.0),
-    "frame": (frame, 0.7),
-    "machined": (machined, 1.5),
-    "pierced": (pierced, 0.7),
-    "vessel": (vessel, 1.2),
-    "furniture": (furniture, 0.8),
-    "tool": (tool, 0.8),
-    "plate": (plate, 0.5),
-}
+WEIGHTS: tuple[tuple[Callable[[Rng], Field], float], ...] = (
+    *((quadruped, 3.0), (biped, 3.0), (hand, 1.0), (crawler, 1.0), (octopus, 0.7), (swimmer, 1.3), (bust, 1.2)),
+    *((blob, 1.2), (tree, 2.0), (tube, 1.0), (frame, 0.7), (machined, 1.5), (pierced, 0.7), (vessel, 1.2)),
+    *((furniture, 0.8), (tool, 0.8), (plate, 0.5)),
+)
+FAMILIES = {family.__name__: (family, weight) for family, weight in WEIGHTS}
 
 
 @dataclass
