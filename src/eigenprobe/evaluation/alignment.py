@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ..basis import Basis
 from ..errors import InputError
+from ..geometry.mesh import Array
 from ..viz.notebook import table
 from ..viz.scene import to_numpy
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,13 @@ best coefficients in the area-weighted least-squares sense.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ..basis import Basis
 from ..errors import InputError
-from ..geometry.mesh import Mesh, as_mesh, face_areas
+from ..geometry.mesh import Array, Mesh, as_mesh, face_areas
 
-Array = NDArray[Any]
 PIECES = 50
 BLOCK = 1 << 20
 

@@ -8,14 +8,11 @@ I/H(y), completeness I/H(p); FMI is the geometric mean of pairwise precision and
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..geometry.mesh import Array
 
-Array = NDArray[Any]
 SCORES = {  # the paper's columns, in its order, and their names in scikit-learn
     "nmi": ("NMI", "normalized_mutual_info_score"),
     "ari": ("ARI", "adjusted_rand_score"),

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
@@ -23,6 +22,7 @@ from ..decomposition import decompose
 from ..errors import InputError
 from ..geometry import find_shapes, load
 from ..geometry.io import Shape
+from ..geometry.mesh import Array
 from ..geometry.oracle import point_cloud
 from ..graph import build_graph
 from ..pretrained.neighbours import keep_only
@@ -30,7 +30,6 @@ from ..smoothers import NEIGHBOURS, build_smoother
 from .samples import Measured, Sample, agreement, measure_files
 from .tables import Report, grouped, markdown, mean_row
 
-Array = NDArray[Any]
 WAYS = ("plain", "learned", "oracle cut", "robust")
 LEVELS = (10, 20, 50)
 SHOWN = {f"cosine_{k}": f"k<={k}" for k in LEVELS} | {"discrepancy": "discrepancy"}

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..files import Archive, atomic_path
 from ..geometry import farthest_points, load, oracle, sample_volume
 from ..geometry.io import Shape
+from ..geometry.mesh import Array
 from ..progress import track
 from .alignment import Alignment, compare_vectors
 from .areas import nearest_sample_areas
 
-Array = NDArray[Any]
 Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had
 
 

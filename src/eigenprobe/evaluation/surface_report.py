@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ..basis import Basis
+from ..geometry.mesh import Array
 from . import tables
 from .areas import rebuild, rebuild_weighted
 from .samples import Sample
 
-Array = NDArray[Any]
 NEIGHBOURS = 10
 PIXELS = 300
 SHOWN = (1, 2, 4, 9, 14, 19, 29, 49)  # indices of the vectors in the figures

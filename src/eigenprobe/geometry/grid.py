@@ -9,19 +9,15 @@ eigenvalue is about ``lambda h^2 / 12`` plus the rounding of the surface, below 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from ..errors import InputError
-from .mesh import Mesh, as_mesh, draw_surface, face_areas, is_closed, signed_volume, winding_number
+from .mesh import Array, Mesh, as_mesh, draw_surface, face_areas, is_closed, signed_volume, winding_number
 from .oracle import smallest_eigenpairs
 
-Array = NDArray[Any]
 SUBDIVISION = 3  # a cut cell is judged by this many points per axis, a face by the points next to it on both sides
 SMALLEST = 0.02  # cells with less than this share inside are left out: they hold nothing but noise
 

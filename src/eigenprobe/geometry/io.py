@@ -25,16 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
-from .mesh import face_areas
+from .mesh import Array, face_areas
 from .scans import read_las, read_pcd, read_vtp, read_vtu
 from .text import TEXT, Columns, by_value, pick, read_text
 from .vtk import read_vtk
 
-Array = NDArray[Any]
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
 MESHES = (*WRITTEN, ".vtk", ".vtu", ".vtp")
 CLOUDS = (".xyz", ".pts", ".txt", ".csv", ".npy", ".npz", ".las", ".laz", ".pcd")

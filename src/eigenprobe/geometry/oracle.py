@@ -19,16 +19,14 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse
 import torch
-from numpy.typing import NDArray
 
 from ..basis import Basis
 from ..eigen import canonical_signs
 from ..eigen.inverse import smallest_pairs
 from ..errors import InputError, extra, warn
 from ..files import default_cache_dir
-from .mesh import check_mesh
+from .mesh import Array, check_mesh
 
-Array = NDArray[Any]
 Kind = Literal["auto", "cotangent", "robust"]
 Folder = str | os.PathLike[str] | None
 VERSION = "oracle/4"  # part of every key: entries of another recipe are never read

@@ -17,12 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError, extra
 from ..files import check_size
+from .mesh import Array
 
-Array = NDArray[Any]
 AXES = ("x", "y", "z")
 HEADER_LINES = 100  # of a pcd file, comments included
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError, warn
+from .mesh import Array
 
-Array = NDArray[Any]
 Columns = str | Sequence[int | str] | None  # names, or numbers from 0
 ROWS = 1 << 20  # parsed at once
 COMMENT = "#"

@@ -12,15 +12,13 @@ of the file. (meshio reads neither POLYDATA nor what VTK writes beside the point
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError
+from .mesh import Array
 from .scans import triangles
 
-Array = NDArray[Any]
 TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned_int": "u4", "long": "i8", "unsigned_long": "u8"}
 TYPES |= {"short": "i2", "unsigned_short": "u2", "char": "i1", "unsigned_char": "u1"}
 TYPES |= {"vtktypeint64": "i8", "vtktypeint32": "i4", "vtkidtype": "i4"}

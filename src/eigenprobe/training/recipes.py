@@ -4,7 +4,7 @@
 
 A kind of recipe is a settings dataclass and a function that runs it, entered in one table by `recipe_kind` where the
 function is defined.  The dataclass says which keys there are and what they may hold; nested dataclasses are sections.
-Reading a recipe needs PyYAML alone. The recipes of the package (`SHIPPED`) are known by name.
+The recipes of the package (`SHIPPED`) are known by name.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import torch
+import yaml
 
 from ..errors import InputError
 from ..files import reading
-
-if TYPE_CHECKING:
-    from .runs import RunSettings
+from .runs import RunSettings
 
 SHIPPED = Path(__file__).resolve().parent.parent / "recipes"
-Run = Callable[[Any, Path, "RunSettings"], Path]
+Run = Callable[[Any, Path, RunSettings], Path]
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,6 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Any:
 
 def run_recipe(path: str | Path, out: Path, changes: Sequence[str] = (), device: str = "auto", **how: Any) -> Path:
     """Run a recipe in the folder ``out``; what it wrote there. ``how`` are fields of `RunSettings`: resume, flags."""
-    import torch
-
-    from .runs import RunSettings
-
     kind, settings = _load(path, changes)
     out.mkdir(parents=True, exist_ok=True)
     if device == "auto":
@@ -80,8 +77,6 @@ def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     """The recipe as nested keys and values, changes applied."""
-    import yaml
-
     path = _find(Path(path))
     with reading(path, "a YAML recipe"):
         recipe = yaml.safe_load(path.read_text())

@@ -8,18 +8,15 @@ A few rounds of smoothing, each projected back to the zero set along the gradien
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...graph import Edges
 from ...threads import limited_threads
+from ..mesh import Array
 from .fields import Builder, Field, Rng
 from .source import project
-
-Array = NDArray[Any]
 
 LOW, HIGH = (-1.3, -1.12, -0.5), (1.5, 1.15, 0.5)  # a box around the animal
 # start, end, radius at the start, radius at the end; x is forward, y up
