@@ -137,7 +137,7 @@ RESULTS = (
         )
         for name, options in (
             ("families", " --n 500"),
-            ("learned", " --names horse kitten bimba --n 400 --k 20"),
+            ("learned", " --n 400 --k 20"),
             ("losses", " --names horse kitten bimba --n 800 --k 20 --steps 150"),
         )
     }

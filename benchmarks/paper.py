@@ -103,7 +103,7 @@ def overfit(o: argparse.Namespace) -> None:
             continue
         run, clock = how(o, name)
         sample = Sample.load(o.data / f"{name}.npz", o.k)
-        rows = learn_their_way(sample, o.k, settings, device=o.device, run=run, watch_every=o.every)
+        rows = learn_their_way(sample, o.k, settings, replace(run, validate_every=o.every))
         rows[0]["seconds"] = clock.spent
         found = facts("paper", o.device) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
         write(f"paper_overfit_{name}.json", found)

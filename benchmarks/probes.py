@@ -3,7 +3,8 @@
     python -m benchmarks.probes families|learned|losses MESHES... [--n 800] [--k 50] [--steps 200]
 
 families   closed form through the covariance of each family: order, high vectors, energy, three eigenvalue estimators
-learned    the paper's row probes: default bandwidth, its .101, learned by held-out reconstruction (no oracle)
+learned    the paper's row probes: default bandwidth, its .101, learned by held-out reconstruction of monomials and by
+           the geometry of a smoothing step (`learn_scale`), neither of which sees an oracle
 losses     one small network trained on the paper's probes with each loss: cosines, learned mass, skipped batches
 
 All against the mesh oracle, which is used to measure only. Means over the shapes; rows by shape are in the JSON.
@@ -33,6 +34,7 @@ from eigenprobe.paper.published import NINE
 from eigenprobe.probes.families import FAMILIES
 from eigenprobe.probes.learned import learn_probes
 from eigenprobe.probes.probes import Probes
+from eigenprobe.probes.scale import learn_scale
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
 
 LOSSES = {
@@ -62,20 +64,20 @@ def families(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def learned(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
-    points = torch.as_tensor(sample.points, dtype=torch.float64)
-    radius = Frame.of(points).scale
-    found = learn_probes(points, min(o.k, 20))
+    points, k = torch.as_tensor(sample.points, dtype=torch.float64), min(o.k, 20)
+    sigmas = {"default": None, "the paper's .101": 0.101 * Frame.of(points).scale}
+    sigmas["learned: geometry of a step"] = learn_scale(points, dimension=2).sigma
     rows = []
-    for name, sigma in (("default", None), ("the paper's .101", 0.101 * radius), ("learned", found.sigma)):
-        if name == "learned":
-            v = found.basis.numpy()
-        else:
-            options = {"smoother": "row", "neighbours": 15, "bandwidth": sigma, "dimension": 2}
-            v = decompose(sample.points, min(o.k, 20), **options).normalized
-        aligned = sample.compare(v, np.zeros(v.shape[1]))
-        row = {"row probes": name, **{f"k≤{i}": aligned.cosine(i) for i in levels(v.shape[1])}}
-        key = {"default": "fixed", "learned": "learned"}.get(name)
-        rows.append(row | {"held-out error": found.errors.get(key or "")})
+    for name, sigma in sigmas.items():
+        options = {"smoother": "row", "neighbours": 15, "bandwidth": sigma, "dimension": 2}
+        rows.append({"row probes": name, "basis": decompose(sample.points, k, **options).normalized})
+    for degree in (3, 5):
+        found = learn_probes(points, k, degree=degree)
+        rows.append({"row probes": f"learned: held-out monomials, degree {degree}", "basis": found.basis.numpy()})
+        rows[-1] |= {f"held-out error, {name}": error for name, error in found.errors.items()}
+    for row in rows:
+        aligned = sample.compare(row.pop("basis"), np.zeros(k))
+        row |= {f"k≤{i}": aligned.cosine(i) for i in levels(k)}
     return rows
 
 

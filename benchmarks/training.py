@@ -151,9 +151,8 @@ def quality(sample: Sample, o: argparse.Namespace, device: torch.device) -> list
 
 
 def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    run = RunSettings(average=o.average)
-    every = o.validate_every
-    rows, fit, history = learn_shape(sample, o.k, settings(o), device=device, run=run, validate_every=every)
+    run = RunSettings(average=o.average, device=str(device), validate_every=o.validate_every)
+    rows, fit, history = learn_shape(sample, o.k, settings(o), run)
     rows[0]["history"] = history
     if device.type == "cuda":
         rows[0]["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30

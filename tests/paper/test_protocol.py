@@ -16,7 +16,7 @@ from eigenprobe.evaluation.clustering import METRICS, cluster_scores, kmeans_sco
 from eigenprobe.paper import images, images_recipe
 from eigenprobe.paper.peers import TsneGradient, embed
 from eigenprobe.paper.protocol import Protocol, class_weights, summarise, weighted_subset
-from eigenprobe.paper.published_images import SETTINGS, published_scores
+from eigenprobe.paper.published import IMAGE_SETTINGS, published_scores
 from eigenprobe.training import recipes
 
 RECIPE = Path(__file__).parents[2] / "src" / "eigenprobe" / "recipes" / "paper_images.yaml"
@@ -108,12 +108,12 @@ def test_protocol_errors(tmp_path: Path) -> None:
         images.run(tmp_path / "bare.npz", Protocol(), tmp_path)
 
 
-@pytest.mark.parametrize("pair", SETTINGS, ids="-".join)
+@pytest.mark.parametrize("pair", IMAGE_SETTINGS, ids="-".join)
 def test_the_recipe_fills_in_the_papers_settings(pair: tuple[str, str]) -> None:
     loaded = recipes.load_recipe(RECIPE, [f"dataset={pair[0]}", f"extractor={pair[1]}"]).filled()
     assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate, loaded.accumulate) == (11, 300, 5000, 5e-4, 16)
     assert loaded.width == (256 if pair[1] == "clip" else 128) and loaded.heads in (4, 8)
-    assert (loaded.width, loaded.heads, loaded.neighbours, loaded.sigma, loaded.smoothing_steps) == SETTINGS[pair]
+    assert (loaded.width, loaded.heads, loaded.neighbours, loaded.sigma, loaded.smoothing_steps) == IMAGE_SETTINGS[pair]
     assert published_scores(*pair, 10)["nmi"] > published_scores(*pair, 2)["nmi"] > 0.4
 
 

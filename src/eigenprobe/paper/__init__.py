@@ -1,7 +1,7 @@
 """The paper's experiments, and what only they need. The library proper imports nothing from here.
 
 reproduction           the experiments by the paper's way, by ours or by both; three columns
-published              the numbers the paper prints (published_images: those of the image experiments)
+published              the numbers the paper prints
 toy1d                  five functions on an interval, by either loss
 overfit                one network per shape, our way;             single: the paper's
 generalisation         the pretrained model on unseen shapes, with controls, our way;        amortised: the paper's

@@ -89,9 +89,10 @@ def amortise(
         weight_decay=0.01,
         clip=recipe.clip,
     )
-    gpu = run.device.startswith("cuda") or (run.device == "auto" and torch.cuda.is_available())
     objective = Objective("sampled", "hybrid", relative=True)
-    module = SpectralModule(network, objective, schedule, precision="bf16" if gpu else "32", seed=recipe.seed)
+    module = SpectralModule(
+        network, objective, schedule, precision="bf16" if run.where.type == "cuda" else "32", seed=recipe.seed
+    )
     cosines = OracleCosine([known(sample) for sample in samples], recipe.validate_every)
     flags = {**run.flags, "callbacks": [*run.flags.get("callbacks", []), *([cosines] if samples else [])]}
     data = ManifoldData(ProbedClouds(recipe), steps=recipe.steps * recipe.accumulate)

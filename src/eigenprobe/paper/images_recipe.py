@@ -5,7 +5,7 @@
     other rows (m, d): one pass over them; their coordinates are V = Q / q_1 without its constant
 
 Six layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the
-record of how the paper did it, with its hyper-parameters (`published_images.SETTINGS`).
+record of how the paper did it, with its hyper-parameters (`published.IMAGE_SETTINGS`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..training.fit import fit_network
 from ..training.module import Optimisation
 from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings
-from .published_images import SETTINGS
+from .published import IMAGE_SETTINGS
 
 POOL = 16  # times the size of a subset: rows held in memory
 TUNED = ("width", "heads", "neighbours", "sigma", "smoothing_steps")
@@ -59,10 +59,10 @@ class ImagesRecipe:
 
     def filled(self) -> ImagesRecipe:
         """The same with what is None as the paper has it."""
-        known = SETTINGS.get((self.dataset, self.extractor))
+        known = IMAGE_SETTINGS.get((self.dataset, self.extractor))
         missing = [name for name in TUNED if getattr(self, name) is None]
         if known is None and missing:
-            names = ", ".join(sorted({name for name, _ in SETTINGS}))
+            names = ", ".join(sorted({name for name, _ in IMAGE_SETTINGS}))
             raise InputError(
                 f"the paper has no {missing[0]} for {self.dataset!r}: set it, or dataset to one of {names}"
             )

@@ -28,6 +28,7 @@ from ..training.runs import RunSettings
 CLOSE = 0.01  # relative distance to the closed-form loss that counts as reached
 SAMPLE_SEED = 1000  # of the points compared: apart from the seeds of the resamplings trained on
 SETTINGS = FitSettings(probes=ProbeSettings(smoother={"dimension": 2}), resamplings=16, held_out=2)
+RUN = RunSettings(device="cpu", validate_every=25)
 History = list[tuple[int, float, float]]  # step, seconds, gap
 
 
@@ -59,25 +60,24 @@ class Watch(pl.Callback):
         return next(((step, seconds) for step, seconds, gap in self.history if gap <= CLOSE), (None, None))
 
 
+def fit_shape(sample: Sample, k: int, settings: FitSettings, run: RunSettings, watch: pl.Callback) -> Basis:
+    """The basis that a network learns at the vertices of a shape, on the device of the run."""
+    vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32)
+    settings = replace(settings, size=None if settings.size is None else min(settings.size, len(vertices)))
+    flags = {**run.flags, "callbacks": [*run.flags.get("callbacks", []), watch]}
+    return fit_network(vertices.to(run.where), k, settings=settings, run=replace(run, flags=flags))
+
+
 def learn_shape(
-    sample: Sample,
-    k: int = 50,
-    settings: FitSettings = SETTINGS,
-    *,
-    device: str | torch.device = "cpu",
-    run: RunSettings | None = None,
-    validate_every: int = 25,
+    sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
 ) -> tuple[list[dict[str, Any]], Basis, History]:
     """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
-    where = torch.device(device)
+    where = run.where
     watch = Watch(where)
-    run = run or RunSettings()
-    flags = {**run.flags, "callbacks": [*run.flags.get("callbacks", []), watch]}
-    vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
-    if (settings.size or 0) >= len(vertices):
+    if (settings.size or 0) >= len(sample.shape.vertices):
         settings = replace(settings, held_out=0)
-    every = validate_every if settings.held_out else 0
-    fit = fit_network(vertices, k, settings=settings, run=replace(run, validate_every=every, flags=flags))
+    every = run.validate_every if settings.held_out else 0
+    fit = fit_shape(sample, k, settings, replace(run, validate_every=every), watch)
     step, seconds = watch.reached()
     spent = fit.info["seconds"]
     facts = {"steps": fit.info["steps"], "steps_to_1_percent": step, "seconds_to_1_percent": seconds}

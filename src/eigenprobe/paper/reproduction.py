@@ -28,8 +28,7 @@ from . import generalisation, images, overfit, single, toy1d
 from .amortised import AmortisedRecipe, amortise, unseen
 from .images_recipe import ImagesRecipe, feed_forward, learn_rows
 from .protocol import Protocol
-from .published import GENERALISATION, PAPER, single_shape
-from .published_images import published_scores
+from .published import GENERALISATION, PAPER, published_scores, single_shape
 
 Way = Literal["paper", "ours", "both"]
 THEIRS, OURS = "the paper's way", "ours"
@@ -84,10 +83,11 @@ def reproduce_overfit(
         sample = Sample.of_file(path, n, k, overfit.SAMPLE_SEED)
         rows: list[dict[str, Any]] = []
         if way != "ours":
-            rows += single.learn_their_way(sample, k, their_settings, device=device)
+            rows += single.learn_their_way(sample, k, their_settings, replace(single.RUN, device=device))
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            found, _, history[f"{sample.shape.name}, ours"] = overfit.learn_shape(sample, k, settings, device=device)
+            run = replace(overfit.RUN, device=device)
+            found, _, history[f"{sample.shape.name}, ours"] = overfit.learn_shape(sample, k, settings, run)
             rows += found
         return rows, {}
 

@@ -33,10 +33,11 @@ from ..probes.spectrum import rayleigh, worst
 from ..smoothers import build_smoother
 from ..training.callbacks import OracleCosine
 from ..training.data import Batch, ProbeSettings
-from ..training.fit import FitSettings, fit_network
+from ..training.fit import FitSettings
 from ..training.module import Optimisation
 from ..training.runs import RunSettings
 from .generalisation import polynomials
+from .overfit import fit_shape
 from .published import FIXED, tuned
 
 SETTINGS = FitSettings(
@@ -52,28 +53,23 @@ SETTINGS = FitSettings(
     ritz=False,
     reference=False,
 )
+RUN = RunSettings(device="cpu", validate_every=500)
 DRAWS = 4  # of as many probes as a training step sees, for the closed form of the probes
 
 
 def learn_their_way(
-    sample: Sample,
-    k: int = 50,
-    settings: FitSettings = SETTINGS,
-    *,
-    device: str | torch.device = "cpu",
-    run: RunSettings | None = None,
-    watch_every: int = 500,
+    sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
 ) -> list[dict[str, Any]]:
-    """Train as the paper does and measure at the sample: rows of the trained network, its controls and closed form."""
-    where, run = torch.device(device), run or RunSettings()
-    vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
-    frame = Frame.of(vertices)
+    """Train as the paper does and measure at the sample: rows of the trained network, its controls and closed form.
+
+    The cosines with the oracle are kept at every ``validate_every`` steps of the run.
+    """
+    where = run.where
+    frame = Frame.of(torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where))
     local = frame(torch.as_tensor(sample.points, device=where), torch.float32)
-    cosines = OracleCosine([(Batch(local[None]), torch.as_tensor(sample.vectors))], watch_every)
-    flags = {**run.flags, "callbacks": [*run.flags.get("callbacks", []), cosines]}
-    settings = replace(settings, size=min(settings.size or len(vertices), len(vertices)))
+    cosines = OracleCosine([(Batch(local[None]), torch.as_tensor(sample.vectors))], run.validate_every)
     started = time.perf_counter()
-    fit = fit_network(vertices, k, settings=settings, run=replace(run, flags=flags))
+    fit = fit_shape(sample, k, settings, replace(run, validate_every=0), cosines)
     assert isinstance(fit.extension, NetworkExtension) and settings.probes.paper is not None
     facts = {"steps": fit.info["steps"], "seconds": time.perf_counter() - started, "history": cosines.history}
     untrained = networks.build(settings.preset or "overfit", 3, k, torch.Generator().manual_seed(settings.seed + 1))

@@ -51,11 +51,8 @@ class Covariance:
         clouds: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
-        given = [
-            name
-            for name, value in (("steps", steps), ("resolvent", resolvent), ("scales", scales), ("terms", terms))
-            if value is not None
-        ]
+        kinds = {"steps": steps, "resolvent": resolvent, "scales": scales, "terms": terms}
+        given = [name for name, value in kinds.items() if value is not None]
         if len(given) > 1:
             raise InputError(f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}")
         if not given:
@@ -189,8 +186,8 @@ class DenseCovariance:
 
     __call__ = apply
 
-    def trace(self, generator: torch.Generator | None = None) -> Tensor:
-        """``tr C (...)``, exact."""
+    def trace(self, generator: torch.Generator | None = None, *, deflate: Tensor | None = None) -> Tensor:
+        """``tr C (...)``, exact without either of what an estimate takes."""
         return self._trace
 
     def to(self, device: torch.device | str) -> DenseCovariance:

@@ -17,11 +17,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..eigen import Rotation, canonical_signs
+from ..eigen import Rotation
 from ..errors import InputError
 from ..smoothers import Smoother
-from .covariance import Covariance
-from .families import family, visible_steps
+from .families import family, ordered, visible_steps
 from .objective import expected_errors, prefix_errors
 from .spectrum import mean, worst
 
@@ -30,26 +29,15 @@ DRAWN = 500  # probes of a draw: the paper's number
 
 
 def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation, dict[str, Any]]:
-    """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain.
-
-    Eigenvalues are the Rayleigh quotients of the vectors, which need not ascend.
-    """
-    if smoother.mass is None:
-        raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
-    mass = smoother.mass.double()
-    weighted = mass.sqrt()[:, None] * functions
-    left, sizes, _ = torch.linalg.svd(weighted, full_matrices=False)
-    floor = max(weighted.shape) * torch.finfo(weighted.dtype).eps * float(sizes[0])
+    """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain."""
+    root = torch.ones(()) if smoother.mass is None else smoother.mass.double().sqrt()[:, None]
+    left, sizes, _ = torch.linalg.svd(root * functions, full_matrices=False)
+    floor = max(functions.shape) * torch.finfo(left.dtype).eps * float(sizes[0])
     rank = int((sizes > floor).sum())
     if rank < k:
         raise InputError(f"k={k} vectors need at least {k} independent probes, got {rank} (of {functions.shape[1]})")
-    q = left[:, :k]
-    q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
-    gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
-    explained = sizes[:k].square() / sizes.square().sum()
-    turn = torch.eye(k, dtype=q.dtype, device=q.device)
-    values = gaps / float(smoother.step_time)
-    return Rotation(q, turn, mass, gaps, values), {"probes": functions.shape[1], "explained": explained.tolist()}
+    explained = (sizes[:k].square() / sizes.square().sum()).tolist()
+    return ordered(left[:, :k], smoother), {"probes": functions.shape[1], "explained": explained}
 
 
 def check_estimator(kind: str) -> None:
@@ -90,8 +78,5 @@ def _estimate(
     if kind == "worst":
         return worst(prefix_errors(q, family(functions).draw(smoother, DRAWN, steps, generator=generator).double()))
     covariance = family(functions).covariance(smoother, steps)
-    if isinstance(covariance, Covariance):
-        trace = covariance.trace(generator, deflate=q)
-    else:
-        trace = covariance.trace()
+    trace = covariance.trace(generator, deflate=q)
     return mean(expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True)

@@ -67,13 +67,7 @@ class Family:
                 signal = torch.where((lengths > step).to(signal.device), smoother.apply(signal), signal)
             return signal
         assert self.terms is not None
-        terms, total = dict(self.terms(steps)), torch.zeros_like(signal)
-        for power in range(max(terms) + 1):
-            if power in terms:
-                total = total + terms[power] * signal
-            if power < max(terms):
-                signal = smoother.apply(signal)
-        return total
+        return _polynomial(smoother, signal, self.terms(steps))
 
     def _seed(
         self, smoother: Smoother, count: int, distribution: Distribution, generator: torch.Generator | None
@@ -102,8 +96,8 @@ class Family:
             points, width = _unit(smoother).double(), WIDTH
             kernel = torch.exp(-torch.cdist(points, points).square() / (2 * width**2))
             assert self.terms is not None
-            filtered = _polynomial(smoother, kernel.to(smoother.dtype), dict(self.terms(steps)))
-            matrix = _polynomial(smoother, filtered.T.contiguous(), dict(self.terms(steps)))
+            filtered = _polynomial(smoother, kernel.to(smoother.dtype), self.terms(steps))
+            matrix = _polynomial(smoother, filtered.T.contiguous(), self.terms(steps))
             return DenseCovariance(0.5 * (matrix + matrix.T))
         if not smoother.symmetric and self.name not in ("heat", "hadamard"):
             raise InputError(f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}")
@@ -120,9 +114,8 @@ class Family:
 
 def _polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:
     total = torch.zeros_like(x)
-    for power in range(max(terms) + 1):
-        total = total + terms.get(power, 0.0) * x
-        x = smoother.apply(x)
+    for power in range(last := max(terms), -1, -1):  # Horner
+        total = terms.get(power, 0.0) * x + (smoother.apply(total) if power < last else total)
     return total
 
 
@@ -175,23 +168,23 @@ def visible_steps(smoother: Smoother, k: int, generator: torch.Generator | None 
 def best_of_family(
     name: str, smoother: Smoother, k: int, *, steps: int | None = None, generator: torch.Generator | None = None
 ) -> tuple[Rotation, dict[str, Any]]:
-    """The ``k`` leading eigenvectors of the covariance of a family, by descending energy, and what they explain.
+    """The ``k`` leading eigenvectors of the covariance of a family, by descending energy, and what they explain."""
+    steps = visible_steps(smoother, k, generator) if steps is None else steps
+    covariance = family(name).covariance(smoother, steps)
+    energies, q = leading(covariance, smoother.n, k, smoother)
+    explained = (energies / float(covariance.trace(generator))).tolist()
+    return ordered(q, smoother), {"probes": name, "steps": steps, "explained": explained}
 
-    Eigenvalues are Rayleigh quotients of the smoother, which need not ascend.
-    """
-    kind = family(name)
+
+def ordered(q: Tensor, smoother: Smoother) -> Rotation:
+    """A basis ``(n, k)`` as it is, signed; eigenvalues are its Rayleigh quotients, which need not ascend."""
     if smoother.mass is None:
         raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
-    steps = visible_steps(smoother, k, generator) if steps is None else steps
-    covariance = kind.covariance(smoother, steps)
-    energies, q = leading(covariance, smoother.n, k, smoother)
     mass = smoother.mass.double()
     q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
     gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
-    explained = (energies / float(covariance.trace(generator))).tolist()
-    turn = torch.eye(k, dtype=q.dtype, device=q.device)
-    rotation = Rotation(q, turn, mass, gaps, gaps / float(smoother.step_time))
-    return rotation, {"probes": name, "steps": steps, "explained": explained}
+    turn = torch.eye(q.shape[1], dtype=q.dtype, device=q.device)
+    return Rotation(q, turn, mass, gaps, gaps / float(smoother.step_time))
 
 
 def leading(covariance: Covariance | DenseCovariance, n: int, k: int, like: Smoother) -> tuple[Tensor, Tensor]:

@@ -51,15 +51,16 @@ def learn_probes(
     *,
     neighbours: int = 15,
     trials: int = 80,
+    degree: int = 5,
     seed: int = 0,
 ) -> LearnedProbes:
-    """Learn the paper's probes on a cloud ``(n, d)`` for ``functions (n, m)``, by default monomials up to degree 3."""
+    """Learn the paper's probes on a cloud ``(n, d)`` for ``functions (n, m)``, by default monomials up to a degree."""
     n = len(points)
     if not k < n / 3 or n > LARGEST:
         raise InputError(f"expected between {3 * k + 1} and {LARGEST} points for k={k}, got {n}")
     frame = Frame.of(points)
     x = frame(points)
-    target = monomials(x) if functions is None else functions.to(x)
+    target = monomials(x, degree) if functions is None else functions.to(x)
     if len(target) != n:
         raise InputError(f"expected functions of {n} values, got {len(target)}")
     graph = build_graph(x, neighbours)

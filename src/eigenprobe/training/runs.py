@@ -51,6 +51,12 @@ class RunSettings:
     source: dict[str, str] = field(default_factory=dict)
     flags: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def where(self) -> torch.device:
+        """The device, ``"auto"`` resolved."""
+        best = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device(best if self.device == "auto" else self.device)
+
 
 def train(module: SpectralModule, data: Any, settings: RunSettings | None = None) -> pl.Trainer:
     """Train ``module`` on a data module to the end of its schedule; returns Lightning's trainer.
@@ -68,7 +74,7 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
     callbacks += [Bar()] if progress_enabled() else []
     flags: dict[str, Any] = {
-        **devices(settings.device),
+        **devices(settings.where),
         "max_steps": module.optimisation.steps,
         "accumulate_grad_batches": settings.accumulate,
         "logger": _loggers(settings.folder) if settings.logs else False,
@@ -100,14 +106,12 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     return trainer
 
 
-def devices(device: str) -> dict[str, Any]:
-    """Lightning's flags for ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    parsed = torch.device(device)
-    if parsed.type == "cuda":
-        return {"accelerator": "gpu", "devices": 1 if parsed.index is None else [parsed.index]}
-    return {"accelerator": parsed.type, "devices": 1}
+def devices(device: str | torch.device) -> dict[str, Any]:
+    """Lightning's flags for a device."""
+    where = torch.device(device)
+    if where.type == "cuda":
+        return {"accelerator": "gpu", "devices": 1 if where.index is None else [where.index]}
+    return {"accelerator": where.type, "devices": 1}
 
 
 def _loggers(folder: Path | None) -> Any:
