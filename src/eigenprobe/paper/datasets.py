@@ -113,9 +113,8 @@ def unpack(archive: Path) -> Path:
         return target
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=writable_folder(target.parent)))
     try:
-        safe: dict[str, Any] = (
-            {} if archive.suffix.lower() == ".zip" else {"filter": "data"}
-        )  # of a zip, '..' is left out anyway
+        # Of a zip '..' is left out anyway.
+        safe: dict[str, Any] = {} if archive.suffix.lower() == ".zip" else {"filter": "data"}
         shutil.unpack_archive(archive, partial, **safe)
     except (shutil.ReadError, tarfile.TarError, OSError, EOFError) as error:
         shutil.rmtree(partial, ignore_errors=True)
@@ -220,16 +219,11 @@ def open_image(path: Path) -> Image:
 class _PlainUnpickler(pickle.Unpickler):
     """The python archive of CIFAR is a pickle: allow arrays and builtin containers, nothing that runs code."""
 
-    ALLOWED = (
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),
-    )
+    REBUILD = ("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct")
+    ALLOWED = (*REBUILD, "numpy.ndarray", "numpy.dtype", "_codecs.encode")
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.ALLOWED:
+        if f"{module}.{name}" not in self.ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a data file")
         return super().find_class(module, name)
 

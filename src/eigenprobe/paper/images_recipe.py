@@ -24,7 +24,7 @@ from ..estimators.rows import open_rows
 from ..networks.extension import NetworkExtension
 from ..probes.probes import Probes
 from ..training.data import Batch, ProbeSettings
-from ..training.fit import fit_network
+from ..training.fit import FitSettings, fit_network
 from ..training.module import Optimisation
 from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings
@@ -72,41 +72,30 @@ class ImagesRecipe:
 
 def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> Basis:
     """Train the paper's network on rows ``(n, d)``."""
-    recipe = recipe.filled()
-    graph: dict[str, Any] = {"k": recipe.neighbours, "metric": "cosine", "self_loops": True}
-    paper = Probes(recipe.probes, recipe.smoothing_steps or 0, sigma=recipe.sigma, **graph)
-    size = min(recipe.sample, len(points))
-    schedule: dict[str, Any] = {
-        "schedule": "constant",
-        "warmup": 0,
-        "betas": (0.9, 0.999),
-        "weight_decay": 0.01,
-        "clip": recipe.clip,
-    }
-    return fit_network(
-        points,
-        recipe.vectors,
-        seed=recipe.seed,
-        device=how.device,
-        run=replace(how, accumulate=recipe.accumulate),
+    r = recipe.filled()
+    graph: dict[str, Any] = {"k": r.neighbours, "metric": "cosine", "self_loops": True}
+    paper = Probes(r.probes, r.smoothing_steps or 0, sigma=r.sigma, **graph)
+    smoother = {**graph, "bandwidth": r.sigma}
+    schedule = Optimisation(
+        r.steps, r.rate, warmup=0, schedule="constant", weight_decay=0.01, betas=(0.9, 0.999), clip=r.clip
+    )
+    size = min(r.sample, len(points))
+    settings = FitSettings(
         smoother="row",
-        loss=recipe.loss,
-        probes=ProbeSettings(
-            "row",
-            recipe.smoothing_steps,
-            count=recipe.probes,
-            paper=paper,
-            smoother={**graph, "bandwidth": recipe.sigma},
-        ),
-        preset=f"images-{recipe.extractor}",
-        sizes={"width": recipe.width, "feedforward": recipe.width, "heads": recipe.heads},
-        optimisation=Optimisation(recipe.steps, recipe.rate, **schedule),
-        resamplings="fresh" if recipe.loss == "sampled" else 4 if len(points) > size else 1,
+        loss=r.loss,
+        probes=ProbeSettings("row", r.smoothing_steps, count=r.probes, paper=paper, smoother=smoother),
+        preset=f"images-{r.extractor}",
+        sizes={"width": r.width, "feedforward": r.width, "heads": r.heads},
+        optimisation=schedule,
+        resamplings="fresh" if r.loss == "sampled" else 4 if len(points) > size else 1,
         subset="uniform",
         size=size,
         ritz=False,
         accelerate="none",
+        seed=r.seed,
     )
+    run = replace(how, accumulate=r.accumulate)
+    return fit_network(points, r.vectors, settings=settings, device=how.device, run=run)
 
 
 @torch.no_grad()
