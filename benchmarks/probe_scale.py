@@ -8,16 +8,14 @@ paper's `row` smoother (15 neighbours). The oracle is used to measure only: no s
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.record import facts, write
+from benchmarks.record import facts, over_meshes, write
 from eigenprobe import decompose, geometry
 from eigenprobe.evaluation.samples import Sample
 from eigenprobe.evaluation.surface_report import levels
@@ -44,11 +42,7 @@ def measure(sample: Sample, k: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="+")
-    parser.add_argument("--n", type=int, default=4000)
-    parser.add_argument("--k", type=int, default=50)
-    o = parser.parse_args()
+    o = over_meshes(__doc__, n=4000, k=50).parse_args()
     warnings.filterwarnings("ignore")
     rows: list[dict[str, Any]] = []
     for path in geometry.find_shapes(o.meshes):

@@ -3,11 +3,13 @@
 facts    command, commit, date, device, threads, versions, seed
 turns    seconds of several calls that take turns in one process: medians, ranges, and ratios turn by turn
 peak     the high-water mark of this process during a call, above what it held before
+over_meshes   the parser of a benchmark over meshes
 write    facts and numbers as JSON in $OUT or benchmarks/results, with a hash of the sources (`catalogue`)
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import os
@@ -30,6 +32,15 @@ from benchmarks.catalogue import ROOT, digest
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
 Call = Callable[[], Any]
+
+
+def over_meshes(doc: str | None, **numbers: int) -> argparse.ArgumentParser:
+    """The parser of a benchmark over files and folders of meshes, with whole numbers as options."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("meshes", type=Path, nargs="+")
+    for name, value in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    return parser
 
 
 def best_device() -> str:

@@ -10,10 +10,8 @@ whose nearest other one is of its class. First tier: of the c - 1 others of its 
 
 from __future__ import annotations
 
-import argparse
 import re
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ import robust_laplacian
 from scipy.sparse.linalg import eigsh
 
 import eigenprobe as ep
-from benchmarks.record import facts, write
+from benchmarks.record import facts, over_meshes, write
 from eigenprobe.geometry import find_shapes
 
 HUMAN = ("tr_reg", "michael", "david", "human")
@@ -54,11 +52,7 @@ def scores(bases: list[ep.Basis], kinds: list[str], count: int) -> dict[str, flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="+")
-    parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--count", type=int, default=40)
-    options = parser.parse_args()
+    options = over_meshes(__doc__, n=1000, count=40).parse_args()
     warnings.simplefilter("ignore")
     bases: dict[str, list[ep.Basis]] = {"eigenprobe": [], "robust_laplacian": [], "mesh": []}
     kinds = []
