@@ -1,39 +1,42 @@
-"""Do the tests bite? One-line changes of the mathematical core, each of which its nearest tests should notice.
+"""Do the tests bite? One-line changes of the mathematical core, each of which a test that runs the line should notice.
 
-    python -m benchmarks.mutants                        40 mutants of every room, drawn with a seed; writes mutants.json
+    python -m benchmarks.mutants                        30 mutants of every room, drawn with a seed; writes mutants.json
     python -m benchmarks.mutants probes --each 0        all mutants of one room (hours for all rooms); writes nothing
 
 Changes are made by cosmic-ray's operators (the extra ``mutants``): + and -, * and /, powers, comparisons turned round,
 signs and negations dropped, True and False, and and or, numbers one more or less, loops that do not run. Left out:
-annotations, messages, settings (constants and defaults: `docs/constants.md` varies those), comparisons that differ
-where two numbers are equal, and operators that raise a TypeError wherever they are tried. Nothing on disk is touched:
-every mutant is a forked process in which the module is imported from the changed source. A mutant is killed where a
-test fails, or where the tests take five times as long as without it.
+annotations, messages and warnings, assertions (``zip(strict=)`` is one), settings (constants and defaults:
+`docs/constants.md` varies those), comparisons that differ where two numbers are equal, and operators that raise a
+TypeError wherever they are tried.
+
+`TESTS` are collected once and run once as they are, to see which lines each of them runs. A mutant is a forked process
+in which the code of one function is exchanged; nothing on disk is touched. It meets the tests that run its line, those
+that run the fewest lines first, until they would take `PATIENCE` seconds without the change. It is killed where one
+fails, or where they take five times as long.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import difflib
-import importlib.util
+import gc
+import importlib
+import json
 import os
 import random
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from functools import cached_property, lru_cache
 from itertools import islice
+from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
-import numpy  # noqa: F401  (loaded once, before the forks)
 import pytest
-import scipy.sparse.linalg  # noqa: F401
-import sklearn.base  # noqa: F401
 import torch
 
 from benchmarks.catalogue import ROOMS, ROOT
@@ -51,49 +54,58 @@ EXCHANGED = (
     *("TrueWithFalse", "FalseWithTrue", "AndWithOr", "OrWithAnd"),
 )
 OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
-# A room, or a file of it -> the tests beside it
-NEAREST = {
-    "probes/covariance": "test_covariance.py test_objective.py",
-    "probes": "test_probes.py test_spectrum.py operators/test_given.py",
-    "probes/families": "test_families.py",
-    "probes/objective": "test_objective.py",
-    "probes/probes": "test_probes.py",
-    "probes/scale": "training/test_scale.py",
-    "probes/spectrum": "test_spectrum.py",
-    "smoothers": "test_smoothing.py smoothers test_analytic.py operators/test_altered.py",
-    "smoothers/neighbourhood": "test_neighbourhood.py",
-    "smoothers/curvature": "operators/test_metrics.py",
-    "smoothers/altered": "operators/test_altered.py",
-    "smoothers/cells": "operators/test_altered.py operators/test_laplacian.py",
-    "eigen": "test_refine.py test_direct.py",
-    "eigen/chebyshev": "networks/test_diffusion.py test_refine.py test_direct.py",
-    "eigen/span": "test_basis.py test_refine.py test_objective.py test_direct.py",
-    "extensions": "extensions test_neighbourhood.py",
-    "extensions/kernel": "extensions test_smoothing.py",
-    "eigen/derivative": "operators/test_derivative.py test_families.py",
-    "estimators": "estimators",
-    "estimators/rows": "estimators/test_rows.py estimators/test_lazy.py trust/test_damaged_files.py",
-    "estimators/lazy": "estimators/test_lazy.py",
-    "estimators/precomputed": "estimators/test_precomputed.py",
-}
+TESTS = (
+    "test_covariance.py test_objective.py test_probes.py test_spectrum.py test_families.py test_learned_probes.py "
+    "test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py test_direct.py test_decompose.py "
+    "test_basis.py test_together.py test_direct_outliers.py eigen smoothers extensions operators estimators "
+    "networks/test_diffusion.py training/test_scale.py trust/test_damaged_files.py trust/test_inputs.py"
+)
+PATIENCE = 10.0  # seconds of tests that a mutant meets at most
+Test = tuple[float, set[tuple[str, int]]]  # seconds, and the lines (file, number) that it runs
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module of the package, its changed source, and the change in words."""
+    """A module of the package, its source, the changed source and the line of the first difference."""
 
-    module: str  # smoothers/variable
+    path: Path
     source: str
-    change: str
+    changed: str
+
+    @cached_property
+    def line(self) -> int:
+        before, after = self.source.splitlines(), self.changed.splitlines()
+        return next(i for i, (a, b) in enumerate(zip(before, after, strict=False), 1) if a != b)
+
+    def __str__(self) -> str:
+        before, after = (text.splitlines()[self.line - 1].strip() for text in (self.source, self.changed))
+        return f"{self.path.relative_to(PACKAGE)}:{self.line}: {before} -> {after}"
 
     @property
-    def tests(self) -> tuple[str, ...]:
-        names = NEAREST.get(self.module) or NEAREST[self.module.split("/")[0]]
-        return tuple(str(ROOT / "tests" / name) for name in names.split() if (ROOT / "tests" / name).exists())
+    def lines(self) -> set[tuple[str, int]]:
+        """The lines of the statement that is changed."""
+        spans = [(s.lineno, s.end_lineno or 0) for s in ast.walk(ast.parse(self.source)) if isinstance(s, ast.stmt)]
+        first, last = min((s for s in spans if s[0] <= self.line <= s[1]), key=lambda s: s[1] - s[0])
+        return {(str(self.path), number) for number in range(first, last + 1)}
+
+    def install(self, functions: list[FunctionType]) -> None:
+        """The code of the changed functions in place of what they have."""
+        codes = {(c.co_qualname, c.co_firstlineno): c for c in _codes(compile(self.changed, str(self.path), "exec"))}
+        for function in functions:
+            code = function.__code__
+            if code.co_filename == str(self.path):
+                function.__code__ = codes[code.co_qualname, code.co_firstlineno]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _codes(part)
 
 
 def mutants(room: str, seed: int) -> Iterator[Mutant]:
-    """The mutants of a room in random order, without those that differ in annotations, messages or settings only."""
+    """The mutants of a room in random order, without those that differ in what is left out only."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
@@ -109,13 +121,12 @@ def mutants(room: str, seed: int) -> Iterator[Mutant]:
     for path, operator, occurrence in places:
         changed = mutate_code(sources[path], operator, occurrence)
         if changed is not None and _functions(changed) not in (None, _functions(sources[path])):
-            module = path.relative_to(PACKAGE).with_suffix("").as_posix()
-            yield Mutant(module, changed, _said(sources[path], changed))
+            yield Mutant(path, sources[path], changed)
 
 
 @lru_cache(maxsize=64)
 def _functions(source: str) -> str | None:
-    """What the functions of a module do, without annotations, messages and defaults; None where the source is none."""
+    """What the functions of a module do, without all that is left out; None where the source is none."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -126,96 +137,150 @@ def _functions(source: str) -> str | None:
                 setattr(node, name, ast.Constant(None))
         if isinstance(node, ast.Raise):
             node.exc = None
+        if isinstance(node, ast.Assert):
+            node.test = ast.Constant(None)
+        if isinstance(node, ast.Call):
+            node.keywords = [each for each in node.keywords if each.arg != "strict"]
+            node.args = [] if isinstance(node.func, ast.Name) and node.func.id == "warn" else node.args
         if isinstance(node, ast.arguments):
             node.defaults, node.kw_defaults = [], []
     return "\n".join(ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
-def _said(source: str, changed: str) -> str:
-    before, after = source.splitlines(), changed.splitlines()
-    for tag, i, _, j, _ in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag != "equal":
-            return f"{i + 1}: {before[i].strip()} -> {after[j].strip()}"
-    return "?"
-
-
-class Changed(MetaPathFinder, SourceFileLoader):
-    """Imports one module from another source."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        name = "eigenprobe." + mutant.module.replace("/", ".").removesuffix(".__init__")
-        SourceFileLoader.__init__(self, name, str(PACKAGE / f"{mutant.module}.py"))
-        self.source = mutant.source
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return (
-            importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
-        )
-
-    def get_code(self, fullname: str) -> Any:
-        return compile(self.source, self.path, "exec")
-
-
-def run(tests: tuple[str, ...], mutant: Mutant | None, limit: float) -> str:
-    """``survived``, ``killed`` or ``timeout``, in a process of its own."""
+def forked(work: Callable[[], Any], limit: float) -> int | None:
+    """The exit status of the work in a process of its own, None where it takes longer."""
     child = os.fork()
     if not child:
         os.setsid()
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
-        if mutant is not None:
-            sys.meta_path.insert(0, Changed(mutant))
-        os._exit(int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *tests])))
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
     end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return "killed" if status else "survived"
-        time.sleep(0.05)
+            return status
+        time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return "timeout"
+    return None
 
 
-@cache
-def limit_of(tests: tuple[str, ...]) -> float:
-    """Five times what the tests take as they are, which they must pass."""
-    start = time.monotonic()
-    if run(tests, None, 600) != "survived":
-        raise SystemExit(f"benchmarks.mutants: the tests fail without any change: {' '.join(tests)}")
-    return 20 + 5 * (time.monotonic() - start)
+class Trial:
+    """A pytest plugin: collected tests against mutants instead of the tests alone."""
 
+    def __init__(self, rooms: list[str], each: int, seed: int) -> None:
+        self.rooms, self.each, self.seed = rooms, each, seed
+        self.found: dict[str, Any] = {}
+        self.failed: list[str] = []
 
-def score(room: str, each: int, seed: int) -> dict[str, Any]:
-    """Killed mutants of a room, and what survived."""
-    chosen, survivors = list(islice(mutants(room, seed), each or None)), []
-    for number, mutant in enumerate(chosen):
-        outcome = run(mutant.tests, mutant, limit_of(mutant.tests))
-        if outcome == "survived":
-            survivors.append(f"{mutant.module}.py:{mutant.change}")
-        print(f"{number + 1:4d}/{len(chosen)} {outcome:9s} {mutant.module}.py:{mutant.change}", flush=True)
-    killed = len(chosen) - len(survivors)
-    print(f"{room}: {killed} of {len(chosen)} killed, {killed / len(chosen):.0%}", flush=True)
-    return {"tried": len(chosen), "killed": killed, "survivors": survivors}
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        for room in self.rooms:
+            for path in sorted((PACKAGE / room).rglob("*.py")):
+                name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+                importlib.import_module(f"eigenprobe.{name}")
+        gc.collect()
+        functions = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+        functions = [f for f in functions if f.__code__.co_filename.startswith(str(PACKAGE))]
+        items = {item.nodeid: item for item in session.items}
+        known = self.trace(session, items)
+        made = facts("mutants", "cpu", seed=self.seed, peers=("cosmic-ray",))
+        for room in self.rooms:
+            self.found[room] = self.score(session, items, known, functions, room)
+            if self.rooms == list(ROOMS):
+                write("mutants.json", made | {"rooms": self.found})  # a run that is stopped leaves the rooms before
+        return True
+
+    def run(self, session: Any, items: list[Any]) -> None:
+        """The tests in turn until one fails."""
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            if self.failed:
+                raise SystemExit(1)
+
+    def trace(self, session: Any, items: dict[str, Any]) -> dict[str, Test]:
+        """What every test runs; they must pass as they are."""
+        rooms = tuple(str(PACKAGE / room) for room in self.rooms)
+
+        def work(out: Path) -> None:
+            tests: dict[str, Any] = {}
+            seen: set[tuple[str, int]] = set()
+
+            def local(frame: Any, event: str, _argument: Any) -> Any:
+                seen.add((frame.f_code.co_filename, frame.f_lineno))
+                return local
+
+            def called(frame: Any, _event: str, _argument: Any) -> Any:
+                return local if frame.f_code.co_filename.startswith(rooms) else None
+
+            order = list(items.values())
+            for item, after in zip(order, [*order[1:], None], strict=True):
+                seen.clear()
+                start = time.process_time()
+                sys.settrace(called)
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                sys.settrace(None)
+                tests[item.nodeid] = (time.process_time() - start, sorted(seen))
+            out.write_text(json.dumps({"tests": tests, "failed": self.failed}))
+
+        with tempfile.TemporaryDirectory() as folder:
+            forked(lambda: work(Path(folder) / "seen.json"), 3600)
+            read = json.loads((Path(folder) / "seen.json").read_text())
+        if read["failed"]:
+            raise SystemExit(f"benchmarks.mutants: fails without any change: {' '.join(read['failed'])}")
+        known = {name: (seconds, {(p, n) for p, n in lines}) for name, (seconds, lines) in read["tests"].items()}
+        print(f"{len(known)} tests, {sum(seconds for seconds, _ in known.values()):.0f} s", flush=True)
+        return known
+
+    def score(self, session: Any, items: Any, known: dict[str, Test], functions: Any, room: str) -> dict[str, Any]:
+        """Killed mutants of a room, and what survived."""
+        chosen, survivors = list(islice(mutants(room, self.seed), self.each or None)), []
+        for number, mutant in enumerate(chosen, 1):
+            lines, total, meets = mutant.lines, 0.0, []
+            for name in sorted((n for n in known if known[n][1] & lines), key=lambda n: len(known[n][1])):
+                if not meets or total + known[name][0] <= PATIENCE:
+                    meets.append(items[name])
+                    total += known[name][0]
+
+            def work(mutant: Mutant = mutant, meets: list[Any] = meets) -> None:
+                mutant.install(functions)
+                self.run(session, meets)
+
+            status = forked(work, 20 + 5 * total)
+            if status == 0:
+                survivors.append(str(mutant))
+            outcome = "timeout" if status is None else "killed" if status else "survived"
+            print(f"{number:4d}/{len(chosen)} {outcome:9s} {len(meets):3d} tests  {mutant}", flush=True)
+        killed = len(chosen) - len(survivors)
+        print(f"{room}: {killed} of {len(chosen)} killed, {killed / len(chosen):.0%}", flush=True)
+        return {"tried": len(chosen), "killed": killed, "survivors": survivors}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all of them write the result")
-    parser.add_argument("--each", type=int, default=40, help="mutants of each room, 0 for all")
+    parser.add_argument("--each", type=int, default=30, help="mutants of each room, 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if unknown := set(options.rooms) - set(ROOMS):
         parser.error(f"rooms are {', '.join(ROOMS)}, got {sorted(unknown)[0]}")
     torch.set_num_threads(1)
     os.chdir(ROOT)
-    made, found = facts("mutants", "cpu", seed=options.seed, peers=("cosmic-ray",)), {}
-    for room in options.rooms or ROOMS:
-        found[room] = score(room, options.each, options.seed)
-        if not options.rooms:
-            write("mutants.json", made | {"rooms": found})  # a run that is stopped leaves the rooms before
-    for room, row in found.items():
+    trial = Trial(options.rooms or list(ROOMS), options.each, options.seed)
+    pytest.main(
+        ["-q", "-s", *("-p", "no:cacheprovider", "-p", "no:xdist"), *(f"tests/{name}" for name in TESTS.split())],
+        plugins=[trial],
+    )
+    for room, row in trial.found.items():
         print(f"{room:12s} {row['killed']:4d} of {row['tried']:4d} killed")
 
 

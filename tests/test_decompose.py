@@ -104,7 +104,7 @@ def test_new_points(rng: np.random.Generator) -> None:
         (np.ones((20, 3)), 3, "20 that are all equal"),
         (np.eye(3), 3, "at least 4 points, got 3"),
         (np.random.default_rng(0).random((20, 2)), 0, "whole number of at least 1, got 0"),
-        (np.random.default_rng(0).random((20, 2)), 2.5, "whole number of at least 1, got 2.5"),
+        (np.random.default_rng(0).random((20, 2)), 2.5, "k must be a whole number, got 2.5"),
         (np.array([["a", "b"]] * 9), 2, "real numbers, got dtype"),
         (np.ones((9, 2), complex), 2, "real numbers, got dtype complex128"),
         (torch.ones(9, 2, dtype=torch.bool), 2, "real numbers, got dtype torch.bool"),

@@ -121,7 +121,7 @@ def test_odd_arguments_are_one_line(tmp_path: Path) -> None:
         lambda: basis.project(["a"] * basis.n): "expected an array of numbers, got <U1",
         lambda: basis.reconstruct("abc"): "expected an array of numbers",
         lambda: basis.torch().project(["a"] * basis.n): "expected an array of numbers",
-        lambda: basis.truncate(2.5): "expected 1 <= k <= 4, got 2.5",
+        lambda: basis.truncate(2.5): "k must be a whole number, got 2.5",
         lambda: basis.plot([1], interactive=True, path="a.html"): "an interactive plot does not take path",
         lambda: ep.decompose(vertices, k=4, device="cuda:77"): "device 'cuda:77' cannot be used here",
         lambda: ep.geometry.load(tmp_path): "expected a file, got the folder",

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from .cloud import Array, Origin, unmasked
-from .errors import InputError
+from .errors import InputError, as_array, door
 from .files import atomic_path, reading
 
 FORMAT = "eigenprobe.basis/1"
@@ -95,6 +95,9 @@ class Basis:
     short_cuts: Array | None = None  # (c, 2) pairs of points whose edge was cut from the graph
 
     def __post_init__(self) -> None:
+        shapes = [getattr(each, "shape", None) for each in (self.normalized, self.mass, self.eigenvalues)]
+        if None in shapes or len(self.normalized.shape) != 2:
+            raise InputError(f"expected arrays: a basis (n, K), mass (n,) and eigenvalues (K,), got shapes {shapes}")
         n, k = self.normalized.shape
         if tuple(self.mass.shape) != (n,) or tuple(self.eigenvalues.shape) != (k,):
             raise InputError(
@@ -128,8 +131,8 @@ class Basis:
     def reconstruct(self, coefficients: Array) -> Array:
         """The function with these coefficients, ``V c``; fewer than K coefficients use the first vectors."""
         c = self._like(coefficients)
-        if c.shape[0] > self.k:
-            raise InputError(f"expected at most {self.k} coefficients, got {c.shape[0]}")
+        if c.ndim > 2 or c.shape[0] > self.k:
+            raise InputError(f"expected at most {self.k} coefficients (k,) or (k, m), got shape {tuple(c.shape)}")
         values = self.normalized[:, : c.shape[0]] @ c
         root = self.mass**0.5
         return values / root if values.ndim == 1 else values / root[:, None]
@@ -149,6 +152,7 @@ class Basis:
         root = (self.mass**0.5)[:, None]
         return SpectralOperator(self.normalized / root, self.eigenvalues, self.normalized * root)
 
+    @door
     def truncate(self, k: int) -> Basis:
         """The first ``k`` vectors only."""
         if not isinstance(k, (int, np.integer)) or not 1 <= k <= self.k:
@@ -206,6 +210,7 @@ class Basis:
             save_file(flat, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
 
     @classmethod
+    @door
     def load(cls, path: str | os.PathLike[str]) -> Basis:
         """Read what `save` wrote, as numpy arrays."""
         if not os.path.isfile(path):
@@ -259,7 +264,7 @@ class Basis:
 
     def _like(self, values: Array) -> Array:
         if not isinstance(values, Tensor):
-            values = np.asarray(values)
+            values = as_array(values)
             if values.dtype.kind not in "fiubc" or values.ndim == 0:
                 raise InputError(f"expected an array of numbers, got {values.dtype} of shape {values.shape}")
         if isinstance(self.normalized, np.ndarray):

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError
+from .errors import InputError, as_array
 
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
@@ -178,7 +178,7 @@ def unmasked(points: Any) -> np.ndarray:
     if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
         bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))
         raise InputError(f"expected points without masked entries, got {len(bad)} rows with some, the first {bad[0]}")
-    return np.asarray(points)
+    return np.asarray(as_array(points))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from .cloud import Array, Origin, check_points, each_of, points_and_faces, sever
 from .eigen import Rotation, Span, rotate, solve
 from .eigen.basis import basis_of
 from .eigen.derivative import with_derivatives
-from .errors import InputError, warn
+from .errors import InputError, door, warn
 from .extensions import KernelExtension
 from .graph import Metric, estimate_dimension
 from .graph.arranged import Arranged, arrange
@@ -53,8 +53,9 @@ def decompose(
 def decompose(points: Sequence[Array], k: int = 50, method: Method = "direct", **options: Any) -> list[Basis]: ...
 
 
+@door
 def decompose(
-    points: Array | Sequence[Array],
+    points: Any,
     k: int = 50,
     method: Method = "direct",
     *,
@@ -66,10 +67,10 @@ def decompose(
     seed: int = 0,
     device: str | torch.device | None = None,
     tol: float = 1e-6,
-    potential: Array | None = None,
-    boundary: str | Array | None = None,
-    anisotropy: float | Array | None = None,
-    measure: float | Array | None = None,
+    potential: Array | Sequence[Array] | None = None,
+    boundary: str | Array | Sequence[Array] | None = None,
+    anisotropy: float | Array | Sequence[Array] | None = None,
+    measure: float | Array | Sequence[Array] | None = None,
     probes: Array | str | Callable[[Any], Array] | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
     **options: Any,

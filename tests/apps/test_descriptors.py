@@ -85,7 +85,7 @@ def test_the_slope_of_shape_dna_is_that_of_the_line_through_the_origin(basis: Ba
         (lambda b: hks(b, [1.0], sources=[b.n]), "point indices in 0..299"),
         (lambda b: hks(b, [1.0], sources=[0.5]), "point indices"),
         (lambda b: wks(b, [1.0]), "sigma"),
-        (lambda b: wks(b, 0), "at least one energy"),
+        (lambda b: wks(b, 0), "expected 1 to 10000 energies"),
         (lambda b: wks(b, [1.0], sigma=-1.0), "sigma > 0"),
         (lambda b: shape_dna(b, 99), "1 <= count <= 23"),
         (lambda b: shape_dna(b, normalise="area"), "normalise"),
@@ -105,8 +105,8 @@ def test_counts_of_any_integer_type_and_honest_times(basis: Basis) -> None:
     assert hks(basis, np.float64(4)).shape == (basis.n, 1)
     for wrong, message in (
         ([1.0, -0.5], "at least 0, got -0.5"),
-        ([np.nan], "got nan"),
-        (0, "at least one time, got 0"),
+        ([np.nan], "finite numbers, got .* with NaN"),
+        (0, "expected 1 to 10000 times, got 0"),
     ):
         with pytest.raises(InputError, match=message):
             hks(basis, wrong)

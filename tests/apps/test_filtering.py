@@ -64,5 +64,5 @@ def test_bad_input(basis: Basis) -> None:
         response("blur")
     with pytest.raises(InputError, match="'band' takes low, high; got cutoff"):
         response("band", cutoff=1.0)
-    with pytest.raises(InputError, match="one source"):
+    with pytest.raises(InputError, match="source must be a whole number"):
         heat_kernel(basis, [1, 2], 0.1)

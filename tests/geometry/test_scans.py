@@ -193,6 +193,18 @@ def test_a_las_file_that_claims_more_than_it_holds(tmp_path: Path, points: np.nd
         load(path)
 
 
+@pytest.mark.parametrize(("place", "minor"), [(100, 2), (243, 4)])
+def test_a_header_that_claims_too_many_records_is_one_line(tmp_path: Path, place: int, minor: int) -> None:
+    """The reader would make 4e9 empty records of a file of 2 kB: minutes, and all of the memory."""
+    write_las(path := tmp_path / "scan.las", np.random.default_rng(0).random((50, 3)))
+    data = bytearray(path.read_bytes())
+    data[25] = minor
+    struct.pack_into("<I", data, place, 2**32 - 2)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"scan.las ends early: its header claims 429496729\d records"):
+        load(path)
+
+
 @pytest.mark.parametrize("damage", ["chunks", "place", "end"])
 def test_a_table_of_chunks_that_claims_too_much_is_one_line(tmp_path: Path, damage: str) -> None:
     """The decompressor would take memory for 4e9 chunks, and end the whole process where it gets none."""

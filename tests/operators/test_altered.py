@@ -138,7 +138,7 @@ def test_mask_holds_for_copies(rng: np.random.Generator) -> None:
     ("options", "told"),
     [
         ({"potential": np.zeros(3)}, "potential of shape"),
-        ({"potential": np.full(200, np.nan)}, "finite potential"),
+        ({"potential": np.full(200, np.nan)}, "potential must be an array of finite numbers or None, got .* with NaN"),
         ({"boundary": np.zeros(200)}, "mask of bools"),
         ({"boundary": np.ones(200, bool)}, "covers all 200"),
         ({"boundary": np.arange(200) > 2}, "k=4 vectors need at least 4 points off the boundary, got 3"),

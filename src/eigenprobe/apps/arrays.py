@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, as_array
 
 Array = Any  # np.ndarray or torch.Tensor, as the basis holds
 
@@ -33,12 +33,10 @@ def positive(eigenvalues: Tensor) -> Tensor:
 
 def rows(sources: Any, n: int, device: torch.device) -> Tensor:
     """Point indices (s,) from an int or a sequence of ints; an error names the range."""
-    index = torch.as_tensor(sources, device=device)
-    if index.dtype.is_floating_point or index.dtype == torch.bool or index.ndim > 1:
-        raise InputError(
-            f"expected point indices (an int or a list of ints), got {index.dtype} of shape {tuple(index.shape)}"
-        )
-    index = index.long().reshape(-1)
+    given = as_array(sources)
+    if given.ndim > 1 or (given.size and given.dtype.kind not in "iu"):
+        raise InputError(f"expected point indices (an int or a list of ints), got {given.dtype} of shape {given.shape}")
+    index = torch.as_tensor(given.astype(np.int64), device=device).reshape(-1)
     if index.numel() == 0 or int(index.min()) < 0 or int(index.max()) >= n:
         raise InputError(f"expected point indices in 0..{n - 1}, got {index.tolist()[:5]}")
     return index

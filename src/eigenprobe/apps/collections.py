@@ -13,12 +13,13 @@ import numpy as np
 import torch
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, door
 from .arrays import Array, like, tensors
 from .descriptors import shape_dna_distance
 from .distances import spectral_embedding
 
 
+@door
 def segment(basis: Basis, parts: int, kind: str = "commute", *, time: float | None = None, seed: int = 0) -> Array:
     """A label ``(n,)`` from 0 to ``parts - 1`` for every point: parts that heat leaves slowly; the largest mass first.
 
@@ -37,6 +38,7 @@ def segment(basis: Basis, parts: int, kind: str = "commute", *, time: float | No
     return like(basis, torch.from_numpy(place[labels]).to(tensors(basis)[0].device))
 
 
+@door
 def retrieve(bases: Sequence[Basis], count: int | None = None, **fingerprint: Any) -> tuple[np.ndarray, np.ndarray]:
     """For each of ``b`` shapes the others, nearest first ``(b, b - 1)``, and all distances ``(b, b)``.
 

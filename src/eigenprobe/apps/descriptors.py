@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, door
 from .arrays import Array, like, positive, rows, tensors
+
+MOST = 10_000  # columns of a signature
 
 
 def _signature(basis: Basis, vectors: Tensor, gains: Tensor, sources: Any, scaled: bool) -> Array:
@@ -39,12 +41,13 @@ def heat_times(basis: Basis, count: int) -> Array:
     values = values[positive(values)]
     if len(values) < 1:
         raise InputError("heat times need at least one eigenvalue above zero")
-    if count < 1:
-        raise InputError(f"expected at least one time, got {count}")
+    if not 1 <= count <= MOST:
+        raise InputError(f"expected 1 to {MOST} times, got {count}")
     low, high = (4 * math.log(10) / float(v) for v in (values.max(), values.min()))
     return like(basis, torch.as_tensor(np.geomspace(low, high, count)).to(values))
 
 
+@door
 def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: bool = False) -> Array:
     """Heat kernel signature (n, T) at `times` (a count or the times); `scaled` divides by the heat trace."""
     vectors, _, values = tensors(basis)
@@ -55,6 +58,7 @@ def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: b
     return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)
 
 
+@door
 def wks(
     basis: Basis, energies: int | Array = 64, *, sigma: float | None = None, sources: Any = None, scaled: bool = True
 ) -> Array:
@@ -65,8 +69,8 @@ def wks(
     if len(logs) < 2:
         raise InputError(f"the wave kernel signature needs two eigenvalues above zero, got {len(logs)}")
     if isinstance(energies, (int, np.integer)):
-        if energies < 1:
-            raise InputError(f"expected at least one energy, got {energies}")
+        if not 1 <= energies <= MOST:
+            raise InputError(f"expected 1 to {MOST} energies, got {energies}")
         low, high = float(logs.min()), float(logs.max())
         sigma = 7 * (high - low) / energies if sigma is None else sigma
         # Two standard deviations are left free at each end, so that no energy looks past the known spectrum.
@@ -81,6 +85,7 @@ def wks(
     return _signature(basis, vectors, gains, sources, scaled)
 
 
+@door
 def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first") -> Array:
     """Eigenvalues as a fingerprint (count,), the zeros left out.
 
@@ -103,6 +108,7 @@ def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first
     return like(basis, values)
 
 
+@door
 def shape_dna_distance(first: Basis, second: Basis, count: int | None = None, *, normalise: str = "slope") -> float:
     """Relative difference of two fingerprints, the root mean square of (a_j - b_j) / j: each index counts the same."""
     a, b = (tensors(basis)[2] for basis in (first, second))

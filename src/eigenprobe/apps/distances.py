@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, door
 from .arrays import Array, like, positive, rows, tensors
 
 KINDS = ("diffusion", "commute", "biharmonic")
@@ -40,11 +40,13 @@ def _embedding(basis: Basis, kind: str, time: float | None) -> Tensor:
     return vectors[:, keep] * (values[keep] ** (-0.5 if kind == "commute" else -1.0))
 
 
+@door
 def spectral_embedding(basis: Basis, kind: str = "biharmonic", *, time: float | None = None) -> Array:
     """Coordinates (n, K') whose Euclidean distances are the spectral distances (for neighbours, clusters)."""
     return like(basis, _embedding(basis, kind, time))
 
 
+@door
 def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: float | None = None) -> Array:
     """Distances from every point to each source: (n,) for one index, (n, s) for a list of them.
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, door
 from .arrays import Array, like, rows, tensors
 
 RESPONSES: dict[str, Callable[..., Tensor]] = {
@@ -31,6 +31,7 @@ RESPONSES: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@door
 def response(name: str, **parameters: float) -> Callable[[Array], Array]:
     """The named response as a function of eigenvalues (numpy or torch), for `Basis.filter`.
 
@@ -53,6 +54,7 @@ def response(name: str, **parameters: float) -> Callable[[Array], Array]:
     return gain
 
 
+@door
 def apply_filter(
     basis: Basis, f: Array, name: str | Callable[[Array], Array], *, outside: float = 0.0, **parameters: float
 ) -> Array:
@@ -64,10 +66,9 @@ def apply_filter(
     return result
 
 
+@door
 def heat_kernel(basis: Basis, source: int, time: float) -> Array:
     """h_t(source, .) (n,): heat after `time` from a unit of heat at one point, a density against the mass."""
     vectors, _, values = tensors(basis)
     index = rows(source, basis.n, vectors.device)
-    if index.numel() != 1:
-        raise InputError(f"expected one source, got {index.numel()}")
     return like(basis, vectors @ (torch.exp(-float(time) * values) * vectors[index[0]]))

@@ -20,7 +20,7 @@ import torch
 from ..basis import Basis
 from ..cloud import check_points
 from ..decomposition import smoothed
-from ..errors import InputError
+from ..errors import InputError, door
 from ..operators import gradients, matrices
 from ..threads import limited_threads
 from .arrays import Array, rows
@@ -30,6 +30,7 @@ FARTHEST = 400  # roots of the time that heat travels: exp(-400) is a number, ex
 SHIFT = 1e-8  # of the Laplacian, in units of one over the squared size of the cloud
 
 
+@door
 def geodesic_distance(cloud: Array | Basis, sources: Any, *, time: float | None = None) -> Array:
     """Distances along the cloud from every point to each source: (n,) for one index, (n, s) for a list of them.
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, as_array, door
 from .arrays import Array, like, rows, tensors
 from .descriptors import hks, wks
 
@@ -41,6 +42,7 @@ def _coefficients(basis: Basis, functions: Array, k: int) -> Tensor:
     return vectors[:, :k].T @ (mass[:, None] * f)
 
 
+@door
 def functional_map(
     source: Basis,
     target: Basis,
@@ -80,6 +82,7 @@ def functional_map(
     return like(source, c.to(tensors(source)[0]))
 
 
+@door
 def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None) -> Array:
     """C (k_t, k_s) of a point map (n_t,) from the target to the source."""
     k_source, k_target = _sizes(k, source, target)
@@ -91,6 +94,7 @@ def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple
     return like(source, (vt[:, :k_target].T @ (mass[:, None] * carried)).to(vs))
 
 
+@door
 def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
     """For every target point its source point (n_t,), from a functional map C (k_t, k_s), by nearest rows."""
     vs, vt = tensors(source)[0], tensors(target)[0]
@@ -104,12 +108,15 @@ def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
     return like(source, torch.cat(best))
 
 
+@door
 def zoomout(matrix: Array, source: Basis, target: Basis, *, k: int | None = None, step: int = 1) -> Array:
     """Refine a map C by growing it to k x k (default: all of both bases), `step` rows and columns at a time."""
     final = min(source.k, target.k) if k is None else k
     _sizes(final, source, target)
     if step < 1:
         raise InputError(f"expected step >= 1, got {step}")
+    if len(matrix.shape) != 2:
+        raise InputError(f"expected a map (k_t, k_s), got shape {tuple(matrix.shape)}")
     size = (int(matrix.shape[1]), int(matrix.shape[0]))
     while max(size) < final:
         size = (min(size[0] + step, final), min(size[1] + step, final))
@@ -117,6 +124,7 @@ def zoomout(matrix: Array, source: Basis, target: Basis, *, k: int | None = None
     return matrix
 
 
+@door
 def match(
     source: Basis,
     target: Basis,
@@ -136,7 +144,7 @@ def match(
     a, b = wks(source, descriptors), wks(target, descriptors)
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     if landmarks is not None:
-        pairs = torch.as_tensor(landmarks)
+        pairs = torch.as_tensor(as_array(landmarks, np.int64))
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise InputError(f"expected landmarks of shape (s, 2), got {tuple(pairs.shape)}")
         for signature, count in ((wks, descriptors), (hks, descriptors // 2)):

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..errors import InputError
-from .coordinates import COORDINATES, COSINE_COLUMNS
+from ..errors import InputError, as_annotated
+from .coordinates import COSINE_COLUMNS
 
 COORDINATE_METRICS = ("cosine", "euclidean")
 
 
 def check_parameters(model: Any) -> None:
     """An error that says which parameter is wrong."""
-    if model.solver not in ("direct", "network"):
-        raise InputError(f"solver must be 'direct' or 'network', got {model.solver!r}")
-    if model.coordinates not in COORDINATES:
-        raise InputError(f"coordinates must be one of {', '.join(COORDINATES)}, got {model.coordinates!r}")
+    as_annotated(type(model).__init__, model.get_params(deep=False))
     if model.solver == "network" and model.metric not in ("auto", *COORDINATE_METRICS):
         raise InputError(f"solver='network' compares rows by cosine or euclidean, got metric={model.metric!r}")
     for name in ("n_components", "n_neighbors", "max_iter"):
-        value = getattr(model, name)
-        if not isinstance(value, (int, np.integer)) or value < 1:
+        if (value := getattr(model, name)) < 1:
             raise InputError(f"{name} must be a positive integer, got {value!r}")
     if model.max_samples != "auto" and model.max_samples <= max(model.n_components, model.n_neighbors):
         raise InputError(f"max_samples must exceed n_components and n_neighbors, got {model.max_samples}")

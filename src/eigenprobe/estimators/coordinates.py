@@ -18,7 +18,6 @@ from ..smoothers.neighbourhood import fuzzy_weights
 Array = NDArray[Any]
 Coordinates = Literal["sphere", "diffusion", "vectors", "normalized"]
 SAME = 1e-5  # relative distance below which coordinates are those of a fitted row, as single precision rounds them
-COORDINATES: tuple[Coordinates, ...] = ("sphere", "diffusion", "vectors", "normalized")
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle
 
 

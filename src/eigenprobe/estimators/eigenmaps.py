@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..cloud import Frame
-from ..errors import InputError
+from ..errors import InputError, as_array
 from ..graph.arranged import Arranged, arrange, extend
 from ..threads import limited_threads
 from .checks import COORDINATE_METRICS, check_parameters, choose_metric
@@ -211,7 +211,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         points = self.basis_.points
         if points is None or points.shape[1] != self.n_features_in_:
             raise InputError("inverse_transform needs fitted rows: not for distances or wide sparse matrices")
-        places = torch.as_tensor(np.asarray(X, np.float64))
+        places = torch.as_tensor(as_array(X, np.float64))
         if places.ndim != 2 or places.shape[1] != self.n_components:
             raise InputError(f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}")
         mass = self.basis_.mass / self._total

@@ -134,7 +134,8 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
                 estimator, X, ensure_min_samples=2 if reset else 1, ensure_all_finite=False, **options
             )
         except (ValueError, TypeError) as error:
-            raise (_not_a_number(X) or error) from error
+            kind = InputError if isinstance(error, ValueError) else InputTypeError
+            raise (_not_a_number(X) or kind(error)) from error
         distances = estimator.metric == "precomputed"
         if issparse(found) and not (distances and reset):
             checked(found.data[:, None], None)
@@ -150,6 +151,10 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
     elif rows.shape[1] != estimator.n_features_in_:
         raise InputError(f"expected {estimator.n_features_in_} columns, as in fit, got {rows.shape[1]}")
     return rows, np.dtype(np.float32)
+
+
+class InputTypeError(InputError, TypeError):
+    """What scikit-learn's conventions want to be a TypeError."""
 
 
 def _not_a_number(frame: Any) -> InputError | None:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..basis import Basis
-from ..errors import InputError
+from ..errors import InputError, door
 from ..geometry.mesh import Array
 from ..viz.notebook import table
 from ..viz.scene import to_numpy
@@ -95,6 +95,7 @@ class Alignment:
         return k
 
 
+@door
 def compare(basis: Basis, oracle: Basis, indices: Any = None) -> Alignment:
     """Measure ``basis`` against ``oracle``; ``indices`` are the oracle's rows at the basis's points, if not all.
 
@@ -102,12 +103,20 @@ def compare(basis: Basis, oracle: Basis, indices: Any = None) -> Alignment:
     """
     vectors, reference = to_numpy(basis.vectors), to_numpy(oracle.vectors)
     if indices is not None:
-        reference = reference[to_numpy(indices, None)]
+        chosen = to_numpy(indices, None)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool and chosen.shape == (oracle.n,) else chosen
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not ((chosen >= -oracle.n) & (chosen < oracle.n)).all():
+            raise InputError(f"expected indices (n,) of {oracle.n} points, got {chosen.dtype} of shape {chosen.shape}")
+        reference = reference[chosen]
     return compare_vectors(vectors, reference, to_numpy(basis.eigenvalues), to_numpy(oracle.eigenvalues))
 
 
+@door
 def compare_vectors(vectors: Array, reference: Array, eigenvalues: Array, reference_eigenvalues: Array) -> Alignment:
     """The same from arrays: vectors (n, K) and (n, K'), eigenvalues (K,) and (K',)."""
+    vectors, reference = to_numpy(vectors), to_numpy(reference)
+    if vectors.ndim != 2 or reference.ndim != 2 or not np.ndim(eigenvalues) == np.ndim(reference_eigenvalues) == 1:
+        raise InputError(f"expected vectors (n, K) and eigenvalues (K,), got {vectors.shape} and {reference.shape}")
     if len(vectors) != len(reference):
         raise InputError(
             f"expected a basis and an oracle at the same points, got {len(vectors)} and {len(reference)} rows "
@@ -115,12 +124,11 @@ def compare_vectors(vectors: Array, reference: Array, eigenvalues: Array, refere
         )
     k = min(vectors.shape[1], reference.shape[1])
     ours, theirs = _unit(vectors[:, :k]), _unit(reference[:, :k])
-    values = (np.asarray(each[:k], dtype=np.float64) for each in (eigenvalues, reference_eigenvalues))
+    values = (to_numpy(each)[:k] for each in (eigenvalues, reference_eigenvalues))
     return Alignment(ours.T @ theirs, ours.T @ ours, theirs.T @ theirs, *values)
 
 
 def _unit(vectors: Array) -> Array:
-    vectors = vectors.astype(np.float64)
     if not np.isfinite(vectors).all():
         raise InputError("expected finite vectors to compare, got NaN or infinity")
     return vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)

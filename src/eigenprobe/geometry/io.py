@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, warn
+from ..errors import InputError, door, warn
 from ..files import Archive, atomic_path, load_npy, reading
 from .mesh import Array, face_areas
 from .scans import read_las, read_pcd, read_vtp, read_vtu
@@ -62,6 +62,7 @@ class Shape:
         return f"Shape({self.name!r}, {self.n} vertices, {faces})"
 
 
+@door
 def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns = None, key: str | None = None) -> Shape:
     """Read a mesh or a point cloud by its extension.
 
@@ -121,13 +122,14 @@ def save(shape: Shape, path: str | os.PathLike[str]) -> None:
         geometry.export(temporary, file_type=suffix[1:])
 
 
+@door
 def find_shapes(
-    paths: Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...] = MESHES + CLOUDS, *, below: bool = False
+    paths: str | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...] = MESHES + CLOUDS, *, below: bool = False
 ) -> list[Path]:
     """The readable files among ``paths``; a folder stands for all it holds, sorted by name, and with ``below`` for
     what its sub-folders hold too."""
     found: list[Path] = []
-    for path in map(Path, paths):
+    for path in map(Path, [paths] if isinstance(paths, str) else paths):
         if path.is_dir():
             inside = path.rglob("*") if below else path.iterdir()
             readable = sorted(p for p in inside if p.suffix.lower() in suffixes and p.is_file())

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cloud import CARRIERS, points_and_faces
-from ..errors import InputError, extra
+from ..errors import InputError, as_array, door, extra
 from ..graph.farthest import farthest_points
 
 Array = NDArray[Any]
+MOST = 10**8  # points of one sample: they take 20 GB on the way
 PADDING = 0.05  # of the bounding box, as the paper's volume sampling does
 Mesh = Any  # a (vertices, faces) pair, or what `points_and_faces` takes: a file, a Shape, trimesh, PyVista, ...
 
@@ -55,19 +56,22 @@ def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
 
 def to_numpy(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
     """A numpy view of an array, tensor or list."""
-    return np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values, dtype=dtype)
+    found: NDArray[Any] = as_array(values, dtype)
+    return found
 
 
+@door
 def face_areas(vertices: Array, faces: Array) -> Array:
     """The area of every face, ``(f,)``."""
-    vertices, faces = to_numpy(vertices), to_numpy(faces, None)
+    vertices, faces = check_mesh(vertices, faces)
     a, b, c = (vertices[faces[:, i]] for i in range(3))
     return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
 
 
+@door
 def vertex_areas(vertices: Array, faces: Array) -> Array:
     """A third of the area of the faces round every vertex, ``(v,)``; sums to the area of the mesh."""
-    faces = to_numpy(faces, None)
+    vertices, faces = check_mesh(vertices, faces)
     share = np.repeat(face_areas(vertices, faces) / 3, 3)
     return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
 
@@ -78,9 +82,12 @@ def signed_volume(vertices: Array, faces: Array) -> float:
     return float(np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6)
 
 
+@door
 def is_closed(faces: Array) -> tuple[bool, str]:
     """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against their neighbours."""
     faces = to_numpy(faces, None)
+    if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0 or faces.dtype.kind not in "iu":
+        raise InputError(f"faces must be integers of shape (f, 3), got {faces.dtype} of shape {faces.shape}")
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     size = int(faces.max()) + 1
     forward, backward = start * size + end, end * size + start
@@ -106,6 +113,7 @@ class SurfaceSample(NamedTuple):
         return np.einsum("ij,ij...->i...", self.barycentric, corners)
 
 
+@door
 def sample_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | None = None) -> Array:
     """``n`` independent points (n, 3), uniform by area, or by ``density`` (one number per face) times area.
 
@@ -114,12 +122,17 @@ def sample_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array |
     return draw_surface(mesh, n, seed, density=density).points
 
 
+@door
 def draw_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | None = None) -> SurfaceSample:
     """The same points with the faces they lie on, so that functions on the vertices can be read off there."""
+    _check_count(n)
     vertices, faces = as_mesh(mesh)
     weights = face_areas(vertices, faces)
     if density is not None:
-        weights = weights * np.asarray(density, dtype=np.float64)
+        density = as_array(density, np.float64)
+        if density.shape != weights.shape:
+            raise InputError(f"expected a density per face, {weights.shape}, got shape {density.shape}")
+        weights = weights * density
     total = weights.sum()
     if not np.isfinite(total) or total <= 0 or (weights < 0).any():
         raise InputError(f"expected a mesh of positive area to draw points from, got total weight {total}")
@@ -131,6 +144,7 @@ def draw_surface(mesh: Mesh, n: int, seed: int | None = 0, *, density: Array | N
     return SurfaceSample(points, chosen, barycentric)
 
 
+@door
 def sample_volume(
     mesh: Mesh, n: int, seed: int | None = 0, *, surface_vertices: bool = False, spread: bool = False
 ) -> Array:
@@ -139,6 +153,7 @@ def sample_volume(
     ``spread`` draws four times as many and keeps the ``n`` farthest from each other: the same density, without the
     clumps and holes of independent points. A mesh with a boundary has no inside and is refused.
     """
+    _check_count(n)
     vertices, faces = as_mesh(mesh)
     closed, reason = is_closed(faces)
     if not closed:
@@ -162,6 +177,11 @@ def sample_volume(
     if spread:
         points = points[np.sort(farthest_points(points, n, start=0))]
     return np.concatenate([points, vertices]) if surface_vertices else points
+
+
+def _check_count(n: int) -> None:
+    if not 1 <= n <= MOST:
+        raise InputError(f"expected 1 to {MOST} points, got n={n}")
 
 
 def winding_number(vertices: Array, faces: Array, queries: Array) -> Array:

@@ -23,7 +23,7 @@ import torch
 from ..basis import Basis
 from ..eigen import canonical_signs
 from ..eigen.inverse import smallest_pairs
-from ..errors import InputError, extra, warn
+from ..errors import InputError, door, extra, warn
 from ..files import default_cache_dir
 from .mesh import Array, check_mesh
 
@@ -33,6 +33,7 @@ VERSION = "oracle/4"  # part of every key: entries of another recipe are never r
 SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any usual shape
 
 
+@door
 def oracle(
     vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto", cache: bool = True, folder: Folder = None
 ) -> Basis:

@@ -29,6 +29,11 @@ HEADER_LINES = 100  # of a pcd file, comments included
 def read_las(path: Path) -> tuple[Array, None]:
     """The points of a las or laz file, in the unit of its header, float64."""
     laspy = extra("laspy")
+    with path.open("rb") as file:  # the reader makes as many records of user data as the header claims
+        head = file.read(247).ljust(247, b"\0")
+    records = struct.unpack_from("<I", head, 100)[0] + (struct.unpack_from("<I", head, 243)[0] if head[25] > 3 else 0)
+    if 54 * records > path.stat().st_size:
+        raise InputError(f"{path} ends early: its header claims {records} records")
     with laspy.open(path) as file:
         claimed = float(file.header.point_count) * file.header.point_format.size
         if path.suffix.lower() == ".las" and claimed > path.stat().st_size:

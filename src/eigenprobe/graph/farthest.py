@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..cloud import as_tensor
-from ..errors import InputError
+from ..errors import InputError, as_array, door
 
 Array = NDArray[Any]
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
@@ -27,6 +27,7 @@ PRODUCT_DIMENSIONS = 16  # from here on distances come from a matrix product
 HEAD = 64  # the first balls cover most of the cloud: pass over all points instead
 
 
+@door
 def farthest_points(
     x: A, n: int, seed: int | None = None, *, start: int | None = None, weight: A | None = None, valid: A | None = None
 ) -> A:
@@ -49,9 +50,11 @@ def farthest_points(
     shape = tuple(x.shape)
     if len(shape) not in (2, 3):
         raise InputError(f"farthest_points needs points (n, d) or a batch (b, n, d), got shape {shape}")
+    if (kind := as_array(x).dtype.kind) not in "fiub" or (valid is None and not np.isfinite(as_array(x)).all()):
+        raise InputError(f"farthest_points needs finite numbers, got {'NaN or infinity' if kind == 'f' else x.dtype}")
     for name, given in (("weight", weight), ("valid", valid)):
-        if given is not None and tuple(given.shape) != shape[:-1]:
-            raise InputError(f"farthest_points needs one {name} per point {shape[:-1]}, got {tuple(given.shape)}")
+        if given is not None and as_array(given).shape != shape[:-1]:
+            raise InputError(f"farthest_points needs one {name} per point {shape[:-1]}, got {as_array(given).shape}")
     fewest = shape[-2] if valid is None else int(valid.sum(-1).min())
     if not 1 <= n <= fewest:
         raise InputError(f"farthest_points can choose 1 to {fewest} of {fewest} points, got n={n}")

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..cloud import as_tensor
-from ..errors import InputError, extra
+from ..errors import InputError, door, extra
 from .cells import CellIndex
 from .graph import Graph, Metric, stack
 from .grid import grid_search
@@ -46,6 +46,7 @@ QUERIES = 1 << 17  # searched between two looks at whether the caller has gone
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
 
 
+@door
 def build_graph(
     points: Any,
     k: int = 15,
@@ -69,6 +70,8 @@ def build_graph(
     if not isinstance(points, Tensor):
         return build_graph(as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend).numpy()
     n = min(clouds) if clouds else points.shape[0]
+    if k < 1:
+        raise InputError(f"a graph needs at least one neighbour per point, got k={k}")
     if k + (not self_loops) > n:
         raise InputError(f"a graph of {k} neighbours needs at least {k + (not self_loops)} points, got {n}")
     space = _search_space(points, metric)

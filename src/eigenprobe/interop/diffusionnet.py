@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from ..cloud import Array, Origin, check_points
-from ..errors import InputError
+from ..errors import InputError, door
 from ..files import Archive, atomic_path, writable_folder
 from ..operators import gradients
+from ..pretrained.neighbours import Neighbours
 from .shapes import solved
 
 MATRICES = ("L", "gradX", "gradY")
@@ -41,13 +42,14 @@ class DiffusionNetOperators(NamedTuple):
     gradY: Tensor  # (n, n) sparse COO
 
 
+@door
 def diffusionnet_operators(
-    points: Array,
+    points: Any,
     k_eig: int = 128,
     *,
     faces: Array | None = None,
     op_cache_dir: str | os.PathLike[str] | None = None,
-    neighbours: Any = None,
+    neighbours: Neighbours | None = None,
 ) -> DiffusionNetOperators:
     """``frames, mass, L, evals, evecs, gradX, gradY`` of a surface sampled by ``points (n, 3)``, as torch tensors.
 

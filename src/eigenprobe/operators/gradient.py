@@ -19,7 +19,7 @@ import torch
 
 from ..cloud import Array, check_points
 from ..decomposition import smoothed
-from ..errors import InputError
+from ..errors import InputError, door
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
 from ..smoothers import Smoother
@@ -28,8 +28,9 @@ from ..threads import limited_threads
 from .matrices import as_given, edge_weights
 
 
+@door
 def gradient(
-    points: Array,
+    points: Any,
     *,
     neighbours: Neighbours | None = None,
     dimension: float | None = None,

@@ -13,6 +13,7 @@ so that L_N P v = lambda M_N P v, and functions that differ between copies have 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from ..cloud import Array, Origin, check_points, each_of, several
 from ..decomposition import PER_POINT, Space, differentiable, requires_derivatives, smoothed
-from ..errors import InputError
+from ..errors import InputError, door
 from ..graph import Edges, Metric
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
@@ -34,18 +35,19 @@ from ..smoothers.smoother import csr, symmetric_matrix
 from ..threads import limited_threads
 
 
+@door
 def laplacian(
-    points: Array,
+    points: Any,
     *,
     neighbours: Neighbours | None = None,
     dimension: float | None = None,
     smoother: Kind | Smoother = "adaptive",
     metric: Space = "euclidean",
     device: str | torch.device | None = None,
-    potential: Array | None = None,
-    boundary: str | Array | None = None,
-    anisotropy: float | Array | None = None,
-    measure: float | Array | None = None,
+    potential: Array | Sequence[Array] | None = None,
+    boundary: str | Array | Sequence[Array] | None = None,
+    anisotropy: float | Array | Sequence[Array] | None = None,
+    measure: float | Array | Sequence[Array] | None = None,
 ) -> Any:
     """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in the points' units.
 

@@ -28,7 +28,7 @@ from ..basis import Basis
 from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
-from ..errors import InputError
+from ..errors import InputError, door
 from ..extensions import KernelExtension
 from ..geometry import find_shapes
 from ..graph import Graph
@@ -74,6 +74,7 @@ class SpectralModel:
         return sum(p.numel() for p in self.network.parameters())
 
     @classmethod
+    @door
     def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:
         """A model by its name in the package, from a folder, or from the hub (`owner/name`)."""
         with limited_threads(torch.device("cpu"), 1):  # many small tensors

@@ -32,7 +32,7 @@ def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation,
     """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain."""
     root = torch.ones(()) if smoother.mass is None else smoother.mass.double().sqrt()[:, None]
     left, sizes, _ = torch.linalg.svd(root * functions, full_matrices=False)
-    floor = max(functions.shape) * torch.finfo(left.dtype).eps * float(sizes[0])
+    floor = max(functions.shape) * torch.finfo(left.dtype).eps * float(sizes[:1].sum())
     rank = int((sizes > floor).sum())
     if rank < k:
         raise InputError(f"k={k} vectors need at least {k} independent probes, got {rank} (of {functions.shape[1]})")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..cloud import as_tensor
-from ..errors import InputError
+from ..errors import InputError, door
 from ..graph.fused import fused
 from ..graph.graph import Graph
 from ..graph.neighbours import build_graph
@@ -32,6 +32,7 @@ Distribution = Literal["uniform", "gaussian"]
 UNROLLED = 32  # neighbours up to which a smoothing step on a GPU is one compiled kernel
 
 
+@door
 @dataclass(frozen=True)
 class Probes:
     """A distribution of probe functions; `draw` samples it.

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from ..cloud import as_tensor
-from ..errors import InputError
+from ..errors import InputError, door
 from ..graph import Graph, Metric, build_graph, estimate_dimension
 from .balanced import balanced_smoother
 from .gaussian import row_smoother, symmetric_smoother
@@ -29,6 +29,7 @@ NEIGHBOURS = {"row": 15, "symmetric": 15, "adaptive": 30}
 BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of them above this
 
 
+@door
 def build_smoother(
     source: Any,
     kind: Kind = "adaptive",
@@ -57,6 +58,8 @@ def build_smoother(
         graph = build_graph(source, min(k or NEIGHBOURS[kind], most), metric=metric, self_loops=loops)
     if dimension is None:
         dimension = estimate_dimension(graph)
+    if not 0 < dimension <= max(300, graph.points.shape[1]):
+        raise InputError(f"dimension must be above 0 and at most {max(300, graph.points.shape[1])}, got {dimension}")
     known = {"row": set(), "symmetric": {"alpha"}, "adaptive": {"settings", "field"}}
     if unknown := set(options) - known[kind]:
         raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")

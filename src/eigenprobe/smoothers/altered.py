@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, as_array
 from ..graph.arranged import Arranged
 from .balanced import BALANCE, EXACT, FIRM, FIRM_AND_ROUND, Balance
 from .cells import at_boundary
@@ -202,7 +202,7 @@ def _mask(smoother: Smoother, cloud: Arranged, boundary: Any) -> Tensor:
         if not bool(mask.any()):
             raise InputError("boundary='dirichlet' found no boundary: the cloud is closed; give a bool mask instead")
     else:
-        given = torch.as_tensor(boundary).to(smoother.device)
+        given = _tensor(boundary).to(smoother.device)
         if given.dtype != torch.bool or tuple(given.shape) != (len(cloud.given),):
             found = f"{given.dtype} of shape {tuple(given.shape)}"
             raise InputError(f"expected a boundary mask of bools ({len(cloud.given)},), got {found}")
@@ -226,4 +226,4 @@ def numbers(values: Any, name: str, n: int) -> Tensor:
 
 
 def _tensor(values: Any) -> Tensor:
-    return values.detach() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+    return values.detach() if isinstance(values, Tensor) else torch.as_tensor(as_array(values))
