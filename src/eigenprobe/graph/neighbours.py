@@ -70,10 +70,8 @@ def build_graph(
     if not isinstance(points, Tensor):
         return build_graph(as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend).numpy()
     n = min(clouds) if clouds else points.shape[0]
-    if k < 1:
-        raise InputError(f"a graph needs at least one neighbour per point, got k={k}")
-    if k + (not self_loops) > n:
-        raise InputError(f"a graph of {k} neighbours needs at least {k + (not self_loops)} points, got {n}")
+    if not 1 <= k <= n - (not self_loops):
+        raise InputError(f"a graph of {k} neighbours needs at least {max(k, 1) + (not self_loops)} points, got {n}")
     space = _search_space(points, metric)
     if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
         indices, distances = grid_search(space, k + (not self_loops), clouds)
