@@ -196,8 +196,7 @@ def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.nd
     """
     nearest = np.arange(1, k + 1)
     if len(sought) < FEW_QUERIES:
-        lengths, found = tree.query(sought, nearest)
-        return found, lengths
+        return tuple(reversed(tree.query(sought, nearest)))
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     stopped = threading.Event()
 
