@@ -8,6 +8,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe import together
+from eigenprobe.cli import main
 from eigenprobe.errors import EigenprobeWarning
 from tests import clouds as c
 
@@ -84,3 +85,18 @@ def test_a_batch_keeps_its_kind(surfaces):
     batch = torch.as_tensor(np.stack([surfaces[0], surfaces[0][::-1].copy()]), dtype=torch.float32)
     bases = ep.decompose(batch, 5)
     assert all(isinstance(b.vectors, torch.Tensor) and b.vectors.dtype == torch.float32 for b in bases)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_folder_is_solved_at_once(surfaces, tmp_path, monkeypatch, capsys):
+    """By `eigenprobe decompose folder`: the bases are those of the files alone; a bad file does not stop the others."""
+    for i, x in enumerate(surfaces):
+        np.save(tmp_path / f"{i}.npy", x)
+    np.save(tmp_path / "bad.npy", np.full((300, 3), np.nan))
+    groups, solve = [], together.solve_together
+    monkeypatch.setattr(together, "solve_together", lambda x, *rest: groups.append(len(x)) or solve(x, *rest))
+    assert main(["decompose", str(tmp_path), "-k", "10", "--out", str(tmp_path / "out"), "--device", "cpu"]) != 0
+    assert "expected finite" in "".join(capsys.readouterr()) and groups == [4]
+    for i, x in enumerate(surfaces):
+        basis = ep.Basis.load(tmp_path / "out" / str(i) / "basis.safetensors")
+        np.testing.assert_allclose(basis.eigenvalues, ep.decompose(x, 10).eigenvalues, rtol=1e-5, atol=1e-9)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -22,6 +25,7 @@ USUAL = {"smoother": "adaptive", "model": "surface", "refine": 0, "boundary": "f
 USUAL |= {"measure": 1.0, "eigenvalues": "rayleigh"}  # the others: None
 TAKERS: dict[str, tuple[str, ...]] = {"steps": ("network",), **dict.fromkeys(("model", "refine"), ("pretrained",))}
 TAKERS |= dict.fromkeys(("smoother", "neighbours"), ("direct", "network"))
+BATCH = 64  # shapes that a device solves together
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
@@ -126,20 +130,25 @@ def decompose(
         session.out = session.folder("decomposed")
     failed: dict[Path, str] = {}
     taken: set[Path] = set()
-    for file in files:
+    read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
+    settings = {"k": k, "method": method, "seed": session.seed, "device": session.device(), **options}
+    ahead: dict[Path, tuple[Read, Basis]] = {}
+    for number, file in enumerate(files):
+        if several and number % BATCH == 0:
+            ahead = _at_once(files[number : number + BATCH], read, settings | given)
         try:
             began = session.running() if several else 0.0
             progress.stage(f"reading {file.name}")
-            cloud = read_points(file, samples, volume, session.seed, columns=columns, key=key)
+            cloud, basis = ahead.pop(file) if file in ahead else (read(file), None)
             if compare == "oracle" and cloud.faces is None:
                 raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
             folder = unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
             session.refuse_existing(folder / "basis.safetensors", force)
             for name, array in given.items():  # of all points of the file, or of those chosen
                 whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
-                options[name] = array if whole else array[cloud.rows]
+                settings[name] = array if whole else array[cloud.rows]
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
-            basis = solve(cloud.points, k, method, seed=session.seed, device=session.device(), **options)
+            basis = solve(cloud.points, **settings) if basis is None else basis
             basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
             write_basis(folder, basis, report, session, began, compare)
         except InputError as error:
@@ -156,6 +165,19 @@ def decompose(
     if failed:
         first = next(iter(failed.values()))
         raise InputError(f"{len(failed)} of {len(files)} shapes were not decomposed; first: {first}")
+
+
+def _at_once(files: list[Path], read: Callable[[Path], Read], settings: Any) -> dict[Path, tuple[Read, Basis]]:
+    """Those of the files that a device solves together, with their bases; the others are left to be solved alone."""
+    from ..together import pays, solved_at_once
+
+    clouds: dict[Path, Read] = {}
+    for file in files if pays(settings["device"]) else ():
+        with suppress(InputError):  # said when its turn comes
+            clouds[file] = read(file)
+    usual = {"neighbours": None, "dimension": None, "tol": 1e-6}
+    found = solved_at_once([cloud.points for cloud in clouds.values()], usual | settings)
+    return {file: (cloud, found[i]) for i, (file, cloud) in enumerate(clouds.items()) if i in found}
 
 
 def _options(method: Method, asked: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..graph.order import as_scipy
 from ..smoothers.smoother import csr
 
 PRODUCTS = 1 << 27  # written out at once: about four gigabytes
@@ -22,14 +23,6 @@ PRODUCTS = 1 << 27  # written out at once: about four gigabytes
 def on_host(matrix: Tensor) -> bool:
     """Whether scipy's kernels work on this matrix: they are several times faster than sorting."""
     return matrix.device.type == "cpu"
-
-
-def as_scipy(matrix: Tensor) -> Any:
-    """The same matrix as a scipy CSR array, on the host over the same memory."""
-    from scipy.sparse import csr_array
-
-    parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
-    return csr_array(tuple(part.cpu().numpy() for part in parts), shape=tuple(matrix.shape))
 
 
 def from_scipy(array: Any) -> Tensor:

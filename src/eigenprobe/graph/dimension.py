@@ -64,10 +64,9 @@ def estimate_dimension(graph: Graph) -> float:
 
 def cloud_dimensions(graph: Graph) -> list[float]:
     """The dimension of every one of the stacked clouds of a graph, in three dimensions or fewer."""
-    sizes = torch.tensor(graph.clouds)
-    share = torch.arange(THICKNESS.stacked, dtype=torch.float64) / THICKNESS.stacked
-    sample = (share * sizes[:, None]).long() + (sizes.cumsum(0) - sizes)[:, None]  # (b, s)
-    label = _ordinary(graph, sample.flatten().to(graph.device))
+    share = torch.arange(THICKNESS.stacked, dtype=torch.float64, device=graph.device) / THICKNESS.stacked
+    sample = (share * graph.each.counts[:, None]).long() + graph.each.first[:, None]  # (b, s)
+    label = _ordinary(graph, sample.flatten())
     return label.view(sample.shape).mode(1).values.double().tolist()
 
 

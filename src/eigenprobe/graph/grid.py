@@ -17,6 +17,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from .segments import Segments
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -36,8 +38,7 @@ CELLS = Cells()
 def grid_search(points: Tensor, k: int, clouds: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
     """The ``k`` nearest points of the same cloud, itself included, ascending: indices and distances ``(n, k)``."""
     n, device = len(points), points.device
-    sizes = torch.tensor(clouds or (n,), device=device)
-    owner = torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=n)
+    owner = Segments(clouds or (n,), device).owner
     indices = torch.empty((n, k), dtype=torch.int64, device=device)
     distances = torch.empty((n, k), dtype=points.dtype, device=device)
     few, typical = _reach(points, owner, k)

@@ -7,6 +7,8 @@ reverse Cuthill-McKee order (any graph).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,7 +28,7 @@ def memory_order(matrix: Tensor, graph: Graph | None = None) -> Tensor | None:
         return None
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    return torch.from_numpy(reverse_cuthill_mckee(_scipy(matrix), symmetric_mode=True).astype(np.int64))
+    return torch.from_numpy(reverse_cuthill_mckee(as_scipy(matrix), symmetric_mode=True).astype(np.int64))
 
 
 def morton_order(points: Tensor) -> Tensor:
@@ -50,12 +52,10 @@ def morton_order(points: Tensor) -> Tensor:
     return key.argsort()
 
 
-def _scipy(matrix: Tensor):  # type: ignore[no-untyped-def]  # a scipy.sparse.csr_array over the same memory
+def as_scipy(matrix: Tensor) -> Any:
+    """The same CSR matrix as a scipy array with 32-bit indices, on the host over the same memory."""
     from scipy.sparse import csr_array
 
-    pointers, columns = matrix.crow_indices().numpy(), matrix.col_indices().numpy()
-    small = np.int32 if len(columns) < 2**31 else np.int64
-    return csr_array(
-        (matrix.values().numpy(), columns.astype(small, copy=False), pointers.astype(small, copy=False)),
-        shape=tuple(matrix.shape),
-    )
+    parts = [part.cpu().numpy() for part in (matrix.values(), matrix.col_indices(), matrix.crow_indices())]
+    small = np.int32 if len(parts[1]) < 2**31 else np.int64
+    return csr_array((parts[0], *(part.astype(small, copy=False) for part in parts[1:])), shape=tuple(matrix.shape))

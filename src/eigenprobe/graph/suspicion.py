@@ -66,15 +66,15 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     x, index = graph.points.float(), graph.indices
     clouds = graph.each
     distance = graph.distances.float().clamp_min(1e-12)
-    offsets = x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None]  # (n, k, 3)
-    variance, axes = _spectrum(offsets - offsets.mean(1, keepdim=True))
+    offsets = (x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None]).permute(2, 0, 1).contiguous()
+    variance, axes = _spectrum(_products(offsets - offsets.mean(2, keepdim=True)).sum(2))  # offsets (3, n, k)
     spacing = local_spacing(index, distance).length
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
     rows = thick.nonzero()[:, 0]
     if not len(rows):
         return None
-    residual[rows] = _quadric_residual(offsets[rows], axes[rows]) / spacing[rows]
+    residual[rows] = _quadric_residual(offsets[:, rows], axes[rows]) / spacing[rows]
     suspicious = residual > settings.residual
     if not bool(suspicious.any()):
         return None
@@ -115,9 +115,9 @@ class _Neighbourhoods:
     ) -> tuple[Tensor, Tensor]:
         """``(a, NODE)`` and the normals ``(a, 3 scales, 3)``."""
         h, d, parts = self.spacing[nodes, None], self.distance[nodes], []
-        offsets, normals = self.offsets.index_select(0, nodes), []
-        for count in SCALES:
-            variance, axes = _spectrum(offsets[:, :count])
+        offsets, normals = self.offsets.index_select(1, nodes), []
+        for products in _products(offsets).cumsum(2)[..., [count - 1 for count in SCALES]].unbind(2):
+            variance, axes = _spectrum(products)
             parts.append(variance[:, :2] / variance[:, 2:].clamp_min(1e-20))
             normals.append(axes[..., 0])
         parts.append(d[:, [0, 2, 5, 10, -1]] / h)
@@ -163,7 +163,9 @@ class _Neighbourhoods:
             middle, way = 9 * far2[:, 0], 9 * far2[:, 0]
             for start, end in ((head[part], tail[part]), (tail[part], head[part])):
                 chord = self.x.index_select(0, end) - self.x.index_select(0, start)
-                dot = (self.offsets.index_select(0, start) @ chord[:, :, None])[..., 0]  # (e, k)
+                dot = torch.zeros((), device=d.device)  # (e, k)
+                for along, offset in zip(chord.unbind(1), self.offsets, strict=True):
+                    dot = torch.addcmul(dot, offset.index_select(0, start), along[:, None])
                 near2 = squared.index_select(0, start)
                 near2 = near2.masked_fill_(self.index.index_select(0, start) == end[:, None], torch.inf)
                 middle = torch.minimum(middle, (near2 - dot).amin(1) + far2[:, 0] / 4)
@@ -182,19 +184,23 @@ def _sorted(first: Tensor, second: Tensor) -> list[Tensor]:
     return [torch.minimum(first, second), torch.maximum(first, second)]
 
 
-def _spectrum(offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending variances ``(n, 3)`` of neighbours ``(n, k, 3)``, of their sum, and their axes ``(n, 3, 3)``."""
-    matrices = (offsets.mT @ offsets).double()
-    matrices = matrices / matrices.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)[:, None, None]
-    variance, axes = principal_axes(matrices)
-    return variance.clamp_min(0).to(offsets.dtype), axes.to(offsets.dtype)
+def _products(offsets: Tensor) -> Tensor:
+    """The six products ``(6, n, k)`` of coordinates of neighbours ``(3, n, k)``."""
+    x, y, z = offsets
+    return torch.stack([x * x, y * y, z * z, x * y, x * z, y * z])
+
+
+def _spectrum(products: Tensor) -> tuple[Tensor, Tensor]:
+    """Ascending variances ``(n, 3)``, of their sum, and axes ``(n, 3, 3)`` of sums of products ``(6, n)``."""
+    products = products.double() / products[:3].double().sum(0).clamp_min(1e-30)
+    variance, axes = principal_axes(products[[0, 3, 4, 3, 1, 5, 4, 5, 2]].mT.unflatten(1, (3, 3)))
+    return variance.clamp_min(0).float(), axes.float()
 
 
 def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
-    """Root mean square distance ``(n,)`` of neighbours ``(n, k, 3)`` from the best quadric over their plane."""
-    local = offsets @ axes
-    scale = local.norm(dim=2).amax(1).clamp_min(1e-30)
-    z, v, u = (local / scale[:, None, None]).unbind(2)
+    """Root mean square distance ``(n,)`` of neighbours ``(3, n, k)`` from the best quadric over their plane."""
+    scale = offsets.square().sum(0).amax(1).sqrt().clamp_min(1e-30)
+    z, v, u = (axes.permute(2, 1, 0)[..., None] * (offsets / scale[:, None])).sum(1)  # (n, k)
     terms = torch.stack([torch.ones_like(u), u, v, u * u, u * v, v * v], 2)  # (n, k, 6)
     gram = terms.mT @ terms
     gram.diagonal(dim1=1, dim2=2).add_(1e-4)

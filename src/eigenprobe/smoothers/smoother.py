@@ -192,14 +192,10 @@ def laplacian_smoother(
     sizes = graph.clouds if graph is not None else ()
     mass = mass.clamp_min(LEAST * mass.mean())
     rate = edges.at(weight) / mass
-    if not sizes:
-        step: Any = 1 / (2 * float(rate.max()))
-        each, normalised = step, mass / mass.sum()
-    else:
-        clouds = Segments(sizes, mass.device)
-        step = 0.5 / clouds.padded(rate).amax(1)
-        each, normalised = clouds.spread(step), mass / clouds.spread(clouds.sum(mass))
-    leaving = each * rate
-    off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * (each if not sizes else each[edges.head])
+    clouds = Segments(sizes or (edges.n,), mass.device)
+    steps = 0.5 / clouds.padded(rate).amax(1)
+    each, normalised = clouds.spread(steps), mass / clouds.spread(clouds.sum(mass))
+    leaving, step = each * rate, steps if sizes else float(steps)
+    off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * each[edges.head]
     matrix = symmetric_matrix(edges, off, 1 - leaving)
     return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, leaving, edges=edges)
