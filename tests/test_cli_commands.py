@@ -371,13 +371,11 @@ def test_a_folder_that_cannot_be_written_fails_before_the_work(words: str, run: 
 
 
 def test_interrupted_while_writing_leaves_no_half_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import safetensors.torch
-
     def half(tensors: object, path: str, **_: object) -> None:
         Path(path).write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(safetensors.torch, "save_file", half)
+    monkeypatch.setattr("eigenprobe.basis.save_file", half)
     code, _, err = run("decompose bunny.obj -k 5 --out i")
     assert (code, err) == (130, "eigenprobe: interrupted\n")
     assert not list(Path("i").iterdir())

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..graph.order import as_scipy
 from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
 from .span import small_ritz
-from .sparse import as_scipy
 
 
 @dataclass(frozen=True)
