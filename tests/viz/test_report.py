@@ -251,6 +251,13 @@ def test_compare_colours_edges_and_pictures(sphere: Sphere, tmp_path: Path, watc
         )
         > 0.5
     )
+    page.set_viewport_size({"width": 390, "height": 844})  # on a phone they stand above it, and all tabs can be seen
+    for view in page.locator(".view").all():
+        words_box, shape_box = view.locator(".readout").bounding_box(), view.locator("canvas").bounding_box()
+        assert words_box["y"] + words_box["height"] <= shape_box["y"] + 1 and shape_box["height"] > 200
+    assert page.evaluate("document.querySelector('.tabs').scrollWidth <= document.querySelector('.tabs').clientWidth")
+    page.set_viewport_size({"width": 1200, "height": 800})
+    page.wait_for_timeout(300)
     low = page.inner_text("#low")
     changes: list[Any] = [
         lambda: page.select_option("#map", "grey"),

@@ -182,3 +182,19 @@ def test_the_map_on_a_phone_and_in_space(tmp_path: Path, watch: Any) -> None:
     assert seen.page.locator("#scatter .annotation-text").all_text_contents() == ["0", "1", "2", "3"]
     assert seen.page.locator("#classes .entry span").all_text_contents() == ["0", "1", "2", "3"]
     assert seen.problems == []
+
+
+@pytest.mark.browser
+def test_names_at_the_centres_do_not_cover_each_other(tmp_path: Path, watch: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, kinds = rng.normal(size=(400, 2)), np.array(["automobile", "aeroplane", "lorry", "ship"])[np.arange(400) % 4]
+    write_scatter(tmp_path / "a.html", x, kinds)
+    page = watch((tmp_path / "a.html").as_uri()).page
+    page.wait_for_selector(READY, timeout=60_000)
+    page.wait_for_selector("#scatter .annotation-text")
+    boxes = [text.bounding_box() for text in page.locator("#scatter .annotation-text").all()]
+    assert len(boxes) == 4
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            across = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+            assert across <= 0 or abs(a["y"] - b["y"]) >= 13, (a, b)  # letters of 13 pixels

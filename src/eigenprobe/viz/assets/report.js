@@ -125,7 +125,7 @@ start().then((data) => {
   const drawn = first.errors && shapes.map(({ errors }) => errors.map((e) => Math.max(e, 1e-4 * errors[0]))); // rounding is no picture
   function charts() {
     spectrum("spectrum", shapes.map((s) => ({ name: s.name, y: s.eigenvalues })));
-    if (drawn) curves("errors", shapes.map((s, i) => ({ name: s.name, y: drawn[i] })), "k = %{x}: %{y:.3g} %", { xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn.flat()) } });
+    if (drawn) curves("errors", shapes.map((s, i) => ({ name: s.name, y: drawn[i] })), "k = %{x}: %{y:.3g} %", { legend: { x: 0.98, y: 0.98, xanchor: "right", bgcolor: "rgba(0,0,0,0)" }, xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn.flat()) } });
     const [edges, counts] = first.massHistogram;
     Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: paint("--accent"), opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
   }
