@@ -124,6 +124,8 @@ def test_version_and_bare_call(run: Run) -> None:
         ("view a.obj --seed 3", "unrecognized arguments: --seed 3"),
         ("view a.obj --out b", "unrecognized arguments: --out b"),
         ("decompose . --refine 2", "--refine is for --method pretrained, not for direct"),
+        ("decompose . -m network --steps -3", "--steps takes a number above 0, got -3"),
+        ("decompose . --bandwidth -1", "--bandwidth takes a number above 0, got -1.0"),
         ("decompose . --steps 2", "--steps is for --method network, not for direct"),
         (
             "decompose . -m pretrained --smoother row",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Method = Literal["direct", "network", "pretrained"]
 Kind = Literal["adaptive", "symmetric", "row"]
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
-METHODS = ("direct", "network", "pretrained", "oracle")  # what a basis is compared with
 USUAL = {"smoother": "adaptive", "model": "surface", "refine": 0, "boundary": "free", "metric": "euclidean"}
 USUAL |= {"measure": 1.0, "eigenvalues": "rayleigh"}  # the others: None
 TAKERS: dict[str, tuple[str, ...]] = {"steps": ("network",), **dict.fromkeys(("model", "refine"), ("pretrained",))}
@@ -113,6 +112,7 @@ def decompose(
     """
     from ..decomposition import decompose as solve
     from ..geometry import find_shapes
+    from ..viz.beside import METHODS
 
     offered: Any = int(neighbours) if neighbours and neighbours.isdecimal() else neighbours
     asked = {"smoother": smoother, "steps": steps, "model": model, "refine": refine, "neighbours": offered}
@@ -187,6 +187,8 @@ def _options(method: Method, asked: dict[str, Any]) -> dict[str, Any]:
     for name in asked:
         if method not in (known := takers.get(name, (method,))):
             raise InputError(f"--{name} is for --method {' or '.join(known)}, not for {method}")
+        if name in ("steps", "bandwidth", "dimension") and not asked[name] > 0:
+            raise InputError(f"--{name} takes a number above 0, got {asked[name]}")
     return asked
 
 

@@ -204,15 +204,8 @@ def images(
     protocol = Protocol(runs, n, ks, methods, session.seed, unit)
     folder = session.folder(f"images-{features.stem}")
     how = RunSettings(device=session.device())
-    options: dict[str, Any] = {
-        "protocol": protocol,
-        "recipe": recipe,
-        "train": train,
-        "labels": labels,
-        "how": how,
-        "jobs": jobs,
-    }
-    found = reproduce_images(features, folder, way, published=dataset is not None, **options)
+    options: dict[str, Any] = {"protocol": protocol, "recipe": recipe, "train": train, "labels": labels, "jobs": jobs}
+    found = reproduce_images(features, folder, way, published=dataset is not None, how=how, **options)
     count = len({row["method"] for row in found.report.rows})
     _three(found, session, f"compared {count} methods on {features.name}")
 
@@ -241,11 +234,11 @@ def everything(
 
     root = session.folder("reproduced")
     if not shapes:
+        from ..geometry import Shape, save
         from ..geometry.procedural.meshing import creature
-        from .tour import write_obj
 
         shapes = [root / "creature.obj"]
-        write_obj(shapes[0], *creature(16 if quick else 32))
+        save(Shape(*creature(16 if quick else 32)), shapes[0])
     if features is None:
         from sklearn.datasets import load_digits
 

@@ -32,7 +32,6 @@ class Session:
     debug: bool = False
     started: float = field(default_factory=time.monotonic)
     written: list[tuple[Path, str]] = field(default_factory=list)
-
     ended: float | None = None
 
     @property
@@ -110,12 +109,8 @@ class Session:
 
     def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
         """Facts as JSON, whole or not at all."""
-        self.write_text(path, json.dumps(facts, indent=2, default=_plain) + "\n", what)
-
-    def write_text(self, path: Path, text: str, what: str) -> None:
-        """Text, whole or not at all."""
         with atomic_path(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(json.dumps(facts, indent=2, default=_plain) + "\n", encoding="utf-8")
         self.wrote(path, what)
 
     def finish(self, headline: str) -> None:
@@ -140,6 +135,4 @@ def _size(count: float) -> str:
 
 def _plain(value: Any) -> Any:
     """Arrays, tensors and paths as JSON knows them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return str(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)

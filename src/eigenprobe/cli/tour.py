@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 from .. import progress
-from ..files import atomic_path
 from .session import Session
 
 
@@ -95,6 +93,7 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
 
     from ..decomposition import decompose
     from ..evaluation import compare
+    from ..geometry import Shape, save
     from ..geometry.procedural.meshing import creature
     from ..pretrained.model import SpectralModel
     from ..viz import figures
@@ -105,7 +104,7 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     progress.stage("decomposing a built-in animal")
     points, faces = creature(resolution)
     shape = folder / "creature.obj"
-    write_obj(shape, points, faces)
+    save(Shape(points, faces), shape)
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
     basis = decompose(points, k=k, seed=session.seed)
@@ -115,8 +114,7 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     alignment = compare(predicted, basis)
 
     progress.stage("drawing pictures and the report")
-    picture = folder / "eigenfunctions.png"
-    figures.eigenfunctions(points, basis.vectors, faces=faces, eigenvalues=basis.eigenvalues, path=picture)
+    basis.plot(faces=faces, path=(picture := folder / "eigenfunctions.png"))
     session.wrote(picture, "the first eigenfunctions")
     picture = folder / "pretrained.png"
     pair, names = (predicted.vectors, basis.vectors), ("pretrained", "closed form")
@@ -133,11 +131,3 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
     session.say(f"now open {report.resolve().as_uri()} in a browser")
     open_browser(report.resolve().as_uri())
-
-
-def write_obj(path: Path, points: Any, faces: Any) -> None:
-    """By hand, so that the demo needs no extra."""
-    lines = [f"v {x:.6f} {y:.6f} {z:.6f}" for x, y, z in points]
-    lines += [f"f {a} {b} {c}" for a, b, c in faces + 1]
-    with atomic_path(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n")

@@ -22,21 +22,9 @@ from .beside import Source, open_basis
 from .report import report_page
 
 log = logging.getLogger(__name__)
-CHOICE = {  # what the page can be asked to show, and what it tells
-    "mode": "vector",
-    "index": 2,
-    "k": 20,
-    "response": "first k",
-    "low": 1,
-    "detail": 0.0,
-    "field": "heat kernel",
-    "reach": 0.4,
-    "point": 0,
-    "map": "auto",
-    "range": 1.0,
-    "wire": False,
-    "playing": False,
-}
+# What the page can be asked to show, and what it tells.
+CHOICE = {"mode": "vector", "index": 2, "k": 20, "response": "first k", "low": 1, "detail": 0.0, "field": "heat kernel"}
+CHOICE |= {"reach": 0.4, "point": 0, "map": "auto", "range": 1.0, "wire": False, "playing": False}
 LONGEST = 10_000  # bytes of a choice
 
 
