@@ -45,7 +45,7 @@ def _sums(a: np.ndarray, b: np.ndarray, k: int = 20) -> np.ndarray:
     return np.sort((a[:, None] + b).ravel())[:k]
 
 
-@pytest.mark.parametrize(("strength", "bound"), [(0.5, 0.02), (1.0, 0.02), (2.0, 0.03)])
+@pytest.mark.parametrize(("strength", "bound"), [(0.5, 0.02), (1.0, 0.02), (2.0, 0.025)])
 def test_a_stretched_torus(strength: float, bound: float, rng: np.random.Generator) -> None:
     x = 2 * c.even(_torus, 4000, rng)
     field = strength * np.stack([-x[:, 2], np.zeros(4000), x[:, 0], np.zeros(4000)], 1) / 2  # along the first angle
@@ -63,8 +63,8 @@ def test_a_stretched_square_is_a_rectangle(rng: np.random.Generator) -> None:
     x, turn = c.even(_square, 4000, rng), np.array([[0.8, -0.6], [0.6, 0.8]])
     free = np.arange(30.0) ** 2 * np.pi**2
     basis = ep.decompose(x @ turn.T, k=20, anisotropy=np.tile(turn[:, 0], (4000, 1)))
-    assert _errors(basis.eigenvalues, _sums(free / 4, free)).mean() < 0.02
-    longer = ep.decompose(x * [2, 1], k=20)
+    assert _errors(basis.eigenvalues, _sums(free / 4, free)).max() < 0.02
+    longer = ep.decompose(x * [2, 1], k=20, anisotropy=np.zeros((4000, 2)))
     np.testing.assert_allclose(basis.eigenvalues[1:], longer.eigenvalues[1:], rtol=0.02)
 
 
@@ -81,7 +81,7 @@ def test_strongest_curvature_of_a_cylinder(rng: np.random.Generator) -> None:
     x = 2 * c.even(_cylinder, 4000, rng)
     basis = ep.decompose(x, k=20, anisotropy=1.0)  # around the axis: a cylinder of twice the radius
     around, along = np.arange(-30, 31.0) ** 2 / 4, (np.arange(20) * np.pi / 3) ** 2
-    assert _errors(4 * basis.eigenvalues, _sums(around, along)).mean() < 0.02
+    assert _errors(4 * basis.eigenvalues, _sums(around, along)).max() < 0.02
 
 
 def test_rows_of_a_grid_are_no_lines() -> None:
@@ -141,7 +141,7 @@ def test_scale_invariant_sphere_and_catenoid(size: float, rng: np.random.Generat
     assert _errors(sphere.eigenvalues, c.sphere_spectrum(20)).max() < 0.02
     catenoid = size * c.even(_catenoid, 4000, rng)
     values = ep.decompose(catenoid, k=20, metric="scale-invariant").eigenvalues
-    assert _errors(values, _spherical_zone(1.2, 20)).mean() < 0.02
+    assert _errors(values, _spherical_zone(1.2, 20)).max() < 0.02
     _, mass = ep.laplacian(catenoid, metric="scale-invariant")
     assert mass.sum() == pytest.approx(4 * np.pi * np.tanh(1.2), rel=0.03)  # the area of its image under the Gauss map
 

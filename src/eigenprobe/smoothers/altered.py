@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..errors import InputError, as_array
 from ..graph.arranged import Arranged
-from .balanced import BALANCE, EXACT, FIRM, FIRM_AND_ROUND, Balance
+from .balanced import BALANCE, EXACT, FIRM, Balance
 from .cells import at_boundary
 from .curvature import curvature
 from .smoother import Smoother, csr
@@ -53,9 +53,7 @@ class Alteration:
         """The settings of balanced weights that suit."""
         if self.moving:
             return EXACT
-        if self.anisotropy is not None:
-            return FIRM_AND_ROUND
-        return BALANCE if self.boundary is None else FIRM
+        return FIRM if set(self.asked) - {"potential"} else BALANCE
 
     @property
     def fixes_constant(self) -> bool:

@@ -13,12 +13,12 @@ min sum (w' - w)^2 / w, so that at every interior point
     sum_j w_ij l_ij = 0                                            "balance"
 
 which makes coordinate functions harmonic: the property that gives the cotangent Laplacian its accuracy, here without a
-mesh and in any dimension.  On surfaces the second moments are drawn towards roundness as well, sum_j w_ij l_ij l_ij^T
-towards a multiple of the identity: neighbours closer in one direction than in the other would otherwise make the
-operator anisotropic.  The dual system has one dim-vector per point and is well conditioned (each equation involves
+mesh and in any dimension.  The second moments are drawn towards roundness as well, sum_j w_ij l_ij l_ij^T towards a
+multiple of the identity: neighbours closer in one direction than in the other would otherwise make the operator
+anisotropic.  The dual system has one vector per point and is well conditioned (each equation involves
 the edges of one point only), so a few conjugate-gradient steps solve it.  Near a boundary the direction across it stays
 free.  The mass is the local time, m_i = sum_j w_ij |l_ij|^2 / (2 dim), and the operator M^-1 (R - W) is in the units of
-the input with nothing to calibrate.  Arrays: e edges, (e, dim) directions; n points, (n, dim) dual variables.
+the input with nothing to calibrate.  Arrays: e edges, (e, dim) directions; n points, (n, 4) or (n, 8) dual variables.
 
 An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count 1 + |f_i| times.  Neighbours are sorted
 and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after is the same.
@@ -52,6 +52,7 @@ class Balance:
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
     ridge: float = 1e-2  # softness of balance, relative to the moments of the point
     round_ridge: float = 2.0  # softness of roundness
+    end_ridge: float = 1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
     rounds: int = 3  # Newton rounds
     steps: int = 30  # conjugate-gradient steps in each
     tolerance: float = 1.5e-2  # relative residual at which they end
@@ -61,12 +62,10 @@ class Balance:
 
 
 BALANCE = Balance()
-# A vanishing boundary feels the slow drift of the mass away from it that a soft balance leaves: its first eigenvalue
-# is then 2 per cent too high, with a firm one 0.3 to 1.3.
-FIRM = Balance(ridge=1e-3)
-# Neighbours that are even in space are not in a stretched metric: roundness has more to do there. A grid stretched by
-# 1.5 is 12 per cent off with the usual softness, 5 with this one.
-FIRM_AND_ROUND = Balance(ridge=1e-3, round_ridge=0.5)
+# Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the first eigenvalue of
+# a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one below 1; and neighbours that are even in
+# space are not in a stretched metric, where a grid is 12 per cent off with the usual roundness and 5 with this one.
+FIRM = Balance(ridge=1e-3, round_ridge=0.5, end_ridge=0.2, tolerance=1e-3, steps=200)
 # Where derivatives are asked for the dual systems are solved to rounding: what is left of them is not smooth.
 EXACT = Balance(tolerance=1e-13, steps=2000)
 
@@ -181,9 +180,12 @@ def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -
 
 def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:
     """Unit inward direction (n, dim) at points that have next to no neighbours on its other side, zero elsewhere."""
-    flat = near.offsets @ frames
-    inward = flat.sum(1)
-    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
+    tiny = torch.finfo(frames.dtype).tiny
+    flat, length = near.offsets @ frames, near.distances.clamp_min(tiny)
+    # Fading towards the last neighbour: where a lattice has more of the same distance, those listed would tilt the sum.
+    fading = (1 - (length / length[:, -1:]).square()) / length
+    inward = (fading[..., None] * flat).sum(1)
+    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
     along = (flat @ inward[:, :, None])[..., 0]
     length2 = sum((part.square() for part in flat.unbind(2)), torch.zeros_like(along))
     # cosine < outside < 0, without a root
@@ -210,25 +212,30 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     ahead = _free(forward * scale[head, None], crossing[head])
     behind = _free(backward * scale[tail, None], crossing[tail])
     ridge = weight.new_full((dimension,), settings.ridge)
-    if dimension == 2:
-        scale = total / edges.at(moment * length2).clamp_min(torch.finfo(weight.dtype).tiny)
-        scale = scale.sqrt() * (total / dimension).rsqrt() * (crossing == 0).all(1)  # free at the boundary
-        ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
-        behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
-        ridge = torch.cat([ridge, weight.new_full((2,), settings.round_ridge)])
+    scale = (dimension / edges.at(moment * length2).clamp_min(torch.finfo(weight.dtype).tiny)).sqrt()
+    ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
+    behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
+    ridge = torch.cat([ridge, weight.new_full((ahead.shape[1] - dimension,), settings.round_ridge)])
     clouds = Segments(tuple(len(ridge) * size for size in sizes or (edges.n,)), weight.device)
     incidence = _Incidence(ahead, behind, edges)
-    ridge = ridge.repeat(edges.n)
+    ridge = ridge.repeat(edges.n, 1)
+    ridge[(crossing != 0).any(1), dimension:] = settings.end_ridge
     dual: Tensor | None = None
     for _ in range(settings.rounds):
-        dual = incidence.solve(weight, ridge, settings, clouds, dual)
+        dual = incidence.solve(weight, ridge.reshape(-1), settings, clouds, dual)
         weight = weight * (1 + incidence.gather(dual)).clamp_min(settings.least_factor)
     return weight
 
 
 def _traceless(t: Tensor) -> Tensor:
-    """The part of ``t t^T`` that is not round, for planar ``t (e, 2)``: ``x^2 - y^2`` and ``2 x y``."""
-    return torch.stack([t[:, 0].square() - t[:, 1].square(), 2 * t[:, 0] * t[:, 1]], dim=1)
+    """The part of ``t t^T`` that is not round, of size ``|t|^2``: ``x^2 - y^2`` and ``2 x y`` in a plane."""
+    if t.shape[1] == 2:
+        x, y = t.unbind(1)
+        return torch.stack([x * x - y * y, 2 * x * y], 1)
+    x, y, z = t.unbind(1)
+    half = 3**0.5 / 2
+    parts = [half * (x * x - y * y), z * z - (x * x + y * y) / 2, 2 * half * x * y, 2 * half * y * z, 2 * half * z * x]
+    return torch.stack(parts, 1)
 
 
 def _free(t: Tensor, crossing: Tensor) -> Tensor:

@@ -26,9 +26,10 @@ class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
 
     planar: tuple[int, int, int] = (7, 16, 10)  # neighbours kept on a surface: least, most, where never surrounded
-    solid: tuple[int, int, int] = (16, 28, 18)  # the same in a solid
+    solid: tuple[int, int, int] = (12, 28, 9)  # the same in a solid
     surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
     uneven: float = 0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
+    tie: float = 1e-6  # relative difference of distances that are one: a shell of a solid lattice is kept whole
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
     frame: int = 10  # neighbours that span the first frame
     stray: float = 2.5  # own over the neighbours' spacing: one of 20 000 random points of a sphere is above
@@ -134,6 +135,8 @@ def _surrounding(near: Neighbours, frames: Tensor, selection: Selection) -> Tens
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
     keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=length.device)
     keep[:, :most] = count <= first[:, None]
+    if frames.shape[2] == 3:
+        keep |= near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1)
     return keep
 
 
