@@ -188,8 +188,7 @@ def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> 
     inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
     along = (flat @ inward[:, :, None])[..., 0]
     length2 = sum((part.square() for part in flat.unbind(2)), torch.zeros_like(along))
-    # cosine < outside < 0, without a root
-    outside = ((along < 0) & (along.square() > settings.outside**2 * length2)).sum(1)
+    outside = ((along < 0) & (along.square() > settings.outside**2 * length2)).sum(1)  # cosines, without a root
     return torch.where((outside < settings.few_outside * near.real)[:, None], inward, 0.0)
 
 
@@ -206,20 +205,17 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds point i's edges."""
     forward, backward, length2, crossing = vectors
     dimension, head, tail = crossing.shape[1], edges.head, edges.tail
-    moment = weight * length2
-    total = edges.at(moment)
-    scale = (total / dimension).rsqrt()
-    ahead = _free(forward * scale[head, None], crossing[head])
-    behind = _free(backward * scale[tail, None], crossing[tail])
-    ridge = weight.new_full((dimension,), settings.ridge)
-    scale = (dimension / edges.at(moment * length2).clamp_min(torch.finfo(weight.dtype).tiny)).sqrt()
-    ahead = torch.cat([ahead, _traceless(forward) * scale[head, None]], 1)
-    behind = torch.cat([behind, _traceless(backward) * scale[tail, None]], 1)
-    ridge = torch.cat([ridge, weight.new_full((ahead.shape[1] - dimension,), settings.round_ridge)])
-    clouds = Segments(tuple(len(ridge) * size for size in sizes or (edges.n,)), weight.device)
-    incidence = _Incidence(ahead, behind, edges)
-    ridge = ridge.repeat(edges.n, 1)
-    ridge[(crossing != 0).any(1), dimension:] = settings.end_ridge
+    moment, tiny = weight * length2, torch.finfo(weight.dtype).tiny
+    first, second = ((dimension / edges.at(part).clamp_min(tiny)).sqrt() for part in (moment, moment * length2))
+
+    def rows(along: Tensor, at: Tensor) -> Tensor:
+        return torch.cat([_free(along * first[at, None], crossing[at]), _traceless(along) * second[at, None]], 1)
+
+    incidence = _Incidence(rows(forward, head), rows(backward, tail), edges)
+    ridge = weight.new_full((edges.n, incidence.width), settings.round_ridge)
+    ridge[(crossing != 0).any(1)] = settings.end_ridge
+    ridge[:, :dimension] = settings.ridge
+    clouds = Segments(tuple(incidence.width * size for size in sizes or (edges.n,)), weight.device)
     dual: Tensor | None = None
     for _ in range(settings.rounds):
         dual = incidence.solve(weight, ridge.reshape(-1), settings, clouds, dual)
@@ -229,13 +225,11 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
 
 def _traceless(t: Tensor) -> Tensor:
     """The part of ``t t^T`` that is not round, of size ``|t|^2``: ``x^2 - y^2`` and ``2 x y`` in a plane."""
-    if t.shape[1] == 2:
-        x, y = t.unbind(1)
-        return torch.stack([x * x - y * y, 2 * x * y], 1)
-    x, y, z = t.unbind(1)
-    half = 3**0.5 / 2
-    parts = [half * (x * x - y * y), z * z - (x * x + y * y) / 2, 2 * half * x * y, 2 * half * y * z, 2 * half * z * x]
-    return torch.stack(parts, 1)
+    x, y, *rest = t.unbind(1)
+    parts = [x * x - y * y, 2 * x * y] + [2 * z * each for z in rest for each in (x, y)]
+    if not rest:
+        return torch.stack(parts, 1)
+    return torch.stack([3**0.5 / 2 * part for part in parts] + [rest[0].square() - (x * x + y * y) / 2], 1)
 
 
 def _free(t: Tensor, crossing: Tensor) -> Tensor:
@@ -252,6 +246,7 @@ class _Incidence:
         self.ends = (forward, backward, edges)
         forward, backward = forward.detach(), backward.detach()
         count, dimension = forward.shape
+        self.width = dimension
         head, tail, rows = edges.head, edges.tail, edges.n * dimension
         within = torch.arange(dimension, device=head.device)
         ends = torch.cat([head[:, None] * dimension + within, tail[:, None] * dimension + within], 1)
