@@ -105,7 +105,7 @@ RESULTS = (
             gpu=True,
         ),
         "multigrid.json": Result("python -m benchmarks.multigrid", ("graph", "smoothers", "eigen")),
-        "constants.json": Result("python -m benchmarks.constants", ("graph", "smoothers", "eigen")),
+        "constants.json": Result("python -m benchmarks.constants", ("graph", "smoothers", "eigen", "estimators")),
         "encode_cpu.json": Result("python -m benchmarks.encode --device cpu", (*CORE, *NEIGHBOURS, *MODEL)),
         "encode_cuda.json": Result("python -m benchmarks.encode --device cuda", (*CORE, *NEIGHBOURS, *MODEL), gpu=True),
         "training_cpu.json": Result("python -m benchmarks.training loss step --device cpu", ("smoothers", *TRAINING)),

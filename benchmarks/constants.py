@@ -1,11 +1,12 @@
 """Every constant of the core beside smaller and larger values of it, on clouds whose spectrum is known.
 
-    python -m benchmarks.constants                 all groups, about a minute
+    python -m benchmarks.constants                 all groups, some minutes
     python -m benchmarks.constants Balance
 
     error %   mean relative error of the eigenvalues          lost %   part of the exact eigenfunctions (n, K) that is
     ARI       of k-means with the true clusters                        outside the span of the K computed vectors
-    products  10^9 multiplications of the solver's products   residual largest |A q - mu q|
+    products  10^9 multiplications of matrix products         residual largest |A q - mu q|
+    recall    found of the 13 nearest, by cells               trustworthiness, ARI: of a map, by the stages
 
 One constant changes at a time, the clouds stay the same. The result goes to $OUT or benchmarks/results as JSON, from
 where `python -m benchmarks.readme` fills docs/constants.md.
@@ -31,7 +32,10 @@ from eigenprobe.eigen.filtered import FILTERING
 from eigenprobe.eigen.multigrid import COARSENING
 from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
+from eigenprobe.estimators.layout import STAGES, laid_out
 from eigenprobe.graph import Graph, build_graph
+from eigenprobe.graph.cells import HOST
+from eigenprobe.graph.neighbours import nearest_rows
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
 from eigenprobe.smoothers.balanced import BALANCE
 from eigenprobe.smoothers.neighbourhood import SETTINGS
@@ -163,6 +167,44 @@ def embeddings(rng: np.random.Generator) -> Callable[[], Numbers]:
     return run
 
 
+def cells(rng: np.random.Generator) -> Callable[[], Numbers]:
+    """Rows in clusters and rows without any structure, each searched among its like: found of the 13 nearest."""
+    spread = rng.normal(size=(40, 32))[rng.integers(40, size=10_000)] + 0.3 * rng.normal(size=(10_000, 32))
+    tables = [torch.from_numpy(x).float() for x in (spread, rng.normal(size=(10_000, 32)))]
+    exact = [nearest_rows(x, x[:500], 13, backend="torch")[0] for x in tables]
+
+    def run() -> Numbers:
+        shares = []
+        with Products() as products:
+            found = [nearest_rows(x, x[:500], 13, backend="cells")[0] for x in tables]
+        for ours, theirs in zip(found, exact, strict=True):
+            shares.append(float((ours[:, :, None] == theirs[:, None]).any(1).double().mean()))
+        return {"recall, clusters": shares[0], "recall, noise": shares[1], "products": products.count / 1e9}
+
+    return run
+
+
+def maps(rng: np.random.Generator) -> Callable[[], Numbers]:
+    """Twelve overlapping clusters in R^64 on a map: are they found, are neighbours kept?"""
+    from sklearn.cluster import KMeans
+    from sklearn.manifold import trustworthiness
+    from sklearn.metrics import adjusted_rand_score
+
+    labels = rng.integers(12, size=700)
+    table = 0.5 * rng.normal(size=(12, 64))[labels] + rng.normal(size=(700, 64))
+    graph = graph_of(table, 15)
+    smoother = neighbourhood_smoother(graph)
+    columns = (solve(smoother, 12).vectors[:, 1:] / smoother.mass.sqrt()[:, None]).numpy()
+
+    def run() -> Numbers:
+        placed = laid_out(graph, columns, 0)
+        found = KMeans(12, n_init=10, random_state=0).fit_predict(placed)
+        kept = trustworthiness(table, placed, n_neighbors=10)
+        return {"ARI": float(adjusted_rand_score(labels, found)), "trustworthiness": float(kept)}
+
+    return run
+
+
 class Products(TorchDispatchMode):
     """Counts the multiplications and additions of matrix products, sparse or dense."""
 
@@ -220,6 +262,9 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Coarsening.omega": (0.0, 1.0),
     "Coarsening.high": (1.5, 2.2),
     "Coarsening.slowest": (0.3, 0.9),
+    "Stages.early": ((6.0, 60), (24.0, 60)),
+    "Stages.middle": ((3.0, 150), (9.0, 150)),
+    "Stages.late": ((2.0, 80), (4.0, 80)),
 }
 
 
@@ -261,6 +306,8 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
             ),
         ),
         "Coarsening": (COARSENING, lambda: solver([sphere(16_000, 2, 1, rng)], 30)),
+        "Division": (HOST, lambda: cells(rng)),
+        "Stages": (STAGES, lambda: maps(rng)),
     }
 
 

@@ -78,7 +78,7 @@ def test_bad_input():
     ids=str,
 )
 def test_impossible_probes_are_refused(wrong):
-    with pytest.raises(InputError, match=r"expected|geometric"):
+    with pytest.raises(InputError, match=r"expected|geometric|must be"):
         Probes(**wrong)
     assert Probes(steps=0, k=1, sigma=1e-3).variance == pytest.approx(1 / 3)
     assert Probes(distribution="gaussian").variance == 1

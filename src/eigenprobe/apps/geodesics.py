@@ -31,7 +31,7 @@ SHIFT = 1e-8  # of the Laplacian, in units of one over the squared size of the c
 
 
 @door
-def geodesic_distance(cloud: Array | Basis, sources: Any, *, time: float | None = None) -> Array:
+def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) -> Array:
     """Distances along the cloud from every point to each source: (n,) for one index, (n, s) for a list of them.
 
     ``cloud`` is points ``(n, d)`` or a basis made from them; ``time`` (length^2) smooths more where it is larger. Parts
