@@ -26,10 +26,10 @@ def fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             chosen.append(torch.compile(function, dynamic=False))
         try:
             return chosen[0](first, *others)
-        except RuntimeError as error:  # no compiler, no Triton
+        except Exception as error:  # no compiler, no Triton: whatever it is, the plain function is right
             if chosen[0] is function:
                 raise
-            warn(f"no compiled kernels: {str(error).strip().splitlines()[0]}")
+            warn(f"no compiled kernels ({type(error).__name__}): every operation is its own")
             chosen[0] = function
             return function(first, *others)
 

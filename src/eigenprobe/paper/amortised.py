@@ -72,7 +72,7 @@ class ProbedClouds:
 
     def at(self, step: int) -> Batch:
         clouds = self.stream.at(step).contiguous()
-        return Batch(clouds, probes=lambda generator: self.probes.draw(clouds, generator))
+        return Batch(clouds, probes=lambda generator: self.probes.draw(clouds, generator, compiled=True))
 
 
 def amortise(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..smoothers import Smoother
 
 Distribution = Literal["uniform", "gaussian"]
-UNROLLED = 32  # neighbours up to which a smoothing step on a GPU is one compiled kernel
 
 
 @door
@@ -91,10 +90,11 @@ class Probes:
         flat = points.flatten(0, -2)
         return build_graph(flat, self.widest, metric=self.metric, self_loops=self.self_loops, clouds=sizes)
 
-    def draw(self, cloud: Any, generator: torch.Generator | None = None) -> Any:
+    def draw(self, cloud: Any, generator: torch.Generator | None = None, *, compiled: bool = False) -> Any:
         """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``.
 
-        Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a tensor.
+        Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a tensor. ``compiled``
+        makes a step one kernel on a GPU, which takes seconds once and pays where many draws of one size follow.
         """
         if not isinstance(cloud.indices if isinstance(cloud, Graph) else cloud, Tensor):
             convert = torch.as_tensor if getattr(cloud, "ndim", 2) == 3 else as_tensor
@@ -102,7 +102,8 @@ class Probes:
         if isinstance(cloud, Tensor) and cloud.ndim == 3:
             if self.sigma is None:  # chosen for each cloud
                 return torch.stack([self.draw(points, generator) for points in cloud])
-            return self.draw(self.graph(cloud), generator).unflatten(0, cloud.shape[:2])  # one set of kernels for all
+            together = self.draw(self.graph(cloud), generator, compiled=compiled)  # one set of kernels for all clouds
+            return together.unflatten(0, cloud.shape[:2])
         graph = cloud if isinstance(cloud, Graph) else self.graph(cloud)
         if graph.k < self.widest:
             raise InputError(f"expected a graph with at least {self.widest} neighbours, got {graph.k}")
@@ -111,7 +112,8 @@ class Probes:
         lengths = self._lengths(graph, generator)  # (m,)
         varying = not isinstance(self.steps, int) or self.step_distribution == "geometric"
         last = int(lengths.max()) if varying else int(self.steps)  # type: ignore[arg-type]
-        if graph.device.type == "cuda" and not varying and self.vary == "field" and graph.k <= UNROLLED:
+        alike = not varying and self.vary == "field" and isinstance(self.k, int)  # every step, for all fields
+        if compiled and alike and graph.device.type == "cuda":
             exponents, sigma = self._kernel(graph, self.count, generator)
             for _ in range(last):
                 signal = _step(signal, graph.indices, exponents, sigma)

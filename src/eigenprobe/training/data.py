@@ -157,11 +157,14 @@ def prepare(
     return Sampling(local, smoother, batch)
 
 
+def _of_paper(probes: Probes, graph: Graph) -> Draw:
+    return lambda generator: probes.draw(graph, generator, compiled=True).unsqueeze(0)
+
+
 def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
     """Draws probes ``(1, n, m)``; those of the paper are smoothed on the framed points, where sigma has a meaning."""
     if probes.paper is not None:
-        paper, graph = probes.paper, probes.paper.graph(local)
-        return lambda generator: paper.draw(graph, generator).unsqueeze(0)
+        return _of_paper(probes.paper, probes.paper.graph(local))
     steps = 20 if probes.steps is None else probes.steps
     return lambda generator: smooth_noise(smoother, probes.count, steps, generator=generator).unsqueeze(0)
 
@@ -224,9 +227,7 @@ class Fresh:
             samples = resample(self.points, self.size, chunk, seed, self.how)
             self._chunk = (turn, self.probes.graph(torch.stack(samples)).parts())
         graph = self._chunk[1][place % len(self._chunk[1])]
-        return Batch(
-            graph.points.unsqueeze(0), probes=lambda generator: self.probes.draw(graph, generator).unsqueeze(0)
-        )
+        return Batch(graph.points.unsqueeze(0), probes=_of_paper(self.probes, graph))
 
     def to(self, device: torch.device | str) -> Fresh:
         """The same samplings, drawn on a device."""
