@@ -1,6 +1,6 @@
 """Many clouds as one block-diagonal problem: filtered subspace iteration in which every cloud has its own convergence.
 
-    A = diag(A_1, ..., A_b),   X (b, n, p) padded with zero rows to the largest cloud
+    A = diag(A_1, ..., A_b),   X (b, most, p) padded with zero rows to the largest cloud
     X <- T_d(B) X,   B = (A - c_i) / e_i on cloud i       one sparse product for all, in float32
     X <- Ritz vectors of each cloud                       Cholesky and products for all at once, in float64
 
@@ -45,13 +45,13 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     Vectors ``(b, most, k)``, zero in the rows that pad a cloud, and gaps ``(b, k)``.
     """
     assert smoother.mass is not None
-    padded = _Padded(smoother)
+    padded, count = _Padded(smoother), len(smoother.clouds)
     width, wanted = columns(k), k - 1
-    x = normal_block((padded.rows, width), generator, smoother.device, torch.float64).view(padded.count, -1, width)
-    bounds = torch.full((padded.count,), 0.75, dtype=torch.float64)  # what lies below is damped: at first a guess
-    x = padded.filter(x * padded.real, bounds, FILTERING.first_degree, torch.float32)
-    gaps, residuals = torch.zeros((2, padded.count, width), dtype=torch.float64)
-    done, before, dtype = torch.zeros(padded.count, dtype=torch.bool), math.inf, torch.float32
+    x = padded.clouds.padded(normal_block((smoother.n, width), generator, smoother.device, torch.float64))
+    bounds = torch.full((count,), 0.75, dtype=torch.float64)  # what lies below is damped: at first a guess
+    x = padded.filter(x, bounds, FILTERING.first_degree, torch.float32)
+    gaps, residuals = torch.zeros((2, count, width), dtype=torch.float64)
+    done, before, dtype = torch.zeros(count, dtype=torch.bool), math.inf, torch.float32
     for _ in range(SWEEPS):
         turned, found, errors = padded.rotated(x)
         kept = done.to(x.device)[:, None, None]
@@ -71,7 +71,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     else:
         warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
     vectors = torch.cat([padded.known, x[..., :wanted]], 2)
-    values = torch.cat([torch.zeros((padded.count, 1), dtype=torch.float64), gaps[:, :wanted]], 1).to(x.device)
+    values = torch.cat([torch.zeros((count, 1), dtype=torch.float64), gaps[:, :wanted]], 1).to(x.device)
     return Eigenpairs(vectors, values)
 
 
@@ -86,43 +86,37 @@ def _degree(gaps: Tensor, residuals: Tensor, wanted: int, target: float, dtype: 
 
 
 class _Padded:
-    """The matrix of all clouds with as many rows for each as the largest has, and what it does to blocks."""
+    """What the matrix of all clouds does to blocks ``(b, most, p)``; products are taken without the padding."""
 
     def __init__(self, smoother: Smoother) -> None:
-        clouds, (heads, tails, values) = Segments(smoother.clouds, smoother.device), smoother.entries()
-        self.count, self.rows = len(clouds), len(clouds) * clouds.most
-        counts = torch.zeros(self.rows + 1, dtype=torch.int64, device=smoother.device)
-        counts[clouds.place + 1] = smoother.matrix.crow_indices().long().diff()
-        self.pointers, self.tails, self.values = counts.cumsum(0), clouds.place[tails], values.double()
-        self.owner, self.diagonal = clouds.owner[heads], heads == tails
+        self.clouds, (heads, tails, values) = Segments(smoother.clouds, smoother.device), smoother.entries()
+        self.owner, self.diagonal, self.values = self.clouds.owner[heads], (heads == tails).double(), values.double()
+        self.pattern = (smoother.matrix.crow_indices(), smoother.matrix.col_indices())
         assert smoother.mass is not None
-        self.known = clouds.padded(smoother.mass.double().sqrt())[..., None]
-        self.real = (self.known > 0).double()
+        self.known = self.clouds.padded(smoother.mass.double().sqrt())[..., None]
         self.matrix = self._with(self.values)
 
     def _with(self, values: Tensor) -> Tensor:
-        return csr(self.pointers, self.tails, values, (self.rows, self.rows))
+        return csr(*self.pattern, values, (len(self.clouds.owner), len(self.clouds.owner)))
 
     def filter(self, x: Tensor, lowest: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-        """``T_degree`` of every cloud's matrix, with [0, lowest] damped; ``x (b, n, p)``, ``lowest (b,)``."""
+        """``T_degree`` of every cloud's matrix, with [0, lowest] damped; ``x (b, most, p)``, ``lowest (b,)``."""
         half = (lowest.clamp(1e-5, 1 - 1e-12) / 2).to(x.device)
-        values = self.values / half[self.owner] - self.diagonal.to(self.values.dtype)  # centre = half
-        scaled = self._with(values.to(dtype))
+        scaled = self._with((self.values / half[self.owner] - self.diagonal).to(dtype))  # centre = half
 
         def step(now: Tensor, before: Tensor | None) -> Tensor:
             if before is None:
                 return scaled @ now
             return torch.addmm(before, scaled, now, beta=-1.0, alpha=2.0, out=before)
 
-        swept = last_term(step, x.reshape(self.rows, -1).to(dtype), degree)
-        return swept.view(x.shape).to(x.dtype)
+        return self.clouds.padded(last_term(step, self.clouds.stacked(x).to(dtype), degree).to(x.dtype))
 
     def rotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Ritz vectors ``(b, n, p)``; on the host their gaps and the norms of their residuals ``(b, p)``."""
+        """Ritz vectors ``(b, most, p)``; on the host their gaps and the norms of their residuals ``(b, p)``."""
         for _ in range(2):
             x = x - self.known @ (self.known.mT @ x)
         q = orthonormalise(x, method="cholesky", check=False)[0]
-        gap = q - (self.matrix @ q.reshape(self.rows, -1)).view(q.shape)
+        gap = q - self.clouds.padded(self.matrix @ self.clouds.stacked(q))
         gaps, turn = _eigh(q.mT @ gap)
         q, gap = q @ turn, gap @ turn
         residuals = (gap - q * gaps.to(q.device)[:, None]).norm(dim=1)
