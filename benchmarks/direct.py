@@ -30,6 +30,7 @@ import eigenprobe as ep
 from benchmarks.record import clock, facts, peak, ratios, spread, turns, write
 
 K = 50
+ROUNDS = 60.0  # seconds that the rounds of a table may take, two rounds at least
 ROOT = Path(__file__).resolve().parent.parent
 METHODS = {"direct": "eigenprobe", "robust_laplacian": "robust_laplacian", "spectral_embedding": "sklearn"}
 
@@ -178,7 +179,8 @@ def table(n: int, d: int, options: argparse.Namespace) -> dict[str, Any]:
         kept = [name for name in present if "failed" not in rows[name]]
         clouds = {name: load(file, name, options.device) for name in kept}
         calls = {name: partial(globals()[name], clouds[name]) for name in kept}
-        for name, row in turns(calls, options.repeats, options.device).items():
+        rounds = int(ROUNDS / sum(rows[name]["once"] for name in kept)) if kept else 0
+        for name, row in turns(calls, max(2, min(options.repeats, rounds)), options.device).items():
             rows[name] |= row
         if "direct" in kept:
             rows["direct"]["stages"] = staged(clouds["direct"])
@@ -218,8 +220,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--mesh", help="a mesh to sample instead of the built-in surface")
     parser.add_argument("--skip", nargs="*", default=[], help="methods to leave out")
-    parser.add_argument("--repeats", type=int, default=5, help="rounds")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds a process may take")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds at most")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds a process may take")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -23,7 +23,8 @@ BATCH = 16384  # cuSOLVER fails on much longer batches
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ``(n, d)``, ascending, and eigenvectors ``(n, d, d)`` of symmetric matrices ``(n, d, d)``."""
     d = matrices.shape[-1]
-    if d not in (2, 3):
+    few = matrices.device.type != "cpu" and len(matrices) <= BATCH  # one call of cuSOLVER
+    if d not in (2, 3) or few:
         found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
         return torch.cat([values for values, _ in found]), torch.cat([vectors for _, vectors in found])
     scale = matrices.abs().amax((1, 2)).clamp_min_(torch.finfo(matrices.dtype).tiny)
