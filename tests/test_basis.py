@@ -159,7 +159,7 @@ def test_numpy_and_torch_views_are_the_same_basis() -> None:
     ("call", "message"),
     [
         (lambda b: b.project(np.zeros(7)), r"shape \(30,\) or \(30, m\), got \(7,\)"),
-        (lambda b: b.reconstruct(np.zeros(9)), "at most 6 coefficients, got 9"),
+        (lambda b: b.reconstruct(np.zeros(9)), r"at most 6 coefficients .*, got shape \(9,\)"),
         (lambda b: b.filter(np.zeros(30), np.ones(3)), "response of 6 numbers"),
         (lambda b: b.truncate(0), "1 <= k <= 6, got 0"),
         (lambda b: b(np.zeros((2, 3))), "no values at new points"),
