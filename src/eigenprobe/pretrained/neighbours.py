@@ -30,7 +30,7 @@ class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
     threshold: float = 0.5  # logit above which an edge is a short-cut; in training they weigh six times as much
-    careful: float = 3.0  # the same on an uneven cloud, where false cuts are more common ...
+    careful: float = 2.0  # the same on an uneven cloud, where false cuts are more common ...
     uneven: tuple[float, float] = (
         0.15,
         0.3,
