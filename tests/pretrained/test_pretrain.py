@@ -27,8 +27,8 @@ from eigenprobe.pretrained.reconstruction import (
     relative_errors,
 )
 from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
-from eigenprobe.training.muon import MuonAdamW
 from eigenprobe.training.recipes import load_recipe, run_recipe
+from eigenprobe.training.timed import MuonAdamW
 
 RECIPE = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes" / "pretrain.yaml"
 NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
