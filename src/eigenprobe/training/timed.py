@@ -1,9 +1,9 @@
-r"""Training by the clock: the schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint.
+"""Training by the clock: the schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint.
 
     rate(t) = highest * factor(progress),    progress = max(seconds / budget, step / steps)
     m <- beta m + (1 - beta) g;    u = orthogonalise((1 - beta) g + beta m);    W <- (1 - rate decay) W - rate s u
 
-So a run may be cut into pieces of a few minutes on machines of different speed. Hidden matrices are moved by Muon (Jordan
+So a run may be cut into pieces of a few minutes on machines of different speed. Hidden matrices move by Muon (Jordan
 et al. 2024), second line: `orthogonalise` sends every singular value close to 1; `s = sqrt(max(1, p / q))` for
 `W (p, q)`. `torch.optim.Muon` gives the same numbers matrix by matrix: 96 ms per step of the shipped recipe on an H200,
 where matrices of one shape stacked take 76 ms. It also has no `found_inf`, without which the device must be asked at
