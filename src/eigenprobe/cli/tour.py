@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 from .. import progress
 from .session import Session
@@ -89,8 +90,6 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
         k: how many basis vectors
         resolution: grid cells along the animal; 28 give about 2600 points
     """
-    import numpy as np
-
     from ..decomposition import decompose
     from ..evaluation import compare
     from ..geometry import Shape, save
@@ -98,35 +97,32 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     from ..pretrained.model import SpectralModel
     from ..viz import figures
     from ..viz.page import open_browser
-    from ..viz.report import write_report
 
     folder = session.folder("demo")
     progress.stage("decomposing a built-in animal")
     points, faces = creature(resolution)
-    shape = folder / "creature.obj"
-    save(Shape(points, faces), shape)
+    mesh: Any = Shape(points, faces)
+    save(mesh, shape := folder / "creature.obj")
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
-    basis = decompose(points, k=k, seed=session.seed)
+    basis = decompose(mesh, k=k, seed=session.seed)
     basis.save(folder / "basis.safetensors")
     session.wrote(folder / "basis.safetensors", "the closed form: ep.Basis.load(path)")
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
     alignment = compare(predicted, basis)
 
     progress.stage("drawing pictures and the report")
-    basis.plot(faces=faces, path=(picture := folder / "eigenfunctions.png"))
+    basis.plot(path=(picture := folder / "eigenfunctions.png"))
     session.wrote(picture, "the first eigenfunctions")
     picture = folder / "pretrained.png"
     pair, names = (predicted.vectors, basis.vectors), ("pretrained", "closed form")
     figures.against_oracle(points, *pair, alignment.cosines, faces=faces, names=names, path=picture, size=320)
     session.wrote(picture, "one forward pass above the closed form")
 
-    report = folder / "report.html"
-    agreement = alignment.cosine(min(10, k))
-    facts = {**basis.info, "pretrained, |cosine| up to 10": agreement}
-    write_report(report, basis, points, faces=faces, title="creature", facts=facts)
+    report, agreement = folder / "report.html", alignment.cosine(min(10, k))
+    basis.report(report, title="creature", facts={**basis.info, "pretrained, |cosine| up to 10": agreement})
     session.wrote(report, "open in any browser")
-    first = ", ".join(f"{value:.2f}" for value in np.asarray(basis.eigenvalues)[:6])
+    first = ", ".join(f"{value:.2f}" for value in basis.eigenvalues[:6])
     session.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
     session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
     session.say(f"now open {report.resolve().as_uri()} in a browser")
