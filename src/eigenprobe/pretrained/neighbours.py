@@ -30,11 +30,11 @@ class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
     threshold: float = 0.5  # logit above which an edge is a short-cut; in training they weigh six times as much
-    careful: float = 2.0  # the same on an uneven cloud, where false cuts are more common ...
+    careful: float = 5.5  # the same on a very uneven cloud, where false cuts are more common ...
     uneven: tuple[float, float] = (
         0.15,
-        0.3,
-    )  # ... by the deviation of the log of the spacing: from the one to the other
+        0.45,
+    )  # ... by the deviation of the log of the spacing, from the one to the other
     sure: float = 2.2  # tenth percentile of the logits round a part above which it may be split off ...
     part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
