@@ -20,7 +20,7 @@ from torch import Tensor
 from ..eigen import Rotation
 from ..errors import InputError
 from ..smoothers import Smoother
-from .families import family, ordered, visible_steps
+from .families import family, mass_of, ordered, visible_steps
 from .objective import expected_errors, prefix_errors
 from .spectrum import mean, worst
 
@@ -30,7 +30,7 @@ DRAWN = 500  # probes of a draw: the paper's number
 
 def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation, dict[str, Any]]:
     """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain."""
-    root = torch.ones(()) if smoother.mass is None else smoother.mass.double().sqrt()[:, None]
+    root = mass_of(smoother).sqrt()[:, None]
     left, sizes, _ = torch.linalg.svd(root * functions, full_matrices=False)
     floor = max(functions.shape) * torch.finfo(left.dtype).eps * float(sizes[:1].sum())
     rank = int((sizes > floor).sum())

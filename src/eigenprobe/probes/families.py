@@ -176,11 +176,16 @@ def best_of_family(
     return ordered(q, smoother), {"probes": name, "steps": steps, "explained": explained}
 
 
-def ordered(q: Tensor, smoother: Smoother) -> Rotation:
-    """A basis ``(n, k)`` as it is, signed; eigenvalues are its Rayleigh quotients, which need not ascend."""
+def mass_of(smoother: Smoother) -> Tensor:
+    """The mass ``(n,)``, float64; an error where there is none."""
     if smoother.mass is None:
         raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
-    mass = smoother.mass.double()
+    return smoother.mass.double()
+
+
+def ordered(q: Tensor, smoother: Smoother) -> Rotation:
+    """A basis ``(n, k)`` as it is, signed; eigenvalues are its Rayleigh quotients, which need not ascend."""
+    mass = mass_of(smoother)
     q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
     gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
     turn = torch.eye(q.shape[1], dtype=q.dtype, device=q.device)
