@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators.coordinates import COORDINATES
+from eigenprobe.estimators.coordinates import Coordinates
 from eigenprobe.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
 
@@ -76,7 +76,7 @@ def test_new_rows_land_among_their_kind(digits: tuple[np.ndarray, np.ndarray], s
 
 
 def test_coordinates_and_prefixes(digits: tuple[np.ndarray, np.ndarray]) -> None:
-    models = {kind: _model(4, coordinates=kind).fit(digits[0]) for kind in COORDINATES}
+    models = {kind: _model(4, coordinates=kind).fit(digits[0]) for kind in get_args(Coordinates)}
     v, mass = models["vectors"].embedding_, models["vectors"].mass_
     np.testing.assert_allclose(models["normalized"].embedding_, v * np.sqrt(mass)[:, None], atol=1e-12)
     spread = models["diffusion"].embedding_
