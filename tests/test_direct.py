@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -246,3 +247,14 @@ def test_a_random_curve_of_many_points_is_exact(seed):
     expected = (torch.arange(5, dtype=torch.float64) * torch.pi / length) ** 2
     assert torch.allclose(pairs.gaps[1:] / smoother.step_time, expected[1:], rtol=2e-3)
     assert torch.allclose(pairs.vectors.mT @ pairs.vectors, torch.eye(5, dtype=torch.float64), atol=1e-9)
+
+
+def test_converged_pairs_far_above_the_rest_do_not_overflow_a_sweep() -> None:
+    """Eigenvalues 2^(1 - i), as those of probes with a large bandwidth: the twentieth is a millionth of the first."""
+    generator = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn((737, 737), generator=generator).double())[0]
+    values = 2 * 0.5 ** torch.arange(737).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EigenprobeWarning)  # single precision ends above the smallest of them
+        found = eigenpairs(lambda x: (turn.to(x) * values.to(x)) @ (turn.to(x).T @ x), 20, n=737)
+    torch.testing.assert_close(1 - found.gaps, values[:20], atol=1e-4, rtol=0)

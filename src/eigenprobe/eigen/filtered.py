@@ -37,6 +37,7 @@ class Filtering:
 FILTERING = Filtering()
 WIDENED = 1 << 20  # rows of a block in float64 at once
 ROOM = 1e-5  # of the spectrum: the third power of its inverse, squared, is still a float32
+LARGEST = 60.0  # logarithm of the largest growth of any vector in one sweep, in single precision
 
 
 def suits(problem: Problem) -> bool:
@@ -137,8 +138,11 @@ class _Sweeper:
         wanted = self.problem.wanted
         # Values at the bottom of the spectrum (rate 0) do not grow under any filter: they are left as they are.
         needs = [math.acosh(max(2 * r / target, 1.5)) / rate for rate, r, i in pairs if i < wanted and rate > 1e-6]
-        spread = self.settings.spread[self.block.dtype != torch.float32]
-        return max(3, math.ceil(min(max(needs, default=3), math.log(2 * spread) / max(rates[0], 1e-9))))
+        double = self.block.dtype != torch.float32
+        widest = math.log(2 * self.settings.spread[double]) / max(rates[0], 1e-9)
+        # What rounding left of the converged pairs grows with them, far above the others: never out of range.
+        first = float(growth(1 - self.pairs.gaps[:1], self.interval.lo, self.interval.hi))
+        return max(3, math.ceil(min(max(needs, default=3), widest, (LARGEST, 8 * LARGEST)[double] / max(first, 1e-9))))
 
 
 def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTERING) -> tuple[Tensor, _Pairs]:
