@@ -246,7 +246,7 @@ def headlines(results: Path) -> str:
     count = len({row["shape"] for row in unseen.rows if row["domain"] == "surface"})
     alone = {row["start"]: [row[f"k<={k}"] for k in LEVELS] for row in unseen.means() if row["stage"] == "feed-forward"}
     tables = [read(path.name) for path in sorted(results.glob("images*.json"))]
-    nmi = {row["method"]: [] for row in tables[0]["rows"]}
+    nmi: dict[str, list[float]] = {row["method"]: [] for table in tables for row in table["rows"]}
     for row in (row for table in tables for row in table["rows"] if row["k"] == 10):
         nmi[row["method"]].append(row["nmi"])
     names = ", ".join(table["facts"]["table"].split("_")[0] for table in tables)
