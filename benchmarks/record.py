@@ -123,7 +123,7 @@ def facts(module: str, device: str | torch.device, *, seed: int = 0, peers: Sequ
     cuda = str(device).startswith("cuda")
     name = torch.cuda.get_device_name(device) if cuda else f"{platform.machine()}, {os.cpu_count()} cores"
     return {
-        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *map(portable, sys.argv[1:])]),
         "commit": _commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "device": name,
@@ -131,6 +131,11 @@ def facts(module: str, device: str | torch.device, *, seed: int = 0, peers: Sequ
         "versions": {"python": platform.python_version(), **_versions((*PACKAGES, *peers))},
         "seed": seed,
     }
+
+
+def portable(word: str) -> str:
+    """A word of a command line as another machine may read it: of an absolute path, only its name."""
+    return Path(word).name if Path(word).is_absolute() else word
 
 
 def _commit() -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -41,6 +42,14 @@ def test_every_file_has_a_command_and_every_source_is_there() -> None:
             assert (catalogue.SOURCE / source).exists(), (name, source)
     with pytest.raises(SystemExit, match=r"no command makes other.json"):
         catalogue.made_by("other.json")
+
+
+def test_no_file_names_a_place_on_the_machine_that_made_it() -> None:
+    assert record.portable("--state") == "--state" and record.portable("carried/unseen") == "carried/unseen"
+    assert record.portable("/somewhere/state/runs") == "runs"
+    for path in record.RESULTS.glob("*.json"):
+        commands = re.findall(r'"command": "([^"]*)"', path.read_text())
+        assert not [word for line in commands for word in line.split() if word.startswith("/")], path.name
 
 
 def test_a_hash_follows_what_the_measured_rooms_do(sources: Path) -> None:
