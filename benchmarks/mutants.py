@@ -55,7 +55,6 @@ EXCHANGED = (
 )
 OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
 TESTS = (
-    "test_rules.py "
     "test_covariance.py test_objective.py test_probes.py test_spectrum.py test_families.py test_learned_probes.py "
     "test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py test_direct.py test_decompose.py "
     "test_basis.py test_together.py test_direct_outliers.py eigen smoothers extensions operators estimators "

@@ -72,8 +72,8 @@ def learned(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
         options = {"smoother": "row", "neighbours": 15, "bandwidth": sigma, "dimension": 2}
         rows.append({"row probes": name, "basis": decompose(sample.points, k, **options).normalized})
     for degree in (3, 5):
-        found = learn_probes(points, k, degree=degree)
-        rows.append({"row probes": f"learned: held-out monomials, degree {degree}", "basis": found.basis.numpy()})
+        found = learn_probes(sample.points, k, degree=degree)
+        rows.append({"row probes": f"learned: held-out monomials, degree {degree}", "basis": found.basis})
         rows[-1] |= {f"held-out error, {name}": error for name, error in found.errors.items()}
     for row in rows:
         aligned = sample.compare(row.pop("basis"), np.zeros(k))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from eigenprobe.geometry import farthest_points
+from eigenprobe.smoothers import Smoother, build_smoother
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
 
@@ -97,3 +99,8 @@ def alignment(vectors: np.ndarray, functions: np.ndarray, mass: np.ndarray) -> f
     root = np.sqrt(mass)[:, None]
     cosines = np.linalg.svd(np.linalg.qr(vectors * root)[0].T @ np.linalg.qr(functions * root)[0], compute_uv=False)
     return float((cosines**2).mean())
+
+
+def sphere_smoother(n: int = 120) -> Smoother:
+    """The adaptive smoother of a small even sphere: all its matrices can be written out."""
+    return build_smoother(torch.from_numpy(fibonacci_sphere(n)), "adaptive", k=12, dimension=2)

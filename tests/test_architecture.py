@@ -25,7 +25,19 @@ import eigenprobe as ep
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "eigenprobe"
 ORDER = (
-    *("errors", "files", "progress", "threads", "cloud", "basis", "graph", "smoothers", "eigen", "probes"),
+    *(
+        "errors",
+        "annotations",
+        "files",
+        "progress",
+        "threads",
+        "cloud",
+        "basis",
+        "graph",
+        "smoothers",
+        "eigen",
+        "probes",
+    ),
     *("extensions", "geometry", "networks", "training", "pretrained", "estimators", "together", "decomposition"),
     *("operators", "apps", "interop", "viz", "evaluation", "paper", "cli"),
 )
@@ -414,7 +426,7 @@ CONSTANTS = (
     *("smoothers.stencil", "smoothers.balanced", "smoothers.variable", "smoothers.neighbourhood"),
     *("eigen.filtered", "eigen.nested", "eigen.multigrid"),
 )
-FOUNDATIONS = {"errors.py", "files.py", "progress.py", "threads.py", "__init__.py"}
+FOUNDATIONS = {"errors.py", "annotations.py", "files.py", "progress.py", "threads.py", "__init__.py"}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from eigenprobe import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.probes.families import FAMILIES, best_of_family, family, register
 from eigenprobe.smoothers import Smoother, build_smoother
+from tests import clouds as c
 
 
 def smoother(n: int = 64) -> Smoother:
@@ -79,3 +80,17 @@ def test_families_through_the_front_door():
         decompose(x, 5, probes="cold")
     with pytest.raises(InputError, match="mass"):
         decompose(x, 5, probes="heat", smoother="row")
+
+
+@pytest.mark.parametrize(("name", "terms"), [("wavelet", {3: 1, 6: -1}), ("polynomial", dict.fromkeys(range(4), 0.25))])
+def test_probes_of_a_family_are_its_polynomial_of_the_same_noise(name: str, terms: dict) -> None:
+    sphere = c.sphere_smoother()
+    noise, drawn = (
+        family(each).draw(sphere, 5, steps, generator=torch.Generator().manual_seed(3))
+        for each, steps in (("heat", 0), (name, 3))
+    )
+    dense = sphere.matrix.to_dense()
+    expected = sum(weight * torch.linalg.matrix_power(dense, power) @ noise for power, weight in terms.items())
+    torch.testing.assert_close(drawn, expected, atol=1e-10, rtol=1e-8)
+    rows = family("hadamard").draw(sphere, 128, 0)  # any random numbers: rows of one Hadamard matrix are orthogonal
+    torch.testing.assert_close(rows @ rows.T, 128 * torch.eye(sphere.n, dtype=rows.dtype))

@@ -28,7 +28,8 @@ def test_functions_of_ones_own_and_bad_input():
     x = cloud()
     own = learn_probes(x, 6, x, trials=10)
     assert len(own.history) >= 10 and monomials(x).shape == (240, 3 + 9 + 27)
+    torch.testing.assert_close(torch.from_numpy(learn_probes(x.numpy(), 6, x.numpy(), trials=10).basis), own.basis)
     with pytest.raises(InputError, match="points for k=100"):
         learn_probes(x, 100)
-    with pytest.raises(InputError, match="functions of 240 values"):
+    with pytest.raises(InputError, match=r"functions \(n, m\) of 240 values"):
         learn_probes(x, 6, x[:10])

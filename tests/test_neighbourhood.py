@@ -13,9 +13,10 @@ import torch
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
+from eigenprobe.extensions import neighbourhood
 from eigenprobe.extensions.neighbourhood import NeighbourhoodExtension
 from eigenprobe.graph import Graph, Metric, build_graph, estimate_dimension
-from eigenprobe.graph.arranged import Arranged
+from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 from tests.clouds import fibonacci_sphere, flat_torus, random_sphere
 
@@ -200,3 +201,16 @@ def _extension(points: torch.Tensor, k: int) -> NeighbourhoodExtension:
     smoother = neighbourhood_smoother(cloud.graph)
     pairs = solve(smoother, 4)
     return NeighbourhoodExtension.of(cloud, smoother, pairs.vectors / smoother.mass.sqrt()[:, None], pairs.factors)
+
+
+def test_new_points_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    cloud = arrange(torch.from_numpy(rng.normal(size=(60, 3))), 6, 4)
+    smoother = neighbourhood_smoother(cloud.graph)
+    mu, u = torch.linalg.eigh(smoother.matrix.to_dense().double())
+    extension = NeighbourhoodExtension.of(cloud, smoother, u[:, -4:], mu[-4:])
+    new = torch.from_numpy(rng.normal(size=(9, 3)))
+    whole, mass = extension.with_mass(new)
+    for block in (1, 30, 100):
+        monkeypatch.setattr(neighbourhood, "BLOCK", block)
+        values, own = extension.with_mass(new)
+        assert torch.equal(values, whole) and torch.equal(own, mass)

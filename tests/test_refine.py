@@ -11,6 +11,7 @@ from eigenprobe.eigen.span import small_ritz
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
 from eigenprobe.smoothers import Smoother, build_smoother
+from tests import clouds as c
 
 
 def cloud(n: int, seed: int = 0) -> Tensor:
@@ -150,3 +151,21 @@ def test_columns_that_add_nothing_come_last():
     eye = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
     torch.testing.assert_close(found.q.mT @ found.q, eye, atol=1e-8, rtol=0)
     assert bool((found.eigenvalues.diff(dim=-1) >= 0).all())
+
+
+@pytest.mark.parametrize("power", [1, 3])
+@pytest.mark.parametrize("known", [0, 1])
+def test_ritz_gives_ascending_gaps_and_their_vectors(power: int, known: int) -> None:
+    sphere = c.sphere_smoother()
+    mu, u = torch.linalg.eigh(sphere.matrix.to_dense().double())
+    mu, u = mu.flip(0)[:6], u.flip(1)[:, :6]
+    turn = torch.linalg.qr(
+        torch.randn(6 - known, 6 - known, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ).Q
+    q = torch.cat([u[:, :known], u[:, known:] @ turn], 1)
+    gaps, rotation = ritz(q, sphere, power=power, known=known)
+    torch.testing.assert_close(gaps, 1 - mu, atol=1e-7, rtol=1e-6)
+    vectors = q @ rotation
+    image = sphere.apply(vectors.to(sphere.dtype)).double()
+    torch.testing.assert_close(image, (1 - gaps) * vectors, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(vectors.mT @ vectors, torch.eye(6, dtype=torch.float64), atol=1e-8, rtol=1e-8)

@@ -23,8 +23,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from .annotations import as_array, door
 from .cloud import Array, Origin, unmasked
-from .errors import InputError, as_array, door
+from .errors import InputError
 from .files import atomic_path, reading
 
 FORMAT = "eigenprobe.basis/1"

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError, as_array
+from .annotations import as_array
+from .errors import InputError
 
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries

@@ -21,12 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .annotations import door
 from .basis import Basis
 from .cloud import Array, Origin, check_points, each_of, points_and_faces, several
 from .eigen import Rotation, Span, rotate, solve
 from .eigen.basis import basis_of
 from .eigen.derivative import with_derivatives
-from .errors import InputError, door, warn
+from .errors import InputError, warn
 from .extensions import KernelExtension
 from .graph import Metric, estimate_dimension
 from .graph.arranged import Arranged, arrange

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.estimators.rows import open_rows
+from eigenprobe.estimators.rows import affordable_rows, open_rows
 from eigenprobe.estimators.tables import read_table
 
 pandas = pytest.importorskip("pandas")
@@ -98,3 +99,12 @@ def test_the_index_of_a_data_frame_is_no_feature(tmp_path: Path) -> None:
     with pytest.warns(EigenprobeWarning, match="t.csv: the first column has no name"):
         table = read_table(tmp_path / "t.csv")
     assert table.names == list("abcd") and np.array_equal(table.features, np.eye(4))
+
+
+def test_rows_that_half_of_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2_000_000}.__getitem__)
+    for columns, neighbours, components in ((128, 12, 10), (768, 30, 2)):
+        expected = 4096 * 2_000_000 / 2 / (16 * columns + 400 * neighbours + 60 * (components + 10))
+        assert affordable_rows(columns, neighbours, components, torch.device("cpu")) == int(expected)
+    assert affordable_rows(10**7, 12, 10, torch.device("cpu")) == 20_000
+    assert affordable_rows(1, 1, 1, torch.device("cpu")) == 2_000_000

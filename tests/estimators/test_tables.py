@@ -134,3 +134,13 @@ def test_an_index_by_name_is_no_feature(tmp_path: Path) -> None:
     frame["id"] = [3.0, 1.0, 4.0, 1.0]  # a feature of that name
     frame.to_csv(path, index=False)
     assert read_table(path).names == ["id", "a", "b"]
+
+
+def test_the_only_table_of_a_file_is_the_features(tmp_path: Path, rng: np.random.Generator) -> None:
+    features, labels = rng.normal(size=(7, 3)), np.arange(7)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["weird"], file["y"], file["cube"] = features, labels, np.zeros((2, 2, 2))
+    table = read_table(tmp_path / "a.h5")
+    np.testing.assert_array_equal(table.features, features)
+    np.testing.assert_array_equal(table.labels, labels)
+    assert table.names == ["x0", "x1", "x2"]

@@ -11,6 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import jn_zeros, spherical_jn
 
 import eigenprobe as ep
+from eigenprobe.smoothers import Smoother
+from eigenprobe.smoothers.altered import Alteration, with_potential
 from tests import clouds as c
 
 
@@ -188,3 +190,23 @@ def test_bad_input_is_one_clear_line(options: dict[str, object], told: str) -> N
     call: Callable[..., object] = ep.decompose
     with pytest.raises(ep.InputError, match=told):
         call(c.fibonacci_sphere(200), k=4, **options)
+
+
+def walk(smoother: Smoother) -> torch.Tensor:
+    """``M^-1/2 A M^1/2``, whose rows sum to 1 where nothing is lost."""
+    assert smoother.mass is not None
+    root = smoother.mass.double().sqrt()
+    return smoother.matrix.to_dense().double() / root[:, None] * root
+
+
+def test_a_potential_is_added_to_the_laplacian_and_the_step_is_the_largest_safe_one() -> None:
+    sphere = c.sphere_smoother()
+    potential = torch.linspace(-1, 3, sphere.n, dtype=torch.float64)
+    altered = with_potential(sphere, potential)
+    eye = torch.eye(sphere.n, dtype=torch.float64)
+    plain, changed = (eye - walk(sphere)) / float(sphere.step_time), (eye - walk(altered)) / float(altered.step_time)
+    torch.testing.assert_close(changed + altered.lowest * eye, plain + torch.diag(potential), atol=1e-8, rtol=1e-8)
+    off = walk(altered).sum(1) - walk(altered).diagonal()
+    assert float((walk(altered).diagonal() - off).min()) == pytest.approx(0, abs=1e-12)  # Gershgorin: A >= 0, just so
+    assert Alteration().fixes_constant and Alteration(measure=0.5).fixes_constant
+    assert not Alteration(potential=potential).fixes_constant and not Alteration(boundary="dirichlet").fixes_constant

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,15 +176,36 @@ def test_cifar100(tmp_path: Path, rng: np.random.Generator, binary: bool) -> Non
         np.testing.assert_array_equal(np.asarray(images.read(i)), pixels[i])
 
 
-def test_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return eval, ("1 + 1",)
+class Calls:
+    """What a pickle may hold: any function and its arguments, called when it is read."""
 
-    for name in ("train", "test", "meta"):
-        (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(InputError, match="not allowed"):
-        open_images(tmp_path)
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
+    trace, folder = tmp_path / "ran", tmp_path / "cifar"
+    folder.mkdir()
+    bombs = [
+        Calls(os.mkdir, str(trace)),
+        Calls(eval, f"__import__('os').mkdir({str(trace)!r})"),
+        Calls(getattr, np.ndarray, "tofile"),
+        {b"data": [Calls(exec, f"open({str(trace)!r}, 'w')")], b"fine_labels": [0]},
+    ]
+    for bomb in bombs:
+        for name in ("train", "test", "meta"):
+            (folder / name).write_bytes(pickle.dumps(bomb, protocol))
+        with pytest.raises(InputError, match="not allowed"):
+            open_images(folder)
+        assert not trace.exists()
+    for content in (b"", b"\x80", b"(dp0\n.", pickle.dumps([1]), pickle.dumps({b"data": 3, b"fine_labels": [1]})):
+        (folder / "train").write_bytes(content)
+        with pytest.raises(InputError, match=r"CIFAR-100|lacks"):
+            open_images(folder)
 
 
 def test_imagenette_and_caltech256(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -13,6 +13,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe import apps, evaluation, geometry, interop, operators
+from eigenprobe.probes.learned import learn_probes
 from tests.geometry.meshes import cube
 
 ODD: dict[str, Any] = {
@@ -96,6 +97,10 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
             {"source": x, "kind": "adaptive", "k": 5, "bandwidth": None, "dimension": None, "metric": "euclidean"},
         ),
         "Probes": (ep.Probes, {"count": 5, "steps": 2, "k": 3, "sigma": None, "distribution": "uniform"}),
+        "learn_probes": (
+            learn_probes,
+            {"points": x, "k": 3, "functions": f, "neighbours": 5, "trials": 1, "degree": 2, "seed": 0},
+        ),
         "Basis": (ep.Basis, {"normalized": b.normalized, "mass": b.mass, "eigenvalues": b.eigenvalues, "points": x}),
         "Basis()": (b, {"points": x[:3]}),
         "project": (b.project, {"f": f}),

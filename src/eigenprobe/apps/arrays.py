@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import as_array
 from ..basis import Basis
-from ..errors import InputError, as_array
+from ..errors import InputError
 
 Array = Any  # np.ndarray or torch.Tensor, as the basis holds
 

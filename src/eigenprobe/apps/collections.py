@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..annotations import door
 from ..basis import Basis
-from ..errors import InputError, door
+from ..errors import InputError
 from .arrays import Array, like, tensors
 from .descriptors import shape_dna_distance
 from .distances import spectral_embedding

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..basis import Basis
-from ..errors import InputError, door
+from ..errors import InputError
 from .arrays import Array, like, positive, rows, tensors
 
 MOST = 10_000  # columns of a signature

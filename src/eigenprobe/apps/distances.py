@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..basis import Basis
-from ..errors import InputError, door
+from ..errors import InputError
 from .arrays import Array, like, positive, rows, tensors
 
 KINDS = ("diffusion", "commute", "biharmonic")

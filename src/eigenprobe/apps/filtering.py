@@ -16,8 +16,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..basis import Basis
-from ..errors import InputError, door
+from ..errors import InputError
 from .arrays import Array, like, rows, tensors
 
 RESPONSES: dict[str, Callable[..., Tensor]] = {

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..annotations import door
 from ..basis import Basis
 from ..cloud import check_points
 from ..decomposition import smoothed
-from ..errors import InputError, door
+from ..errors import InputError
 from ..operators import gradients, matrices
 from ..threads import limited_threads
 from .arrays import Array, rows

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import as_array, door
 from ..basis import Basis
-from ..errors import InputError, as_array, door
+from ..errors import InputError
 from .arrays import Array, like, rows, tensors
 from .descriptors import hks, wks
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InputError, as_annotated
+from ..annotations import as_annotated
+from ..errors import InputError
 from .coordinates import COSINE_COLUMNS
 
 COORDINATE_METRICS = ("cosine", "euclidean")

@@ -22,8 +22,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..annotations import as_array
 from ..cloud import Frame
-from ..errors import InputError, as_array
+from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
 from ..threads import limited_threads
 from .checks import COORDINATE_METRICS, check_parameters, choose_metric

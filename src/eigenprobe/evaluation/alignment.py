@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from ..annotations import door
 from ..basis import Basis
-from ..errors import InputError, door
+from ..errors import InputError
 from ..geometry.mesh import Array
 from ..viz.notebook import table
 from ..viz.scene import to_numpy

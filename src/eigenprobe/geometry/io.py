@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, door, warn
+from ..annotations import door
+from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
 from .mesh import Array, face_areas
 from .scans import read_las, read_pcd, read_vtp, read_vtu

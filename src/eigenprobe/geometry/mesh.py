@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..annotations import as_array, door
 from ..cloud import CARRIERS, points_and_faces
-from ..errors import InputError, as_array, door, extra
+from ..errors import InputError, extra
 from ..graph.farthest import farthest_points
 
 Array = NDArray[Any]

@@ -20,10 +20,11 @@ import numpy as np
 import scipy.sparse
 import torch
 
+from ..annotations import door
 from ..basis import Basis
 from ..eigen import canonical_signs
 from ..eigen.inverse import smallest_pairs
-from ..errors import InputError, door, extra, warn
+from ..errors import InputError, extra, warn
 from ..files import default_cache_dir
 from .mesh import Array, check_mesh
 

@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..annotations import as_array, door
 from ..cloud import as_tensor
-from ..errors import InputError, as_array, door
+from ..errors import InputError
 
 Array = NDArray[Any]
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array

@@ -5,8 +5,7 @@
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean distance of the
 normalised points, so that one search serves both. Backends are isolated behind `searcher`: a KD-tree for few
 dimensions, blocks of a matrix product for many (any device), and approximate ones: cells (`cells`, chosen for more than
-50 000 points of many dimensions), and two optional ones, an inverted file (faiss) and neighbour descent (pynndescent),
-which also searches by its other metrics.
+50 000 points of many dimensions), an inverted file (faiss), neighbour descent (pynndescent, which has other metrics).
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..cloud import as_tensor
-from ..errors import InputError, door, extra
+from ..errors import InputError, extra
 from .cells import CellIndex
 from .graph import Graph, Metric, stack
 from .grid import grid_search

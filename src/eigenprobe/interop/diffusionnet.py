@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..cloud import Array, Origin, check_points
-from ..errors import InputError, door
+from ..errors import InputError
 from ..files import Archive, atomic_path, writable_folder
 from ..operators import gradients
 from ..pretrained.neighbours import Neighbours

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..annotations import door
 from ..cloud import Array, check_points
 from ..decomposition import smoothed
-from ..errors import InputError, door
+from ..errors import InputError
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours
 from ..smoothers import Smoother

@@ -21,9 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..cloud import Array, Origin, check_points, each_of, several
 from ..decomposition import PER_POINT, Space, differentiable, requires_derivatives, smoothed
-from ..errors import InputError, door
+from ..errors import InputError
 from ..graph import Edges, Metric
 from ..graph.arranged import Arranged
 from ..pretrained.neighbours import Neighbours

@@ -24,11 +24,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..basis import Basis
 from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
-from ..errors import InputError, door
+from ..errors import InputError
 from ..extensions import KernelExtension
 from ..geometry import find_shapes
 from ..graph import Graph

@@ -19,7 +19,8 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from ..cloud import Frame
+from ..annotations import door
+from ..cloud import Array, Frame, check_points
 from ..errors import InputError
 from ..graph.neighbours import Graph, build_graph
 from ..smoothers.gaussian import row_smoother
@@ -39,30 +40,39 @@ class LearnedProbes:
     sigma: float
     steps: int
     weights: tuple[float, ...]
-    basis: Tensor  # (n, K), normalised
+    basis: Array  # (n, K), normalised; of the kind that came in
     errors: dict[str, float]
     history: list[float] = field(default_factory=list)
 
 
+@door
 def learn_probes(
-    points: Tensor,
+    points: Array,
     k: int = 20,
-    functions: Tensor | None = None,
+    functions: Array | None = None,
     *,
     neighbours: int = 15,
     trials: int = 80,
     degree: int = 5,
     seed: int = 0,
 ) -> LearnedProbes:
-    """Learn the paper's probes on a cloud ``(n, d)`` for ``functions (n, m)``, by default monomials up to a degree."""
-    n = len(points)
+    """Learn the paper's probes on a cloud ``(n, d)`` for ``functions (n, m)``, by default monomials up to a degree.
+
+    What comes back holds ``sigma`` (in units of the points), ``steps``, ``weights``, the normalised ``basis (n, K)``
+    and the held-out ``errors`` before and after. At most 3000 points, at least three times ``k``.
+    """
+    given, origin = check_points(points, k)
+    n = len(given)
     if not k < n / 3 or n > LARGEST:
         raise InputError(f"expected between {3 * k + 1} and {LARGEST} points for k={k}, got {n}")
-    frame = Frame.of(points)
-    x = frame(points)
-    target = monomials(x, degree) if functions is None else functions.to(x)
-    if len(target) != n:
-        raise InputError(f"expected functions of {n} values, got {len(target)}")
+    if min(neighbours, trials, degree) < 1 or neighbours >= n or degree > 9:
+        asked = f"expected neighbours from 1 to {n - 1}, trials of at least 1 and a degree from 1 to 9"
+        raise InputError(f"{asked}, got {neighbours}, {trials} and {degree}")
+    frame = Frame.of(given)
+    x = frame(given)
+    target = monomials(x, degree) if functions is None else torch.as_tensor(functions).detach().to(x)
+    if target.ndim != 2 or len(target) != n or not target.numel():
+        raise InputError(f"expected functions (n, m) of {n} values, got {tuple(target.shape)}")
     graph = build_graph(x, neighbours)
     parts = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tensor_split(3)
     start = float(graph.distances[:, min(10, neighbours) - 1].median())
@@ -89,7 +99,8 @@ def learn_probes(
     }
     sigma, shortest, weights = _settings(start, steps, found)
     q = _basis(graph, k, start, steps, found)
-    return LearnedProbes(sigma * frame.scale, shortest, tuple(weights.tolist()), q, errors, history)
+    basis = q.numpy() if origin.numpy else q
+    return LearnedProbes(sigma * frame.scale, shortest, tuple(weights.tolist()), basis, errors, history)
 
 
 def monomials(points: Tensor, degree: int = 3) -> Tensor:

@@ -13,15 +13,17 @@ These are the paper's probes, on the directed graph.  Probes of a given `Smoothe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
+from ..annotations import door
 from ..cloud import as_tensor
-from ..errors import InputError, door
-from ..graph.fused import fused
+from ..errors import InputError, warn
 from ..graph.graph import Graph
 from ..graph.neighbours import build_graph
 
@@ -165,7 +167,30 @@ class Probes:
         return weights / weights.sum(1, keepdim=True)
 
 
-@fused
+def _fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function, compiled to one kernel where its first argument lies on a GPU; plain, after one warning, where
+    that fails."""
+    chosen: list[Callable[..., Tensor]] = []
+
+    @wraps(function)
+    def call(first: Tensor, *others: Tensor) -> Tensor:
+        if not first.is_cuda:
+            return function(first, *others)
+        if not chosen:
+            chosen.append(torch.compile(function, dynamic=False))
+        try:
+            return chosen[0](first, *others)
+        except Exception as error:  # no compiler, no Triton: whatever it is, the plain function is right
+            if chosen[0] is function:
+                raise
+            warn(f"no compiled kernels ({type(error).__name__}): every operation is its own")
+            chosen[0] = function
+            return function(first, *others)
+
+    return call
+
+
+@_fused
 def _step(signal: Tensor, indices: Tensor, exponents: Tensor, sigma: Tensor) -> Tensor:
     """One step in one pass over ``signal (n, m)``: weights computed again are faster than ``(n, k, m)`` read again."""
     total, mass = torch.zeros_like(signal), torch.zeros_like(signal)

@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from ..annotations import door
 from ..cloud import as_tensor
-from ..errors import InputError, door
+from ..errors import InputError
 from ..graph import Graph, Metric, build_graph, estimate_dimension
 from .balanced import balanced_smoother
 from .gaussian import row_smoother, symmetric_smoother

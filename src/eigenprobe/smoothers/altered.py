@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError, as_array
+from ..annotations import as_array
+from ..errors import InputError
 from ..graph.arranged import Arranged
 from .balanced import BALANCE, EXACT, FIRM, Balance
 from .cells import at_boundary
