@@ -97,6 +97,22 @@ def test_all_copies_of_repeated_eigenvalues_are_found():
     assert torch.allclose(mu.view(-1, 5), exact(alone, 12)[:, None].expand(-1, 5), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.97, 1.4])
+def test_a_pole_amid_the_spectrum_counts_what_is_below_it(share):
+    """Seven copies of every eigenvalue, more than twice a block; a pole above them all is not used."""
+    alone = torch.eye(150, dtype=torch.float64) - build_smoother(torus(150)).matrix.to_dense()
+    values = torch.linalg.eigvalsh(alone).repeat_interleave(7)
+    pole = share * float(values[62]) * (1 + 1e-3)  # of 63: the ninth and last, seven times
+    matrix = csr_array(torch.block_diag(*[alone] * 7).numpy())
+    _, used, below = inverse._counted(matrix, pole, 0.85 * 63)
+    assert below == (int((values < pole).sum()) if used > 0 else 0)
+    assert (used > 0) == (int((values < pole).sum()) <= 0.85 * 63)
+    found, vectors = inverse.smallest_pairs(matrix, 63, pole=pole, accuracy=1e-9)
+    assert np.allclose(found, values[:63], rtol=0, atol=1e-10)
+    assert np.allclose(vectors.T @ vectors, np.eye(63), atol=1e-10)
+    assert np.linalg.norm(matrix @ vectors - vectors * found, axis=0).max() < 1e-7
+
+
 @pytest.mark.parametrize("n", [900, 7000])
 def test_components_have_exact_vectors(n):
     centres = torch.tensor([0.0, 10.0, 25.0, 60.0], dtype=torch.float64)

@@ -1,14 +1,15 @@
 """Shift-and-invert: for curves and for surfaces of moderate size, whose sparse factors are small, and for meshes.
 
-    (H + s)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh),   on a Krylov space of blocks B_j (b, n), all of them kept:
+    (H - p)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh),   on a Krylov space of blocks B_j (b, n), all of them kept:
 
-    B_{j+1} R = (H + s)^-1 B_j   without its parts along B_1 ... B_j;      T (m, m) = the inverse seen from the blocks
+    B_{j+1} R = (H - p)^-1 B_j   without its parts along B_1 ... B_j;      T (m, m) = the inverse seen from the blocks
 
-A polynomial filter needs some hundred sparse products with every wanted vector; the inverse is applied less than three
-times for each.  The graph of a curve is a chain or a ring, far beyond polynomial filters: the ratio of the largest to
-the wanted eigenvalues grows like n^2 (n^3 on random points).  A random block finds up to ``b`` copies of a repeated
-eigenvalue; where it has found that many, what is orthogonal to all vectors found is searched until nothing there
-belongs among the first.
+A polynomial filter needs some hundred sparse products with every wanted vector; the inverse is applied about twice for
+each.  The graph of a curve is a chain or a ring, far beyond polynomial filters: the ratio of the largest to the wanted
+eigenvalues grows like n^2 (n^3 on random points).  A pole ``p`` amid the wanted eigenvalues needs two thirds of the
+steps of one below them, and the signs of the pivots count the eigenvalues below it [Sylvester].  A random block finds
+up to ``b`` copies of a repeated eigenvalue; where it has found that many, or less than the pivots count, what is
+orthogonal to all vectors found is searched until nothing there belongs among the first.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class Inversion:
     planar: int = 16  # the same of a surface ...
     most: int = 24_000  # ... which has up to so many points on the host: above, multigrid is faster
     block: int = 3  # columns of a block: symmetric bodies have pairs
-    shift: float = 1e-9  # of surfaces
+    pole: float = -1e-9  # of surfaces ...
+    many: int = 32  # ... where fewer vectors are wanted; else amid their eigenvalues, which are guessed by Weyl's law:
+    weyl: float = 2.0  # times k / n times the harmonic mean of the diagonal is .55 to .7 of the k-th eigenvalue
+    below: float = 0.85  # share of the wanted eigenvalues that may lie below the pole
+    sound: float = 1e-8  # relative residual of a solution, without pivoting, at most
     equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
     dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
 
@@ -59,10 +64,12 @@ def solve(problem: Problem) -> Eigenpairs:
     assert isinstance(problem.operator, SparseOperator)
     laplacian, known = as_scipy(problem.operator.laplacian()), problem.known.cpu().numpy()
     chain = problem.operator.entries <= INVERSION.chain * problem.n
-    shift = _shift(laplacian, known) if chain else INVERSION.shift
-    # A residual r of the inverse, relative to its value, is one of H of at most |H + s| r, and |H| is at most 1.
+    pole = -_shift(laplacian, known) if chain else INVERSION.pole
+    if not chain and known.shape[1] and problem.wanted >= INVERSION.many:
+        pole = INVERSION.weyl * problem.wanted / float((1 / laplacian.diagonal().clip(1e-6)).sum())
+    # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H| is at most 1.
     accuracy = ACCURACY if chain else problem.tol
-    values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, shift=shift, accuracy=accuracy)
+    values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy)
     return Eigenpairs(torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known))
 
 
@@ -70,7 +77,7 @@ def _shift(laplacian: Any, known: np.ndarray) -> float:
     """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random vector."""
     x = np.random.default_rng(0).standard_normal(laplacian.shape[0])
     smallest = 1e-15
-    solve = _factor(laplacian, smallest).solve
+    solve = _factor(laplacian, -smallest).solve
     for _ in range(2):
         x = x - known @ (known.T @ x)
         x /= np.linalg.norm(x)
@@ -79,25 +86,38 @@ def _shift(laplacian: Any, known: np.ndarray) -> float:
     return max(0.01 / float(np.linalg.norm(x)), smallest)
 
 
-def _factor(laplacian: Any, shift: float) -> Any:
+def _factor(laplacian: Any, pole: float) -> Any:
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import splu
 
     # A symmetric ordering without pivoting halves the fill that a general factorisation would make.
     return splu(
-        csc_array(laplacian + shift * eye_array(laplacian.shape[0])),
+        csc_array(laplacian - pole * eye_array(laplacian.shape[0])),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},
     )
 
 
+def _counted(laplacian: Any, pole: float, most: float) -> tuple[Any, float, int]:
+    """The factor at a pole, that pole, and how many eigenvalues are below; where over ``most`` are, one below all."""
+    factor, x = _factor(laplacian, pole), np.random.default_rng(0).standard_normal(laplacian.shape[0])
+    if pole > 0:
+        y = factor.solve(x)
+        error = np.linalg.norm(laplacian @ y - pole * y - x) / np.linalg.norm(x)
+        below = int((factor.U.diagonal() < 0).sum())
+        if error <= INVERSION.sound and below <= most and np.array_equal(factor.perm_r, factor.perm_c):
+            return factor, pole, below
+        factor, pole = _factor(laplacian, INVERSION.pole), INVERSION.pole
+    return factor, pole, 0
+
+
 def smallest_pairs(
-    laplacian: Any, k: int, *, shift: float, known: np.ndarray | None = None, accuracy: float = ACCURACY
+    laplacian: Any, k: int, *, pole: float, known: np.ndarray | None = None, accuracy: float = ACCURACY
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` smallest pairs of a symmetric positive semi-definite scipy matrix, orthogonal to ``known (n, c)``.
 
-    Eigenvalues ``(k,)`` ascending and orthonormal vectors ``(n, k)``; ``shift`` should be below the wanted eigenvalues.
+    Eigenvalues ``(k,)`` ascending and orthonormal vectors ``(n, k)``; ``pole`` is below 0, or amid the wanted ones.
     """
     n = laplacian.shape[0]
     known = np.empty((n, 0)) if known is None else known
@@ -105,38 +125,40 @@ def smallest_pairs(
         lifted = laplacian.toarray() + 4 * np.abs(laplacian).max() * known @ known.T
         small, vectors = np.linalg.eigh((lifted + lifted.T) / 2)
         return np.maximum(small[:k], 0.0), vectors[:, :k]
-    factor, generator = _factor(laplacian, shift), torch.Generator().manual_seed(0)
+    factor, pole, below = _counted(laplacian, pole, known.shape[1] + INVERSION.below * k)
+    generator = torch.Generator().manual_seed(0)
 
     def inverse(block: Tensor) -> Tensor:
         return torch.from_numpy(factor.solve(block.numpy().T).T)
 
     rows = torch.from_numpy(np.ascontiguousarray(known.T))
-    values, found = _largest(inverse, rows, k, accuracy, generator)
-    while _repeated(values):
-        more, new = _largest(inverse, torch.cat([rows, found]), INVERSION.block, accuracy, generator)
-        if float(more[0]) <= float(values[k - 1]) * (1 + 1e-9):
+    values, found = _smallest(inverse, pole, rows, k, accuracy, generator)
+    while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
+        more, new = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, accuracy, generator)
+        if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
-        values, found = torch.cat([values, more]).sort(descending=True).values, torch.cat([found, new])
-    # One Rayleigh-Ritz on the matrix itself: values without the shift.
+        values, found = torch.cat([values, more]).sort().values, torch.cat([found, new])
+    # One Rayleigh-Ritz on the matrix itself: values without the pole.
     gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
     return np.maximum(gaps[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
 
 
-def _repeated(values: Tensor) -> bool:
-    """Whether some value, of those in descending order, has as many copies as a block can find, and so perhaps more."""
+def _repeated(values: Tensor, pole: float) -> bool:
+    """Whether some value, of those ascending, has as many copies as a block can find, and so perhaps more."""
     last = INVERSION.block - 1
-    return bool((values[:-last] - values[last:] <= INVERSION.equal * values[:-last]).any())
+    return bool((values[last:] - values[:-last] <= INVERSION.equal * (values[:-last] + abs(pole))).any())
 
 
-def _largest(
-    inverse: Callable[[Tensor], Tensor], known: Tensor, k: int, accuracy: float, generator: torch.Generator
+def _smallest(
+    inverse: Callable[[Tensor], Tensor], pole: float, known: Tensor, k: int, accuracy: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` largest values, descending, and vectors ``(k, n)`` of an operator without its ``known (c, n)`` ones."""
+    """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones."""
     (c, n), b = known.shape, INVERSION.block
     basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)  # memory that is not used is not there
     basis[:c] = known
     small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
-    block, m, looked = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c, c + 5 * k // 2
+    block, m = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c
+    looked = c + (5 * k // 2 if pole < 0 else 2 * k)
     while True:
         basis[m : m + b] = block
         m += b
@@ -149,13 +171,17 @@ def _largest(
         block, right = torch.linalg.qr(image.mT)
         block, full = block.mT, m + b > len(basis)
         if m >= looked or full:
-            values, turn = small_ritz(small[c:m, c:m])
-            values, turn = values.flip(0)[:k], turn.flip(1)[:, :k]
-            left = float(((right @ turn[-b:]).norm(dim=0) / values).max()) / accuracy
+            poles, turn = small_ritz(small[c:m, c:m])
+            values = pole + 1 / poles
+            # What is not yet near any eigenvalue may lie beside 0, where there are none: H has no negative ones.
+            values, order = torch.where(values < -1e-3 * abs(pole), torch.inf, values).sort()
+            values, order = values[:k], order[:k]
+            left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max()) / accuracy
             if left <= 1 or full:
-                return values, turn.mT @ basis[c:m]
-            looked = m + max(b, min(k // 2, round(0.13 * k * math.log10(left))))
-        if float(right.diagonal().abs().min()) < 1e-12 * float(small[c, c]):  # the blocks hold all that they can reach
+                return values, turn[:, order].mT @ basis[c:m]
+            looked = m + max(b, min(k // 2, round((0.13 if pole < 0 else 0.09) * k * math.log10(left))))
+        first = float(small[c : c + b, c : c + b].abs().max())
+        if float(right.diagonal().abs().min()) < 1e-12 * first:  # the blocks hold all that they can reach
             block, right = (
                 _apart(torch.randn(block.shape, dtype=torch.float64, generator=generator), basis[:m]),
                 0 * right,

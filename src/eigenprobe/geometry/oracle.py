@@ -151,7 +151,7 @@ def smallest_eigenpairs(stiffness: Any, mass: Array, k: int, shift: float | None
     """``L v = lambda M v`` for the ``k`` smallest: eigenvalues (k,) ascending and ``sqrt(M) v`` (v, k), orthonormal."""
     scale = scipy.sparse.diags_array(1 / np.sqrt(mass))
     normalised = (scale @ stiffness @ scale).tocsc()  # the standard problem for sqrt(M) v converges more safely
-    return smallest_pairs(normalised, k, shift=-(SHIFT / mass.sum()) if shift is None else -shift)
+    return smallest_pairs(normalised, k, pole=SHIFT / mass.sum() if shift is None else shift)
 
 
 def _basis(points: Array, stiffness: Any, mass: Array, k: int, kind: str) -> Basis:
