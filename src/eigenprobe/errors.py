@@ -1,7 +1,5 @@
 """What eigenprobe says when something is wrong with its input, or a package of an extra is not installed."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from importlib import import_module

@@ -5,8 +5,6 @@ half of the processors are used: with all of them, one other busy process makes 
 thread, which is ten times slower on two cores.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

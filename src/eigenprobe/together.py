@@ -7,8 +7,6 @@ them.  Every cloud has its own frame, mass, step and convergence, and gets what 
 not suit (coinciding points, curves and solids, too few or too many points) are left to the caller.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

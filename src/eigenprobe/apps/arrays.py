@@ -1,7 +1,5 @@
 """One backend inside, the caller's outside: tensors to compute with, and the way back to what the basis holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

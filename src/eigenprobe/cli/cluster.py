@@ -6,8 +6,6 @@ A worker that is lost loses its task, which another one repeats; a run that is s
 whatever lies in the output folder is not done again. Workers and scheduler share the file system.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -1,7 +1,5 @@
 """Commands that measure against an oracle: ``evaluate surfaces|volumes``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser, ``export`` for other programs."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Smoother -> span -> basis: leading eigenpairs by the solver that suits, and the one way from a span to a basis."""
 
-from __future__ import annotations
-
 from .basis import basis_from_span
 from .problem import Eigenpairs
 from .solve import solve

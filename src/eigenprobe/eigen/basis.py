@@ -3,8 +3,6 @@
 span (n, p), smoother -> Q (n, K), mass, lambda -> copies share value and mass (N, K) -> lambda / scale^2
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ Among polynomials of degree d bounded by 1 on [lo, hi], T_d grows fastest outsid
 shift sits on the stored diagonal, the scale and the subtraction in the product itself (``addmm`` in place).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Protocol

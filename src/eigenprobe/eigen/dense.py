@@ -1,7 +1,5 @@
 """LAPACK on the dense matrix: for clouds of a few hundred points, or nearly as many vectors as points."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -10,8 +10,6 @@ only functions that do not depend on it have a derivative; the sum over such a p
 Arrays: w (e,), m (n,), V and its gradient (n, K).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -12,8 +12,6 @@ up to ``b`` copies of a repeated eigenvalue; where it has found that many, or le
 orthogonal to all vectors found is searched until nothing there belongs among the first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ symmetric V-cycle (one polynomial of degree 1 in S before and after the coarse c
 level) is a preconditioner for H.  Matrices are built in float64 and applied in float32 to blocks (n, p), on any device.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -10,8 +10,6 @@ of the one below, so the number of sweeps over the full cloud is small and does 
 float32, inner products float64; what float32 cannot reach is swept in float64 at the end.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -6,8 +6,6 @@ The multiplicity of mu = 1 is the number of connected components, and its eigenv
 to the components.  No solver iterates on them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

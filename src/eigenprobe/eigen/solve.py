@@ -10,8 +10,6 @@ The first solver that suits the problem solves it; each is a module with ``suits
     filtered   everything else, any device, any operator                       Chebyshev filters
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

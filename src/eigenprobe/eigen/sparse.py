@@ -6,8 +6,6 @@
 Values keep their precision, indices have 32 bits where they suffice.  Rows need not be sorted.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ idle.  A cloud that has converged keeps its vectors.  The small eigenproblems ar
 as it has: a device takes them one after the other.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

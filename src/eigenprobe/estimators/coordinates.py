@@ -4,8 +4,6 @@ u = V mu^t (n, K)   diffusion coordinates;      sphere: u / sqrt(1 + |u|^2)
 x(z) = sum_j w_j x_j / sum_j w_j,               w_j by distance of z to the coordinates of its nearest fitted rows
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -10,8 +10,6 @@ outliers, the exaggerated stages pull whole clusters together, and the last give
 at the average of their fitted neighbours, as their vectors are (`extensions.neighbourhood`).
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

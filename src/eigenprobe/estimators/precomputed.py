@@ -6,8 +6,6 @@ Distances of metrics other than cosine and Euclidean count as lengths; where the
 neighbourhood costs is bounded and not measured (`smoothers.neighbourhood`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ features (`context`) on the expected reconstruction loss of that smoother's prob
 it, and ends with a Ritz rotation in its K outputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -8,8 +8,6 @@
 their own. What a header claims is compared with the length of the file before memory is taken.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any, NamedTuple

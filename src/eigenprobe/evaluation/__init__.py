@@ -6,8 +6,6 @@ samples, surfaces, surface_*      every method on every mesh of a folder, as tab
 tables                            rows as Markdown, CSV and JSON
 """
 
-from __future__ import annotations
-
 from .alignment import Alignment, compare, compare_vectors
 
 __all__ = ["Alignment", "compare", "compare_vectors"]

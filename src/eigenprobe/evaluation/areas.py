@@ -11,8 +11,6 @@ is the mesh's basis sampled at the same points; its vectors are no longer exactl
 best coefficients in the area-weighted least-squares sense.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.spatial import cKDTree
 

@@ -6,8 +6,6 @@ NMI = 2 I(y; p) / (H(y) + H(p)), which is also the V-measure; AMI and ARI are co
 I/H(y), completeness I/H(p); FMI is the geometric mean of pairwise precision and recall.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import InputError

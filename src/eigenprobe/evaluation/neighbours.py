@@ -6,8 +6,6 @@
 The oracle cuts edges whose distance over the mesh is more than ``ratio`` times the chord, as a perfect judge would.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

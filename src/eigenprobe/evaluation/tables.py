@@ -3,8 +3,6 @@
 rows: a sequence of flat mappings, column -> str, int, float, bool or None; columns in order of first appearance
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

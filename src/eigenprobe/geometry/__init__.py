@@ -1,7 +1,5 @@
 """Shapes in: reading, sampling, and the mesh Laplacian to compare with."""
 
-from __future__ import annotations
-
 from ..graph.farthest import farthest_points
 from .io import Shape, find_shapes, load, save
 from .mesh import SurfaceSample, draw_surface, face_areas, is_closed, sample_surface, sample_volume, vertex_areas

@@ -8,8 +8,6 @@ but the output folder, so the same call spreads over a cluster with any joblib b
         prepare_oracles("shapes/", k=50, jobs=-1, out="/shared/oracles")
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -6,8 +6,6 @@
 Points of fewer than three dimensions get zeros. In mat files faces and rows count from 1, as Matlab does.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

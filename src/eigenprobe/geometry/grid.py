@@ -7,8 +7,6 @@ eigenvalue zero exactly. Cells the surface cuts count by the part of them inside
 eigenvalue is about ``lambda h^2 / 12`` plus the rounding of the surface, below one percent at 20,000 cells and K = 50.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components

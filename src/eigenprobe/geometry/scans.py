@@ -7,8 +7,6 @@
 Counts in a header are compared with the length of the file before memory is taken.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from io import BytesIO

@@ -7,8 +7,6 @@ first column that counts the rows. An xyz or pts file has three coordinates by i
 to ten coordinates without names, are told in one warning; ``columns`` overrides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -9,8 +9,6 @@ Text, or big-endian numbers. Only what comes before the data at the points is re
 of the file. (meshio reads neither POLYDATA nor what VTK writes beside the points today.)
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Points -> graph: neighbours, undirected edges, components, memory order, dimension."""
 
-from __future__ import annotations
-
 from .dimension import estimate_dimension, local_dimension
 from .edges import Edges, components, undirected
 from .graph import Graph, Metric, stack

@@ -10,8 +10,6 @@ dimensions the eigenvalue that is farthest from the two others is a root of the 
 its vector a product of two rows of K - x, and what is left is a two-dimensional problem, a rotation.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -3,8 +3,6 @@
 points (b, n, d) -> distances, indices (b, n, k) of the k nearest others
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -7,8 +7,6 @@ rows of 128 columns it computes one distance in a hundred. Of the 13 nearest amo
 clusters and .86 without any structure. Which rows a query sees depends on the query alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ dimension; noise well above the spacing makes a curve a tube and a surface a sla
 solids of that thickness.  Above three dimensions it is the growth of the number of neighbours, k ~ r^dim.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ head[e] < tail[e]                          every edge once;  (e,)
 at(values)[i] = sum_{e at i} values[e]     (e, ...) -> (n, ...)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -8,8 +8,6 @@ few points to their k-th neighbour, so that nearly all are found at once; where 
 searched with smaller cells first.  No loop over points, and one look from the host per pass.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import product

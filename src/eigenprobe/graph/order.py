@@ -5,8 +5,6 @@ product is several times slower than with the points along a space-filling curve
 reverse Cuthill-McKee order (any graph).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@
 No atomic additions: sums are those of padded rows, the same in every run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise

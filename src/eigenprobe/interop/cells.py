@@ -3,8 +3,6 @@
 Neighbours that scanpy has found, ``adata.obsp["distances"] (n, n)`` sparse, are the graph where they are asked for.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Spectral coordinates for PyTorch Geometric: ``data.pos (n, d)`` -> ``data.spectral (n, k)``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

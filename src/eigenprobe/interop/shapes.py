@@ -4,8 +4,6 @@ equip         pyFM's TriMesh, GeomFuM's shapes: L, M, lambda (k,), V (n, k) with
 with_scalars  trimesh, Open3D, PyVista: a copy that carries f (n,), as colours or as point data
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any, NamedTuple
 

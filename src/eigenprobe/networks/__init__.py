@@ -5,8 +5,6 @@
 `build(preset, inputs, outputs)` makes a network by name; `described(facts)` makes it again from `network.describe()`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext

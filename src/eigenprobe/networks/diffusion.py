@@ -10,8 +10,6 @@ Shapes: `b` clouds of `n` points stacked in one smoother, `c` columns, `D` degre
 `(b, D + 1)`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

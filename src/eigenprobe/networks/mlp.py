@@ -7,8 +7,6 @@ in few dimensions random Fourier features make it learn fifty eigenfunctions in 
 the start is already a smooth function of some frequency, and the loss only has to rotate and bend them.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 

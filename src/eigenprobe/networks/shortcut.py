@@ -10,8 +10,6 @@ Shapes: `a` points that take part, `e` undirected edges, `b` clouds of `L` landm
 the fewer `P`, because there are several times as many.  The cost is linear in the number of edges that are looked at.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -13,8 +13,6 @@ instead of points, `V (K^T Q)`.
 Shapes: `points (b, n, 3)` -> `Z (b, n, K - 1)`, the constant being known.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 

@@ -8,8 +8,6 @@ A new point attends to those alone, so its features depend on that point and on 
 and at a point of the cloud they are the fitted ones.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -5,8 +5,6 @@ whole or not at all, so an interrupted run goes on where it stopped; the folder 
 A run whose npz exists and has the same key (model, preprocessing, images) does nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Iterator

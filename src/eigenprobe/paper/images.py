@@ -4,8 +4,6 @@ features (n, d), labels (n,)  ->  32 random class-weighted subsets of 1500  ->  
 out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png (2-D, side by side)
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -7,8 +7,6 @@ closed form on those points. Loss, seconds and steps to within 1 % of the closed
 measured on resamplings that were not trained on.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -8,8 +8,6 @@ post-processing of ours (diffusion, sphere). Where the leading columns of an emb
 ours, and a function passed as ``fitted``) ``max(ks)`` are fitted once.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

@@ -12,8 +12,6 @@ nearly all rows in one class, which its scores exclude, so the range is read as 
 entropy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ IMAGE_SETTINGS   (data set, extractor) -> hyper-parameters;   IMAGE_SCORES   (da
 GENERALISATION   data set -> |cosine| averaged over k <= 5, 10, ..., 50 of one network on unseen shapes
 """
 
-from __future__ import annotations
-
 from ..evaluation.clustering import METRICS
 from ..evaluation.surface_report import Published
 

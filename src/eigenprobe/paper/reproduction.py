@@ -6,8 +6,6 @@ The quick forms of the commands are so small that two cores need a minute: they 
 reaches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -10,8 +10,6 @@ Beside the trained network stand the same one untrained, polynomials of its inpu
 each spectrum is scaled to the sum of the oracle's, the best any scale-free estimate can be given.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

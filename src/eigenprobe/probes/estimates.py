@@ -9,8 +9,6 @@ about K modes: the mean from their exact covariance, the worst from a draw.  The
 positive factor c, which makes the sum that of the Rayleigh quotients: units are those of the input.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 

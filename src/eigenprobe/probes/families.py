@@ -14,8 +14,6 @@ Where p is a polynomial and G = I the covariance is a polynomial in A, exact, an
 adds a family by its polynomial; a function of the user's own draws probes that have no closed form but their PCA.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

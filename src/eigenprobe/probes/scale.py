@@ -12,8 +12,6 @@ sigma finds its minimum in O(n k) a step, with no oracle and no eigenproblem.  P
 planes by local PCA (n, d, dim).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -9,8 +9,6 @@ prefix of ``k`` vectors.  `worst` and `mean` set the first eigenvalue, of the co
 one positive factor (the energy of the probes); `rayleigh` is in the units of the input.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -4,8 +4,6 @@
 checkpoints, resumption and logs.
 """
 
-from __future__ import annotations
-
 from .data import Batch, ManifoldData, Pool, ProbeSettings
 from .fit import FitSettings, fit_network
 from .module import Optimisation, SpectralModule

@@ -5,8 +5,6 @@ still has the one before.  It saves every few steps, at the end, and when the ru
 fails.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -7,8 +7,6 @@ basis ``Q``; the final K x K Ritz rotation is exact algebra within its span and 
 the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from dataclasses import dataclass, field, fields, replace

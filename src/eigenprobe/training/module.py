@@ -8,8 +8,6 @@ otherwise bound by kernel launches.  A batch whose gradient is not finite is ski
 optimiser, counted, and reported in one warning; training stops only when `patience` such batches come in a row.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The ``overfit`` recipe: one network on one shape, its basis and the facts of the run in a folder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -7,8 +7,6 @@ function is defined.  The dataclass says which keys there are and what they may 
 The recipes of the package (`SHIPPED`) are known by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass

@@ -5,8 +5,6 @@ flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP
 else.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import warnings

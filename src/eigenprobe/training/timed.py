@@ -10,8 +10,6 @@ where matrices of one shape stacked take 76 ms. It also has no `found_inf`, with
 every step whether the gradient was finite. All else is torch's AdamW, in one optimiser: Lightning takes one.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What is shown, and what is shown beside it: bases, files and names of methods to bases (n, K)."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -7,8 +7,6 @@ Blue against orange and a monotone lightness are what the common colour-vision d
 always use a symmetric range, so that zero is the neutral colour. Colours are (..., 3) float arrays in [0, 1], sRGB.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

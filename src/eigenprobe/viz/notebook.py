@@ -4,8 +4,6 @@ Shapes: points (n, d), vectors (n, K), faces (f, 3) or None. A page of a noteboo
 more than ``LIMIT`` points are thinned.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from typing import Any

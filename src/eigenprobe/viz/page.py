@@ -4,8 +4,6 @@ Numbers travel as little-endian bytes in base64, all of them in one gzipped JSON
 `assets/page.js` and `assets/style.css` are shared by all pages, and a `kind` adds its own body and scripts.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

@@ -10,8 +10,6 @@ drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package 
 the file is about 3 MB, half of it plotly.js.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

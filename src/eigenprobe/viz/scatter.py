@@ -7,8 +7,6 @@ along a tree of their centres, so that near classes have near hues and different
     order = optimal leaf order of Ward's tree of the centres (c, 2 or 3);  hue = 360 * place / c, lightness in turns
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from typing import Any

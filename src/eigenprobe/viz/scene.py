@@ -5,8 +5,6 @@ camera:  y = R (x - c) / r with rows of R = (right, up, towards the eye), then t
 normals (n, 3):  area-weighted face normals on a mesh; least principal direction of the neighbours on a cloud
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 Every function takes a `Rng` for `b` shapes and returns their `Field`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Every function takes a `Rng` for `b` shapes and returns a `Field`; proportions, 
 shape, so a batch of one family still holds `b` different animals.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

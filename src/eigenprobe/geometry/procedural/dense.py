@@ -6,8 +6,6 @@ Some clouds are two shapes, one turned and moved until it nearly touches the oth
 path leads from part to part.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

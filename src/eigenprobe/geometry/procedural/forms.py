@@ -1,7 +1,5 @@
 """Free forms: fish and planes, heads, blobs, random trees with and without loops, knots and frames of high genus."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@
 A few rounds of smoothing, each projected back to the zero set along the gradient, make the vertices evenly spaced.
 """
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -8,8 +8,6 @@ r"""An endless, seeded source of procedural clouds, all on one device.
 The order matters: the first `m` points of a cloud are themselves a near-uniform sample of `m` points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
