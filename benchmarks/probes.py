@@ -25,7 +25,7 @@ from benchmarks.record import facts, write
 from eigenprobe import decompose, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation.areas import mass_correlation
+from eigenprobe.evaluation.alignment import mass_correlation
 from eigenprobe.evaluation.samples import Sample
 from eigenprobe.evaluation.surface_report import levels
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row

@@ -16,7 +16,7 @@ import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.eigen.span import canonical_signs, orthonormalise
 from eigenprobe.errors import InputError, RankError
-from eigenprobe.extensions.kernel import KernelExtension
+from eigenprobe.extensions import KernelExtension
 
 METHODS = ["qr", "cholesky"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe import extensions
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
-from eigenprobe.extensions import neighbourhood
-from eigenprobe.extensions.neighbourhood import NeighbourhoodExtension
+from eigenprobe.extensions import NeighbourhoodExtension
 from eigenprobe.graph import Graph, Metric, build_graph, estimate_dimension
 from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
@@ -211,6 +211,6 @@ def test_new_points_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, rng: 
     new = torch.from_numpy(rng.normal(size=(9, 3)))
     whole, mass = extension.with_mass(new)
     for block in (1, 30, 100):
-        monkeypatch.setattr(neighbourhood, "BLOCK", block)
+        monkeypatch.setattr(extensions, "BLOCK", block)
         values, own = extension.with_mass(new)
         assert torch.equal(values, whole) and torch.equal(own, mass)

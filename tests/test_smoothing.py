@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.kernel import KernelExtension
+from eigenprobe.extensions import KernelExtension
 from eigenprobe.graph import stack
 from eigenprobe.graph.dimension import estimate_dimension
 from eigenprobe.graph.neighbours import build_graph

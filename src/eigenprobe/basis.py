@@ -30,9 +30,9 @@ from .files import atomic_path, reading
 
 FORMAT = "eigenprobe.basis/1"
 EXTENSIONS = {  # how a saved extension finds its class again
-    "kernel": "eigenprobe.extensions.kernel:KernelExtension",
+    "kernel": "eigenprobe.extensions:KernelExtension",
     "network": "eigenprobe.networks.extension:NetworkExtension",
-    "neighbourhood": "eigenprobe.extensions.neighbourhood:NeighbourhoodExtension",
+    "neighbourhood": "eigenprobe.extensions:NeighbourhoodExtension",
     "context": "eigenprobe.estimators.context:ContextExtension",
     "pretrained": "eigenprobe.pretrained.prediction:ModelExtension",
 }

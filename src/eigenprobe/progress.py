@@ -15,9 +15,11 @@ import html
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator, Sized
+from itertools import starmap
 from typing import Any, TypeVar
+
+from .errors import InputError
 
 T = TypeVar("T")
 
@@ -132,9 +134,7 @@ class Progress:
                 self._display.end()
                 self._display = _drawn = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         global _depth, _phase
         self._erase()
         if self.phase:
@@ -157,9 +157,8 @@ class InTerminal:
         columns = [rich.SpinnerColumn(), columns[0]] if bar.phase else columns
         columns += [rich.TimeElapsedColumn(), *([] if bar.phase else [rich.TimeRemainingColumn()])]
         plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-        self.rich = rich.Progress(
-            *columns, rich.TextColumn("{task.fields[note]}"), console=Console(file=sys.stderr), **plain
-        )
+        columns.append(rich.TextColumn("{task.fields[note]}"))
+        self.rich = rich.Progress(*columns, console=Console(file=sys.stderr), **plain)
         self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note)
         self.rich.tasks[0].start_time = bar._started  # and not now, when it is drawn
         self.show(bar)
@@ -206,3 +205,26 @@ def track(iterable: Iterable[T], description: str, total: int | None = None) -> 
         for item in iterable:
             yield item
             bar.advance()
+
+
+def in_parallel(
+    function: Callable[..., T], tasks: Iterable[Any], title: str, total: int, jobs: int = 1, backend: str | None = None
+) -> Iterator[T]:
+    """``function(*task)`` of all tasks in their order, ``jobs`` at a time by joblib, with a bar.
+
+    ``backend`` is any of joblib's by name; None leaves the choice to a surrounding ``joblib.parallel_config``.
+    """
+    results: Iterable[T] = starmap(function, tasks)
+    if jobs != 1:
+        from joblib import Parallel, delayed
+
+        options = {"n_jobs": jobs} | ({} if backend is None else {"backend": backend})
+        try:
+            try:
+                pool = Parallel(**options, return_as="generator")
+            except (ValueError, TypeError):  # a backend that hands all results over at the end
+                pool = Parallel(**options)
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"joblib has no backend {backend!r}: {error}") from error
+        results = pool(delayed(function)(*task) for task in tasks)
+    return track(results, title, total)

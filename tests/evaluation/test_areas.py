@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation.areas import (
+from eigenprobe.evaluation.alignment import (
     mass_correlation,
     nearest_sample_areas,
     rebuild,

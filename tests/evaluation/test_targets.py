@@ -10,8 +10,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.evaluation import surfaces
-from eigenprobe.evaluation.alignment import compare_vectors
-from eigenprobe.evaluation.areas import mass_correlation, nearest_sample_areas
+from eigenprobe.evaluation.alignment import compare_vectors, mass_correlation, nearest_sample_areas
 from eigenprobe.evaluation.surfaces import Measure
 from eigenprobe.geometry import find_shapes
 from eigenprobe.geometry.procedural.meshing import creature

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.kernel import NEIGHBOURS, KernelExtension
+from eigenprobe.extensions import NEIGHBOURS, KernelExtension
 from tests import clouds as c
 
 

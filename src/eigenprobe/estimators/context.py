@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .. import networks
-from ..extensions.neighbourhood import NeighbourhoodExtension
+from ..extensions import NeighbourhoodExtension
 from ..smoothers import Smoother
 
 CONTEXT = (4, 16, 64)  # steps of averaging

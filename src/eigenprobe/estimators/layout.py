@@ -7,7 +7,7 @@
 P_ij is how often a random walk on the graph, left alone for long, steps from i to j: outliers, which it seldom visits,
 pull little. This is t-SNE by openTSNE [Policar et al.] with other affinities: the first spectral coordinates isolate
 outliers, the exaggerated stages pull whole clusters together, and the last gives their insides room. New rows are put
-at the average of their fitted neighbours, as their vectors are (`extensions.neighbourhood`).
+at the average of their fitted neighbours, as their vectors are (`extensions`).
 """
 
 import os

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
-from ..extensions.neighbourhood import NeighbourhoodExtension
+from ..extensions import NeighbourhoodExtension
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from ..decomposition import decompose
 from ..errors import InputError
-from ..geometry import find_shapes, load
+from ..geometry import load
 from ..geometry.io import Shape
 from ..geometry.mesh import Array
 from ..geometry.oracle import point_cloud
@@ -134,6 +134,6 @@ def compare_neighbours(
 ) -> NeighbourReport:
     """Measure files and folders of meshes; tables go to ``out`` where given."""
     measure = measure or NeighbourMeasure()
-    rows, failed = measure_files(measure, find_shapes([Path(p) for p in paths]), "evaluating", jobs)
+    rows, failed = measure_files(measure, paths, jobs)
     report = NeighbourReport(rows, failed, asdict(measure))
     return report if out is None else report.write(Path(out), "neighbours")

@@ -17,12 +17,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import Archive, atomic_path
-from ..geometry import farthest_points, load, oracle, sample_volume
+from ..geometry import farthest_points, find_shapes, load, oracle, sample_volume
 from ..geometry.io import Shape
 from ..geometry.mesh import Array
-from ..progress import track
-from .alignment import Alignment, compare_vectors
-from .areas import nearest_sample_areas
+from ..progress import in_parallel
+from .alignment import Alignment, compare_vectors, nearest_sample_areas
 
 Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had
 
@@ -107,18 +106,16 @@ def _expect_mesh(shape: Shape) -> None:
 
 def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
     """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue errors."""
-    measures = {
-        f"{name}_{k}": getattr(alignment, name)(k) for name in ("cosine", "matched", "subspace") for k in levels
-    }
+    names = ("cosine", "matched", "subspace")
+    measures = {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels}
     measures["discrepancy"] = alignment.eigenvalue_discrepancy(levels[-1])
     return measures | {"deviation": alignment.eigenvalue_deviation(levels[-1])}
 
 
-def measure_files(
-    measure: Callable[[Path], Measured], files: Sequence[Path], description: str, jobs: int = 1
-) -> Measured:
-    """``measure(file)`` of every file, ``jobs`` at a time. A file that cannot be used is skipped and its reason kept;
-    only when none can is it an error."""
+def measure_files(measure: Callable[[Path], Measured], paths: Sequence[str | Path], jobs: int = 1) -> Measured:
+    """``measure(file)`` of files and of all that folders hold, ``jobs`` at a time. A file that cannot be used is
+    skipped and its reason kept; only when none can is it an error."""
+    files = find_shapes([Path(path) for path in paths])
 
     def guarded(path: Path) -> Measured:
         try:
@@ -128,12 +125,8 @@ def measure_files(
 
     rows: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    results = map(guarded, files)
-    if jobs != 1:
-        from joblib import Parallel, delayed
-
-        results = Parallel(n_jobs=jobs, return_as="generator")(delayed(guarded)(path) for path in files)
-    for path, (found, reasons) in zip(files, track(results, description, len(files)), strict=True):
+    results = in_parallel(guarded, ((path,) for path in files), "measuring", len(files), jobs)
+    for path, (found, reasons) in zip(files, results, strict=True):
         rows += found
         failed |= {f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()}
     if not rows:

@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 from ..basis import Basis
 from ..geometry.mesh import Array
 from . import tables
-from .areas import rebuild, rebuild_weighted
+from .alignment import rebuild, rebuild_weighted
 from .samples import Sample
 
 NEIGHBOURS = 10

@@ -19,10 +19,10 @@ import numpy as np
 
 from ..basis import Basis
 from ..errors import InputError
-from ..geometry import find_shapes, load
+from ..geometry import load
 from ..geometry.io import Shape
 from ..geometry.oracle import point_cloud
-from .areas import mass_correlation, rebuild, rebuild_weighted, weighted_error
+from .alignment import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from .samples import Measured, Sample, agreement, measure_files
 from .surface_report import Evaluation, Published, draw_shape, levels
 
@@ -42,7 +42,7 @@ def run(
     A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
     """
     measure = measure or Measure()
-    rows, failed = measure_files(measure, find_shapes([Path(p) for p in paths]), "evaluating", jobs)
+    rows, failed = measure_files(measure, paths, jobs)
     facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
     result = Evaluation(rows, failed, facts, published=published).beside_published()
     if out is None:

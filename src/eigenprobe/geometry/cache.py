@@ -12,14 +12,12 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..errors import InputError
 from ..files import atomic_path, default_cache_dir, writable_folder
-from ..progress import track
+from ..progress import in_parallel
 from .io import MESHES, find_shapes, load
 from .oracle import entry_path, oracle, read_entry
 
@@ -59,29 +57,11 @@ def prepare_oracles(
     paths = [folder] if isinstance(folder, (str, os.PathLike)) else folder
     files = find_shapes(paths, MESHES, below=True)
     target = writable_folder(out if out is not None else default_cache_dir() / "oracle")
-    outcomes: Iterable[Outcome] = (_prepare_one(path, k, target) for path in files)
-    if jobs != 1:
-        from joblib import delayed
-
-        outcomes = _parallel(jobs, backend)(delayed(_prepare_one)(path, k, target) for path in files)
-    found = list(track(outcomes, "oracles", len(files)))
+    tasks = ((path, k, target) for path in files)
+    found = list(in_parallel(_prepare_one, tasks, "oracles", len(files), jobs, backend))
     made, kept = (sorted(path for path, state, _ in found if state == wanted) for wanted in ("made", "kept"))
     failed = {path: why for path, state, why in found if state == "failed"}
     return Summary(made, kept, failed, target, time.perf_counter() - started)
-
-
-def _parallel(jobs: int, backend: str | None) -> Any:
-    """A joblib pool that hands results over as they come, where its backend can (for the bar), else all at the end."""
-    from joblib import Parallel
-
-    options: dict[str, Any] = {"n_jobs": jobs} if backend is None else {"n_jobs": jobs, "backend": backend}
-    try:
-        return Parallel(**options, return_as="generator_unordered")
-    except (ValueError, TypeError):
-        try:
-            return Parallel(**options)
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"joblib has no backend {backend!r}: {error}") from error
 
 
 def _prepare_one(path: Path, k: int, folder: Path) -> Outcome:

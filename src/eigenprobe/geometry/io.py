@@ -1,5 +1,5 @@
 """Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, txt, csv, npy, npz)
-directly, what scanners and simulations write (las, laz, pcd, vtk, vtu, vtp) by `scans` and `vtk`.
+directly, what scanners and simulations write (las, laz, pcd, vtk, vtu, vtp) by `scans`.
 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
@@ -30,9 +30,8 @@ from ..annotations import door
 from ..errors import InputError, warn
 from ..files import Archive, atomic_path, load_npy, reading
 from .mesh import Array, face_areas
-from .scans import read_las, read_pcd, read_vtp, read_vtu
+from .scans import read_las, read_pcd, read_vtk, read_vtp, read_vtu
 from .text import TEXT, Columns, by_value, pick, read_text
-from .vtk import read_vtk
 
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
 MESHES = (*WRITTEN, ".vtk", ".vtu", ".vtp")

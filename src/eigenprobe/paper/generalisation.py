@@ -24,8 +24,7 @@ from torch import Tensor
 
 from ..eigen import orthonormalise, ritz, solve, sweep, widen
 from ..errors import InputError, RankError
-from ..evaluation.alignment import compare_vectors
-from ..evaluation.areas import rebuild
+from ..evaluation.alignment import compare_vectors, rebuild
 from ..evaluation.samples import Measured, Sample, measure_files
 from ..evaluation.tables import Report, grouped, markdown, mean_row
 from ..geometry import Shape, find_shapes, is_closed, load, sample_volume
@@ -86,7 +85,7 @@ def run(
     A mesh that cannot be used is reported and skipped.
     """
     files = find_shapes([Path(p) for p in paths])
-    rows, failed = measure_files(comparison, files, "measuring")
+    rows, failed = measure_files(comparison, files)
     network = comparison.network
     facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
     result = Generalisation(rows, failed, facts | {"seed": comparison.seed})

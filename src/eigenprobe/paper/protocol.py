@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..estimators.coordinates import COSINE_COLUMNS
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 from ..evaluation.tables import Row, grouped
-from ..progress import track
+from ..progress import in_parallel
 from .peers import METHODS, Function, check_methods, embed
 
 Array = NDArray[Any]
@@ -85,19 +85,16 @@ class Protocol:
 
         ``fitted`` maps rows to coordinates: the method ``paper``.
         """
-        from joblib import Parallel, delayed
-
         if len(features) != len(labels):
             raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
         subsets = [self.subset(labels, run) for run in range(self.runs)]
-        calls = (
-            delayed(self._one)(self.rows(features, rows), labels[rows], name, run, fitted)
+        tasks = (
+            (self.rows(features, rows), labels[rows], name, run, fitted)
             for run, rows in enumerate(subsets)
             for name in self.methods
         )
-        results = Parallel(n_jobs=jobs, return_as="generator")(calls)
-        total = self.runs * len(self.methods)
-        return [record for result in track(results, "runs", total) for record in result]
+        results = in_parallel(self._one, tasks, "runs", self.runs * len(self.methods), jobs)
+        return [record for result in results for record in result]
 
     def rows(self, features: Array, chosen: Array) -> Array:
         """Some rows in single precision, of length one where asked."""

@@ -89,7 +89,7 @@ def reproduce_overfit(
             rows += found
         return rows, {}
 
-    rows, failed = measure_files(measure, sorted(files), "fitting shapes")
+    rows, failed = measure_files(measure, sorted(files))
     facts = {"k": k, "n": n, "way": way, "settings": str(settings), "their settings": str(their_settings)}
     report = Evaluation(rows, failed, facts | {"history": history}, published=PAPER).beside_published()
     return Reproduced(report.write(out, "overfit"), overfit_columns(rows, levels(k)))
@@ -128,7 +128,7 @@ def reproduce_generalisation(
         def taken(path: Path) -> Measured:
             return [{"sample": Sample.of_file(path, recipe.points, recipe.k, recipe.seed)}], {}
 
-        found, failed = measure_files(taken, files, "reading shapes")
+        found, failed = measure_files(taken, files)
         samples = [row["sample"] for row in found if len(row["sample"].points) == recipe.points]
         module, history = amortise(recipe, RunSettings(folder=out / "network", device=device), samples)
         facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}

@@ -21,7 +21,7 @@ from torch import Tensor
 from .. import networks
 from ..cloud import Frame
 from ..errors import InputError
-from ..evaluation.areas import mass_correlation
+from ..evaluation.alignment import mass_correlation
 from ..evaluation.samples import Sample, agreement
 from ..evaluation.surface_report import levels
 from ..networks.extension import NetworkExtension

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..extensions.kernel import KernelExtension
+from ..extensions import KernelExtension
 from ..networks.diffusion import diffusion
 from ..networks.spectral import GUARDS, Inputs, SpectralNetwork, guards, inputs, place, place_inputs
 from ..smoothers import Smoother
