@@ -100,7 +100,7 @@ RESULTS = (
         ),
         "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
         "direct_cuda.json": Result(
-            "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings --limit 120",
+            "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings",
             (*CORE, *NEIGHBOURS, "probes/objective.py"),
             gpu=True,
         ),

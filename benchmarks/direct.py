@@ -6,7 +6,8 @@
 
 Times are taken in one process, the methods in turns, after a round that warms up: median, range, and ratios turn by
 turn. Memory is measured in a process of its own for each method, as the kernel's high-water mark above what was held
-before the call. Peers that are not installed are left out; one that takes longer than ``--limit`` is not timed.
+before the call (on a device by its own count, without peers). Peers that are not installed are left out; one that takes
+longer than ``--limit`` is not timed.
 """
 
 from __future__ import annotations
@@ -60,8 +61,12 @@ def embeddings(n: int, d: int, seed: int) -> np.ndarray:
     label = rng.integers(0, 20, n)
     sheets = rng.normal(size=(20, 5, d)) / np.sqrt(d)
     centres = 2.0 * rng.normal(size=(20, d)) / np.sqrt(d)
-    flat = np.einsum("nj,njd->nd", rng.normal(size=(n, 5)), sheets[label])
-    return (centres[label] + flat + 0.3 * rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
+    within, made = rng.normal(size=(n, 5)), rng.standard_normal((n, d), dtype=np.float32)
+    made *= 0.3 / np.sqrt(d)
+    for number in range(20):
+        rows = np.flatnonzero(label == number)
+        made[rows] += (centres[number] + within[rows] @ sheets[number]).astype(np.float32)
+    return made
 
 
 def direct(points: torch.Tensor) -> None:
@@ -74,14 +79,16 @@ def staged(points: torch.Tensor) -> dict[str, float]:
     from eigenprobe.eigen import solve
     from eigenprobe.graph.arranged import arrange
     from eigenprobe.smoothers import NEIGHBOURS, build_smoother
+    from eigenprobe.threads import limited_threads
 
-    t0 = clock(points.device)
-    graph = arrange(points.double(), NEIGHBOURS["adaptive"], K, "euclidean").graph
-    t1 = clock(points.device)
-    smoother = build_smoother(graph)
-    t2 = clock(points.device)
-    solve(smoother, K)
-    t3 = clock(points.device)
+    with limited_threads(points.device, len(points)):
+        t0 = clock(points.device)
+        graph = arrange(points.double(), NEIGHBOURS["adaptive"], K, "euclidean").graph
+        t1 = clock(points.device)
+        smoother = build_smoother(graph)
+        t2 = clock(points.device)
+        solve(smoother, K)
+        t3 = clock(points.device)
     return {"graph": t1 - t0, "smoother": t2 - t1, "solve": t3 - t2}
 
 
@@ -155,7 +162,9 @@ def passes(errors: Callable[..., torch.Tensor], device: str, seed: int) -> dict[
 
 
 def spawn(kind: str, job: dict[str, Any], limit: float) -> dict[str, Any]:
-    """Run one cell; what went wrong is part of the table."""
+    """Run one cell, on a processor in a process of its own; what went wrong is part of the table."""
+    if job["device"] != "cpu":
+        return JOBS[kind](job)
     command = [sys.executable, "-m", "benchmarks.direct", "--job", json.dumps({"kind": kind, **job})]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
@@ -166,11 +175,14 @@ def spawn(kind: str, job: dict[str, Any], limit: float) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+JOBS = {"memory": memory, "loss": loss}
+
+
 def table(n: int, d: int, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and memory of every method on one cloud."""
-    present = [name for name, module in METHODS.items() if find_spec(module) is not None and name not in options.skip]
-    if options.device != "cpu" or d != 3:
-        present = [name for name in present if name != "robust_laplacian"]
+    left = {*options.skip, *([] if d == 3 else ["robust_laplacian"])}
+    left |= set() if options.device == "cpu" else set(METHODS) - {"direct"}  # peers run on the host: in its own table
+    present = [name for name, module in METHODS.items() if find_spec(module) is not None and name not in left]
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/cloud.npy"
         np.save(file, surface(n, options.seed, options.mesh) if d == 3 else embeddings(n, d, options.seed))
@@ -228,14 +240,15 @@ def main() -> None:
     if options.job:
         warnings.simplefilter("ignore")
         job = json.loads(options.job)
-        print(json.dumps({"memory": memory, "loss": loss}[job.pop("kind")](job)))
+        print(json.dumps(JOBS[job.pop("kind")](job)))
         return
     warnings.simplefilter("ignore")
-    result = facts("direct", options.device, seed=options.seed, peers=("robust_laplacian",)) | {
-        "tables": [table(n, 3, options) for n in options.sizes] + [table(n, 384, options) for n in options.embeddings],
-        "loss": loss_table(options),
-    }
-    write(f"direct_{options.device}.json", result)
+    result: dict[str, Any] = facts("direct", options.device, seed=options.seed, peers=("robust_laplacian",))
+    result |= {"tables": [], "loss": {}}
+    for n, d in [*((n, 3) for n in options.sizes), *((n, 384) for n in options.embeddings)]:
+        result["tables"].append(table(n, d, options))
+        write(f"direct_{options.device}.json", result)  # whole after every table
+    write(f"direct_{options.device}.json", result | {"loss": loss_table(options)})
 
 
 if __name__ == "__main__":

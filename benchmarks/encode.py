@@ -59,15 +59,21 @@ def main() -> None:
     }
     if find_spec("robust_laplacian") is not None:
         calls["robust_laplacian + eigsh, one cloud"] = partial(robust, one.cpu().numpy(), k)
-    rows = turns(calls, options.repeats, device)
+    rows: dict[str, Any] = {}
+    about = facts("encode", device, seed=7) | {"n": options.n, "k": k, "model": model.name, "rows": rows}
+
+    def keep(found: dict[str, Any]) -> None:
+        """Print, and write the file of results as far as it is known."""
+        for what, row in found.items():
+            print(f"{spread(row, 2, unit=1e-3)} ms  {what}", flush=True)
+        rows.update(found)
+        write(f"encode_{torch.device(device).type}.json", about)
+
+    keep(turns(calls, options.repeats, device))
     if device.startswith("cuda"):
         for name, how in ((f"encode, batch of {options.batch}", {}), ("the same, adaptive", {"smoother": "adaptive"})):
             batch = turns({name: partial(model.encode, clouds, k=k, **how)}, options.repeats, device)[name]
-            rows[f"{name}, per cloud"] = {key: np.divide(batch[key], options.batch).tolist() for key in batch}
-    for what, row in rows.items():
-        print(f"{spread(row, 2, unit=1e-3)} ms  {what}")
-    content = {"n": options.n, "k": k, "model": model.name, "rows": rows}
-    write(f"encode_{torch.device(device).type}.json", facts("encode", device, seed=7) | content)
+            keep({f"{name}, per cloud": {key: np.divide(batch[key], options.batch).tolist() for key in batch}})
 
 
 if __name__ == "__main__":

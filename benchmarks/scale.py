@@ -1,14 +1,16 @@
 """The cost model: time and memory of 50 vectors as the number of points grows, beside peers, with fitted exponents.
 
     python -m benchmarks.scale                     1k to 1M points in R^3, to 100k rows in R^384, on the processor
-    python -m benchmarks.scale --device cuda       1k to 10M points, to 1M rows
+    python -m benchmarks.scale --device cuda       1k to 10M points, to 1M rows, in about 90 s
     python -m benchmarks.scale --plot              docs/images/scaling.png from the files of results
 
     seconds ~ n^a,  MiB ~ n^b          least squares in the logarithms, from 10k points on
 
-Every cell is a process of its own: a warm-up on a thousand points, one run for the time, one for the peak memory (on a
-processor the same run). A method that failed or took longer than `--limit` is not tried on more points. Points are
-independent random ones on a bumpy sphere; rows are twenty noisy sheets of five dimensions.
+On a processor every cell is a process of its own: a warm-up on a thousand points, then a run for time and peak memory.
+A device counts its memory itself, so that all is one process there. A method that failed, or is expected to take longer
+than `--limit`, is not tried on more points; what `--budget` leaves no time for is left out. The file of results is
+written after every cell. Points are independent random ones on a bumpy sphere; rows are twenty noisy sheets of five
+dimensions.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -28,7 +31,7 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.catalogue import ROOT
-from benchmarks.direct import K, embeddings, surface
+from benchmarks.direct import K, embeddings, robust_laplacian, spectral_embedding, surface
 from benchmarks.record import clock, facts, peak, results_file, write
 
 SIZES = {
@@ -40,6 +43,7 @@ SIZES = {
 }
 PEERS = {3: {"robust_laplacian": "robust_laplacian"}, 384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"}}
 OURS = 600.0  # seconds that a process of our own may take
+AGAIN = 5.0  # seconds below which a run on a device is repeated
 FITTED = 10_000  # points from which the exponents are fitted: below, a fixed cost shows
 STACKED = (64, 1500)  # clouds that are solved together, and points of each
 
@@ -55,20 +59,6 @@ def eigenprobe(points: torch.Tensor) -> None:
 def stacked(points: torch.Tensor) -> None:
     """Many clouds in one call."""
     ep.decompose(list(points.view(STACKED[0], -1, 3)), K)
-
-
-def robust_laplacian(points: torch.Tensor) -> None:
-    import robust_laplacian as peer
-    from scipy.sparse.linalg import eigsh
-
-    laplacian, mass = peer.point_cloud_laplacian(points.numpy())
-    eigsh(laplacian, K, mass, sigma=-1e-8)
-
-
-def spectral_embedding(points: torch.Tensor) -> None:
-    from sklearn.manifold import SpectralEmbedding
-
-    SpectralEmbedding(K, affinity="nearest_neighbors", n_neighbors=15, n_jobs=-1).fit(points.numpy())
 
 
 def umap(points: torch.Tensor) -> None:
@@ -99,7 +89,7 @@ def cell(method: str, n: int, d: int, device: str, seed: int) -> dict[str, float
     start = clock(device)
     memory = peak(lambda: run(points), device)
     seconds = clock(device) - start
-    if device != "cpu" and n <= 1_000_000:  # once more: the first run of a size makes room in memory
+    if device != "cpu" and seconds < AGAIN:  # once more: the first run of a size makes room in memory
         start = clock(device)
         run(points)
         seconds = min(seconds, clock(device) - start)
@@ -107,11 +97,16 @@ def cell(method: str, n: int, d: int, device: str, seed: int) -> dict[str, float
 
 
 def spawn(options: argparse.Namespace, method: str, n: int, d: int) -> dict[str, Any]:
-    """A cell in a process of its own; what went wrong is part of the table."""
-    device = options.device if method in ("eigenprobe", "stacked") else "cpu"
-    arguments = json.dumps([method, n, d, device, options.seed])
+    """A cell, on a processor in a process of its own; what went wrong is part of the table."""
+    ours = method in ("eigenprobe", "stacked")
+    if options.device != "cpu":
+        try:
+            return cell(method, n, d, options.device, options.seed)
+        except RuntimeError as error:  # out of memory
+            return {"failed": str(error).splitlines()[0][:200]}
+    arguments = json.dumps([method, n, d, "cpu", options.seed])
     command = [sys.executable, "-m", "benchmarks.scale", "--cell", arguments]
-    limit = OURS if method in ("eigenprobe", "stacked") else 2 * options.limit  # a warm-up and imports included
+    limit = OURS if ours else 2 * options.limit  # a warm-up and imports included
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired:
@@ -121,26 +116,39 @@ def spawn(options: argparse.Namespace, method: str, n: int, d: int) -> dict[str,
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def table(options: argparse.Namespace, d: int, sizes: list[int]) -> dict[str, Any]:
-    present = [name for name, module in PEERS[d].items() if options.device == "cpu" and find_spec(module) is not None]
-    rows: dict[str, dict[str, Any]] = {name: {} for name in ["eigenprobe", *present]}
-    for n in sizes:
-        for name, found in rows.items():
+class Table:
+    """All cells of one number of coordinates, and how long each took with all that is around it."""
+
+    def __init__(self, options: argparse.Namespace, d: int) -> None:
+        present = [name for name, module in PEERS[d].items() if options.device == "cpu" and find_spec(module)]
+        self.options, self.d = options, d
+        self.rows: dict[str, dict[str, Any]] = {name: {} for name in ["eigenprobe", *present]}
+        self.whole: dict[str, float] = {}
+
+    def fill(self, n: int, left: float) -> None:
+        """The cells of one size, with ``left`` seconds to spend."""
+        for name, found in self.rows.items():
             if any("failed" in row for row in found.values()):
                 continue
-            row = found[str(n)] = expected(found, n, options, name) or spawn(options, name, n, d)
+            start = time.perf_counter()
+            row = found[str(n)] = self.expected(name, n, left) or spawn(self.options, name, n, self.d)
+            self.whole[name] = time.perf_counter() - start
             text = row.get("failed") or f"{row['seconds']:9.3f} s {row['MiB']:9.0f} MiB"
-            print(f"  R^{d:<3} n = {n:>10,}  {name:18} {text}", flush=True)
-    return {"d": d, "rows": rows, "exponents": {name: exponents(found) for name, found in rows.items()}}
+            print(f"  R^{self.d:<3} n = {n:>10,}  {name:18} {text}", flush=True)
 
+    def expected(self, name: str, n: int, left: float) -> dict[str, str] | None:
+        """Why a method is not tried: if it grew linearly only, it would take longer than it may."""
+        before, row = next(reversed(self.rows[name].items()), (None, {}))
+        if before is None:
+            return None
+        if name != "eigenprobe" and row["seconds"] * n / int(before) > self.options.limit:
+            return {"failed": f"expected to take over {self.options.limit:.0f} s"}
+        late = self.whole[name] * max(1.0, n / max(int(before), FITTED)) > left
+        return {"failed": "left out: no time for it"} if late else None
 
-def expected(found: dict[str, Any], n: int, options: argparse.Namespace, name: str) -> dict[str, str] | None:
-    """Why a peer is not tried: if it grew linearly only, it would take longer than it may."""
-    if name == "eigenprobe" or not found:
-        return None
-    before, row = next(reversed(found.items()))
-    late = row["seconds"] * n / int(before) > options.limit
-    return {"failed": f"expected to take over {options.limit:.0f} s"} if late else None
+    def content(self) -> dict[str, Any]:
+        powers = {name: exponents(found) for name, found in self.rows.items()}
+        return {"d": self.d, "rows": self.rows, "exponents": powers}
 
 
 def exponents(found: dict[str, Any]) -> dict[str, float]:
@@ -176,7 +184,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=list(SIZES))
     parser.add_argument("--sizes", type=int, nargs="*", help="points in R^3 instead of the usual ones")
     parser.add_argument("--rows", type=int, nargs="*", help="rows in R^384 instead of the usual ones")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that a peer may take")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds that a peer may take")
+    parser.add_argument("--budget", type=float, help="seconds for everything (450; on a device 90)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", action="store_true", help="draw the results that there are")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
@@ -185,19 +194,27 @@ def main() -> None:
         print(json.dumps(cell(*json.loads(options.cell))))
         return
     if not options.plot:
-        chosen = {3: options.sizes, 384: options.rows}
-        tables = []
-        for d, usual in SIZES[options.device].items():
-            sizes = usual if chosen[d] is None else chosen[d]
-            tables.append(table(options, d, sizes))
-            for name, powers in tables[-1]["exponents"].items():
-                print(f"  R^{d}  {name}: " + ", ".join(f"{key} ~ n^{value:.2f}" for key, value in powers.items()))
-        clouds, n = STACKED
-        together = spawn(options, "stacked", clouds * n, 3)
-        print(f"  {clouds} clouds of {n} points: {together}", flush=True)
-        content = {"k": K, "tables": tables, "stacked": {"clouds": clouds, "points": n, **together}}
-        write(f"scale_{options.device}.json", facts("scale", options.device, seed=options.seed) | content)
+        measure(options)
     plot(ROOT / "docs" / "images" / "scaling.png")
+
+
+def measure(options: argparse.Namespace) -> None:
+    """All tables; the file of results is whole after every size."""
+    end = time.perf_counter() + (options.budget or {"cpu": 450.0, "cuda": 90.0}[options.device])
+    clouds, n = STACKED
+    together = spawn(options, "stacked", clouds * n, 3)
+    print(f"  {clouds} clouds of {n} points: {together}", flush=True)
+    about = facts("scale", options.device, seed=options.seed, peers=("robust_laplacian", "umap-learn"))
+    chosen, tables = {3: options.sizes, 384: options.rows}, []
+    for d, usual in SIZES[options.device].items():
+        tables.append(Table(options, d))
+        for size in usual if chosen[d] is None else chosen[d]:
+            tables[-1].fill(size, end - time.perf_counter())
+            content = {"k": K, "tables": [t.content() for t in tables]}
+            stack = {"clouds": clouds, "points": n, **together}
+            write(f"scale_{options.device}.json", about | content | {"stacked": stack})
+        for name, powers in tables[-1].content()["exponents"].items():
+            print(f"  R^{d}  {name}: " + ", ".join(f"{key} ~ n^{value:.2f}" for key, value in powers.items()))
 
 
 if __name__ == "__main__":
