@@ -15,6 +15,7 @@ import html
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import starmap
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 from .errors import InputError
 
 T = TypeVar("T")
+warnings.filterwarnings("ignore", "IProgress not found")  # of tqdm, for bars that are not drawn here
 
 DELAY = 1.0  # seconds of silence: shorter work never draws
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,6 +57,54 @@ def test_report_and_tables(basis: ep.Basis, tmp_path: Path) -> None:
     text = replace(basis, info={**basis.info, "source": "<b>"})._repr_html_()
     assert "300 in 3 dimensions" in text and "direct" in text and "&lt;b&gt;" in text and "<b>" in text.split("<tr>")[0]
     assert "300" in basis.torch()._repr_html_() and isinstance(basis.torch().vectors, torch.Tensor)
+
+
+CELLS = """
+import numpy as np, eigenprobe as ep; from eigenprobe import progress; progress.DELAY = 0.05
+---
+basis = ep.decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4, neighbours="plain"); basis
+---
+basis.plot([1, 2])
+---
+basis.plot([1, 2], interactive=True)
+---
+ep.SpectralModel.from_pretrained("surface")
+---
+ep.evaluation.compare(basis, basis)
+---
+ep.OptimalApproximationEigenmaps(n_components=2).fit(basis.points)
+---
+for i in progress.track(range(6), "walking"): __import__("time").sleep(0.1)
+---
+ep.decompose(basis.points, k=3, method="network", steps=2)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_real_notebook_draws_everything_inline() -> None:
+    from nbclient import NotebookClient
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    told: list[str] = []
+
+    class Client(NotebookClient):
+        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+            told.append(str(msg["content"].get("data", {}).get("text/html", "")))
+            return super().process_message(msg, cell, cell_index)
+
+    book = new_notebook(cells=[new_code_cell(text.strip()) for text in CELLS.split("---")])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    Client(book, timeout=120, kernel_name="python3").execute(env=environment)
+    cells = [cell.outputs for cell in book.cells]
+    assert not any(out.output_type == "stream" for outs in cells for out in outs), cells
+    _, table, static, turned, model, alignment, estimator, bar, network = ([out.data for out in outs] for outs in cells)
+    for shown, word in ((table, "eigenvalues"), (model, "parameters"), (alignment, "subspace"), (network, "steps")):
+        assert word in shown[-1]["text/html"] and len(shown[-1]["text/plain"]) < 80
+    assert "OptimalApproximationEigenmaps" in estimator[0]["text/html"]
+    assert base64.b64decode(static[0]["image/png"])[:4] == b"\x89PNG"
+    assert turned[0]["application/vnd.plotly.v1+json"]["data"][0]["type"] == "scatter3d"
+    assert bar[0]["text/html"] == "", "a bar is gone at the end"
+    assert any("walking" in text and "<progress value='3'" in text for text in told), "and moves before"
 
 
 def test_model_table() -> None:

@@ -39,7 +39,7 @@ PIECES = 50
 BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Alignment:
     """Agreement of two bases. Every measure takes ``k`` (default: all) and returns one number."""
 
@@ -65,6 +65,9 @@ class Alignment:
         reference = self.oracle_eigenvalues[1:]
         floor = 1e-9 * max(float(self.oracle_eigenvalues[-1]), np.finfo(float).tiny)  # extra zeros of many components
         return np.abs(self.eigenvalues[1:] - reference) / np.maximum(reference, floor)
+
+    def __repr__(self) -> str:
+        return f"Alignment(k={self.k}, cosine={self.cosine():.3f}, subspace={self.subspace():.3f})"
 
     def _repr_html_(self) -> str:
         shown = [k for k in (10, 20, 50) if k < self.k] + [self.k]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..errors import InputError
 from . import colours
 from .layout import AXIS, Path, axes_at, bare, finish, new_figure, tidy
 from .scene import Array, thin, to_numpy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def eigenvalue_curves(curves: Mapping[str, Any], path: Path | None = None, *, title: str | None = None) -> Figure:

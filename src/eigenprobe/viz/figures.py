@@ -8,9 +8,10 @@ equal values and a bold one the zero set. Nothing here touches pyplot, so no win
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..errors import InputError
 from . import colours
@@ -18,9 +19,6 @@ from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import AXIS, Path, axes_at, bare, finish, grid, new_figure, tidy
 from .raster import Raster, rasterise
 from .scene import Array, as_faces, display_coordinates, look_at, thin, to_numpy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["against_oracle", "eigenfunctions", "eigenvalue_curves", "embeddings", "gallery", "mass", "reconstructions"]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from ..files import atomic_path
 from . import colours
 from .scene import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Path = str | os.PathLike[str]
 FAINT = "#5b6470"
@@ -19,15 +19,16 @@ AXIS = "#9aa1a9"
 FAMILIES = ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
 
 
-def new_figure(width: float, height: float) -> Figure:
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+class Picture(Figure):
+    """A figure that a notebook draws although no one has set up matplotlib there."""
 
-    with matplotlib.rc_context():
-        figure = Figure(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
+    def _repr_png_(self) -> bytes:
+        self.savefig(drawn := io.BytesIO(), format="png", dpi=110)
+        return drawn.getvalue()
+
+
+def new_figure(width: float, height: float) -> Figure:
+    return Picture(figsize=(width, height), facecolor="white")
 
 
 def finish(figure: Figure, path: Path | None) -> Figure:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import InputError
 from . import colours
-from .figures import chosen_columns
 from .scene import Array, as_faces, display_coordinates, few, to_numpy
 
 LIMIT = 20_000
@@ -30,6 +29,8 @@ def turning(
 ) -> Any:
     """A plotly Figure: the shape to turn, and a slider over eigenfunctions, each scaled by itself."""
     from plotly import graph_objects
+
+    from .figures import chosen_columns  # which loads matplotlib
 
     xyz, v = display_coordinates(points), to_numpy(vectors)
     if v.ndim != 2 or len(v) != len(xyz):
