@@ -62,6 +62,8 @@ def test_known_neighbours_are_not_searched(table: np.ndarray, metric: str) -> No
     np.testing.assert_allclose(known.transform(table + 0.1), searched.transform(table + 0.1), atol=1e-4)
     without = _model(metric=metric).fit(table, neighbors=(indices[:, 1:], distances[:, 1:]))
     np.testing.assert_allclose(without.embedding_, known.embedding_, atol=1e-9)
+    other = _model(metric=metric).fit(table, neighbors=(distances, indices))  # as scikit-learn returns them
+    np.testing.assert_array_equal(other.embedding_, known.embedding_)
     with pytest.raises(InputError, match=r"both \(300, k\), got \(300, 13\) and \(300, 12\)"):
         _model().fit(table, neighbors=(indices, distances[:, 1:]))
     with pytest.raises(InputError, match="rows 0 to 299"):
@@ -95,6 +97,12 @@ def test_other_metrics_are_lengths(table: np.ndarray) -> None:
     given = _model(metric="precomputed").fit(pairwise_distances(table, metric="manhattan"))
     np.testing.assert_allclose(model.embedding_, given.embedding_, atol=1e-5)
     np.testing.assert_allclose(model.transform(table), model.embedding_, atol=1e-6)
+    shares = np.abs(table) / np.abs(table).sum(1, keepdims=True)
+    roots = pairwise_distances(np.sqrt(shares)) / 2**0.5  # Hellinger's, which pynndescent alone knows
+    model, given = _model(metric="hellinger").fit(shares), _model(metric="precomputed").fit(roots)
+    np.testing.assert_allclose(model.embedding_, given.embedding_, atol=1e-4)
+    with pytest.raises(InputError, match="metric 'haversine' cannot compare these rows: Haversine distance only"):
+        _model(metric="haversine").fit(table)
     with pytest.raises(InputError, match="solver='network' compares"):
         _model(metric="manhattan", solver="network").fit(table)
 

@@ -23,7 +23,12 @@ from .checks import COORDINATE_METRICS
 def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:
     """Rows ``(n, d)`` and their nearest by a metric that pynndescent knows."""
     x, n = points.float(), len(points)
-    indices, distances = searcher(x, metric=metric)(x, min(k, n - 1) + 1)
+    try:
+        indices, distances = searcher(x, metric=metric)(x, min(k, n - 1) + 1)
+    except InputError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise InputError(f"metric {metric!r} cannot compare these rows: {error}") from error
     indices, distances = without_self(indices.to(x.device), distances.to(x))
     return Arranged(points, _identity(x), Graph(x, indices, distances, metric))
 
@@ -39,8 +44,11 @@ def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
 
 
 def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) -> Arranged:
-    """Rows ``(n, d)`` with known neighbours; a first column that is the row itself is left out."""
+    """Rows ``(n, d)`` with known neighbours, in UMAP's order or in that of scikit-learn (distances, indices), told by
+    their types; a first column that is the row itself is left out."""
     indices, distances = (torch.as_tensor(np.asarray(each)) for each in neighbors)
+    if indices.is_floating_point() and not distances.is_floating_point():
+        indices, distances = distances, indices
     found, lengths = indices.long(), distances.float()
     n = len(points)
     if found.ndim != 2 or found.shape != lengths.shape or len(found) != n:

@@ -309,15 +309,16 @@ def _faiss(data: Tensor) -> Search:
 
 
 def _other(data: Tensor, metric: str) -> Search:
-    """By another metric: all pairs of few rows, neighbour descent among many or by metrics of its own."""
+    """By another metric: all pairs of few rows, neighbour descent among many (which takes a minute to compile)."""
     from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
-    if len(data) > FEW_ROWS or metric not in VALID_METRICS["brute"]:
-        if metric not in (known := extra("pynndescent").distances.named_distances):
-            names = ", ".join(sorted(known))
-            raise InputError(f"metric must be cosine, euclidean, precomputed or one of {names}, got {metric!r}")
+    known, many = {name: name for name in VALID_METRICS["brute"]}, len(data) > FEW_ROWS
+    if (many or metric not in known) and metric not in (known := extra("pynndescent").distances.named_distances):
+        names = ", ".join(sorted(known))
+        raise InputError(f"metric must be cosine, euclidean, precomputed or one of {names}, got {metric!r}")
+    if many:
         return _descent(data, metric)
-    index = NearestNeighbors(metric=metric, algorithm="brute").fit(data.detach().cpu().numpy())
+    index = NearestNeighbors(metric=known[metric], algorithm="brute").fit(data.detach().cpu().numpy())
 
     def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         lengths, found = index.kneighbors(queries.detach().cpu().numpy(), k)
