@@ -314,8 +314,7 @@ def _other(data: Tensor, metric: str) -> Search:
 
     known, many = {name: name for name in VALID_METRICS["brute"]}, len(data) > FEW_ROWS
     if (many or metric not in known) and metric not in (known := extra("pynndescent").distances.named_distances):
-        names = ", ".join(sorted(known))
-        raise InputError(f"metric must be cosine, euclidean, precomputed or one of {names}, got {metric!r}")
+        raise InputError(f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}")
     if many:
         return _descent(data, metric)
     index = NearestNeighbors(metric=known[metric], algorithm="brute").fit(data.detach().cpu().numpy())
