@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.viz.raster import rasterise
+from eigenprobe.viz.raster import _boxed, rasterise
 from eigenprobe.viz.scene import as_faces, display_coordinates, look_at, simplify, thin
 
 from .conftest import Sphere
@@ -71,3 +71,11 @@ def test_bad_input_is_told() -> None:
         as_faces([[0, 1]], 3)
     with pytest.raises(InputError, match="up must be"):
         look_at(np.eye(3), up="w")
+
+
+def test_a_box_is_a_mean_of_neighbours(rng: np.random.Generator) -> None:
+    layers = rng.normal(size=(2, 9, 7)).astype(np.float32)
+    for axis in (1, 2):
+        padded = np.pad(layers.astype(float), [(2, 2) if each == axis else (0, 0) for each in range(3)])
+        direct = np.stack([padded.take(range(i, i + 5), axis).mean(axis) for i in range(layers.shape[axis])], axis)
+        np.testing.assert_allclose(_boxed(layers, 2, axis), direct, atol=1e-6)

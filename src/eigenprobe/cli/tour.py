@@ -96,7 +96,7 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     from ..viz import figures
     from ..viz.page import open_browser
 
-    folder = session.folder("demo")
+    began, folder = session.seconds, session.folder("demo")
     progress.stage("decomposing a built-in animal")
     points, faces = creature(resolution)
     mesh: Any = Shape(points, faces)
@@ -122,6 +122,6 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     session.wrote(report, "open in any browser")
     first = ", ".join(f"{value:.2f}" for value in basis.eigenvalues[:6])
     session.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
-    session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
+    session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors, {began:.1f} s of start-up,")
     session.say(f"now open {report.resolve().as_uri()} in a browser")
     open_browser(report.resolve().as_uri())

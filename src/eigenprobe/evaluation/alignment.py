@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
 from ..annotations import door
@@ -83,6 +82,8 @@ class Alignment:
 
     def matched(self, k: int | None = None) -> float:
         """Mean |cosine| under the best assignment within the first ``k``: order swaps of close pairs cost nothing."""
+        from scipy.optimize import linear_sum_assignment
+
         k = self._up_to(k)
         block = np.abs(self.cross[:k, :k])
         rows, columns = linear_sum_assignment(block, maximize=True)

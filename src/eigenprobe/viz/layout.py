@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from ..files import atomic_path
@@ -84,22 +85,24 @@ def grid(
     heads = [0.26 if any(titles[r * per_row : (r + 1) * per_row]) else 0.06 for r in range(rows)]
     feet = [0.2 if any(notes[r * per_row : (r + 1) * per_row]) else 0.0 for r in range(rows)]
     tall = rows * height + sum(heads) + sum(feet) + foot
-    figure = new_figure(label + per_row * width, tall)
+    figure = new_figure(across := label + per_row * width, tall)
+    sheet = axes_at(figure, 0, 0, across, tall)  # one for all images, in inches: axes of their own take longer to make
+    sheet.set_axis_off()
     for index, image in enumerate(images):
         row, column = divmod(index, per_row)
         left = label + column * width
         bottom = tall - (row + 1) * height - sum(heads[: row + 1]) - sum(feet[:row])
-        axes = axes_at(figure, left + 0.03 * width, bottom + 0.02 * height, 0.94 * width, 0.96 * height)
-        axes.imshow(image, interpolation="antialiased")
-        axes.set_axis_off()
-        middle = left + width / 2
+        middle, centre = left + width / 2, bottom + height / 2
+        h, w = np.multiply(image.shape[:2], min(0.96 * height / image.shape[0], 0.94 * width / image.shape[1]) / 2)
+        sheet.imshow(image, extent=(middle - w, middle + w, centre - h, centre + h), interpolation="antialiased")
         if index < len(titles):
             text_at(figure, middle, bottom + height + 0.06, titles[index], 9, ha="center", va="bottom")
         if index < len(notes):
             text_at(figure, middle, bottom - 0.02, notes[index], 8, ha="center", va="top", color=FAINT)
         if column == 0 and row < len(row_labels):
             centred = {"ha": "center", "va": "center"}
-            text_at(figure, 0.16, bottom + height / 2, row_labels[row], 9.5, rotation=90, **centred)
+            text_at(figure, 0.16, centre, row_labels[row], 9.5, rotation=90, **centred)
+    sheet.set(xlim=(0, across), ylim=(0, tall), aspect="auto")
     if bar:
         _signed_bar(figure, bar)
     return figure

@@ -229,15 +229,22 @@ def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat
 
 def _occlusion(pixel: Index, depth: Array, height: int, width: int) -> Array:
     """Darkening of pixels that lie behind their surroundings, from the depth buffer blurred at two scales."""
-    from scipy.ndimage import uniform_filter
-
     layers = np.zeros((2, height * width), np.float32)  # depth, and where there is any
     layers[:, pixel] = depth, np.ones(len(pixel))
     shade = np.ones(len(pixel))
     for blur, strength in ((max(height, width) / 60, 1.3), (max(height, width) / 18, 0.6)):
         blurred = layers.reshape(2, height, width)
         for _ in range(3):  # boxes of twice the width in turn: nearly a Gaussian, at a cost that does not grow with it
-            blurred = uniform_filter(blurred, (0, round(2 * blur) | 1, round(2 * blur) | 1))
+            for axis in (1, 2):
+                blurred = _boxed(blurred, round(blur), axis)
         mean, weight = blurred.reshape(2, -1)[:, pixel]
         shade *= 1 - np.clip(strength * (mean / np.maximum(weight, 1e-6) - depth), 0, 0.35)
     return shade
+
+
+def _boxed(layers: Array, reach: int, axis: int) -> Array:
+    """Means of 2 reach + 1 neighbours along an axis, with zeros outside: differences of running sums."""
+    padding = [(reach + 1, reach) if each == axis else (0, 0) for each in range(layers.ndim)]
+    sums = np.cumsum(np.pad(layers, padding), axis)
+    first, size = np.arange(layers.shape[axis]), 2 * reach + 1
+    return (sums.take(first + size, axis) - sums.take(first, axis)) / size
