@@ -56,7 +56,7 @@ FRONT_DOORS = {
     *("paper.reproduction.reproduce_overfit", "paper.reproduction.reproduce_images"),
 }
 # Methods and functions that an interface asks for in several modules under one name.
-PROTOCOL = {"suits", "solve", "run", "_repr_html_"}  # solvers; experiments; notebooks
+PROTOCOL = {"suits", "solve", "run", "_repr_html_", "_repr_png_"}  # solvers; experiments; notebooks
 # Commands are named like what they run.
 COMMANDS = {"decompose", "embed", "overfit", "toy1d", "train", "view"}
 # Rooms below that are reached by a name in a string, and where: pictures, files, the classes of saved extensions.
