@@ -93,7 +93,7 @@ RESULTS = (
         ),
         "operators.json": Result(
             f"python -m benchmarks.operators {DATA}/mpz14 --nine",
-            (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", *ORACLE),
+            (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", "apps/fronts.py", *ORACLE),
         ),
         "retrieval.json": Result(
             f"python -m benchmarks.retrieval {DATA}/surfaces", (*CORE, *NEIGHBOURS, "apps", *ORACLE)
