@@ -55,10 +55,9 @@ EXCHANGED = (
 )
 OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
 TESTS = (
-    "test_covariance.py test_objective.py test_probes.py test_spectrum.py test_families.py test_learned_probes.py "
-    "test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py test_direct.py test_decompose.py "
+    "probes test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py test_direct.py test_decompose.py "
     "test_basis.py test_together.py test_direct_outliers.py eigen smoothers extensions operators estimators "
-    "networks/test_diffusion.py training/test_scale.py trust/test_damaged_files.py trust/test_inputs.py"
+    "networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py"
 )
 PATIENCE = 10.0  # seconds of tests that a mutant meets at most
 Test = tuple[float, set[tuple[str, int]]]  # seconds, and the lines (file, number) that it runs

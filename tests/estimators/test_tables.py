@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import h5py
@@ -144,3 +145,100 @@ def test_the_only_table_of_a_file_is_the_features(tmp_path: Path, rng: np.random
     np.testing.assert_array_equal(table.features, features)
     np.testing.assert_array_equal(table.labels, labels)
     assert table.names == ["x0", "x1", "x2"]
+
+
+def test_headers_are_compared_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eigenprobe.estimators import tables
+
+    claimed: list[float] = []
+    monkeypatch.setattr(tables, "check_size", lambda _path, size: claimed.append(size))
+    pandas.DataFrame({"a": np.ones(6), "b": np.zeros(6), "c": np.ones(6)}).to_parquet(tmp_path / "t.parquet")
+    read_table(tmp_path / "t.parquet")
+    assert claimed == [8 * 6 * 3]
+    claimed.clear()
+    mmwrite(tmp_path / "a.mtx", sparse.csr_matrix(np.eye(5, 3)))
+    read_table(tmp_path / "a.mtx")
+    assert claimed == [8 * (5 + 3)]
+    mmwrite(tmp_path / "dense.mtx", np.arange(12.0).reshape(4, 3))
+    assert np.array_equal(read_table(tmp_path / "dense.mtx").features.toarray(), np.arange(12.0).reshape(4, 3))
+    # A number takes at least two bytes: the shortest files that may be true, and those that cannot.
+    head = "%%MatrixMarket matrix array real general\n"
+    for count, told in ((23, None), (24, "ends early")):
+        text = head + f"{count} 1\n" + "1\n" * count
+        short = text[: 2 * count - 2]
+        assert len(text) > 2 * count
+        (tmp_path / "s.mtx").write_text(text if told is None else short)
+        if told is None:
+            assert read_table(tmp_path / "s.mtx").features.shape == (23, 1)
+        else:
+            with pytest.raises(InputError, match=told):
+                read_table(tmp_path / "s.mtx")
+    (tmp_path / "s.mtx").write_text(head + "40 2\n" + "1\n" * 10)
+    with pytest.raises(InputError, match=r"ends early: its header claims 80 numbers in \d+ bytes"):
+        read_table(tmp_path / "s.mtx")
+    (tmp_path / "s.mtx").write_text("%%MatrixMarket matrix coordinate real general\n5 5 3\n1 1 1\n2 2 1\n")
+    with pytest.raises(InputError, match="its header claims 3 numbers, 2 lines follow"):
+        read_table(tmp_path / "s.mtx")
+    (tmp_path / "s.mtx").write_text("%%MatrixMarket matrix coordinate real general\n5 5 2\n1 1 1\n2 2 q\n")
+    with pytest.raises(InputError, match="expected numbers, got the byte 113"):
+        read_table(tmp_path / "s.mtx")
+
+
+def test_codes_of_cells_outside_their_categories_are_unknown(tmp_path: Path, counts: sparse.csr_matrix) -> None:
+    write_h5ad(path := tmp_path / "a.h5ad", counts[:5])
+    with h5py.File(path, "r+") as file:
+        file["obs/cell_type/codes"][...] = np.array([0, 1, 2, 3, -1], np.int8)
+        file["obs/name"] = np.array(["a", "b", "c", "d", "e"], dtype=h5py.string_dtype())
+    assert read_table(path, labels="cell_type").labels.tolist() == ["B", "T", "", "", ""]
+    assert read_table(path, labels="name").labels.tolist() == ["a", "b", "c", "d", "e"]
+
+
+def test_names_stand_for_numbers_that_they_have(tmp_path: Path) -> None:
+    names = np.array(["cat", "dog"])
+    for labels, expected in (
+        ([1, 0, 1], ["dog", "cat", "dog"]),
+        ([1, 0, -1], [1, 0, -1]),
+        ([0.0, 1.0, 1.0], [0, 1, 1]),
+        (["a", "b", "c"], ["a", "b", "c"]),
+    ):
+        np.savez(path := tmp_path / "a.npz", features=np.eye(3), labels=labels, label_names=names)
+        assert read_table(path).named.tolist() == expected
+    np.savez(path, features=np.eye(3), label_names=names)
+    assert read_table(path).named is None
+    np.savez(path, features=np.eye(3), labels=[1, 0, 1])
+    assert read_table(path).named.tolist() == [1, 0, 1]
+
+
+def test_an_index_counts_from_zero_or_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for first, names in (([0, 1, 2], ["a"]), ([1, 2, 3], ["a"]), ([2, 3, 4], ["idx", "a"]), ([1, 2, 4], ["idx", "a"])):
+        pandas.DataFrame({"idx": first, "a": [5.0, 6.0, 7.0]}).to_csv(path, index=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert read_table(path).names == names
+    pandas.DataFrame({"other": [0, 1, 2], "a": [5.0, 6.0, 7.0]}).to_csv(path, index=False)
+    assert read_table(path).names == ["other", "a"]  # counts, but has another name
+    pandas.DataFrame({"id": [0, 1, 2], "a": [5.0, 6.0, 7.0]}).to_csv(path, index=False)
+    assert read_table(path, labels="id").labels.tolist() == [0, 1, 2]
+    assert isinstance(read_table(_saved(tmp_path / "x.npy")).features, np.memmap)
+
+
+def _saved(path: Path) -> Path:
+    np.save(path, np.eye(3))
+    return path
+
+
+def test_arrays_that_lie_elsewhere(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = np.eye(3)
+    with h5py.File(path := tmp_path / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout((3, 3), float)
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (3, 3))
+        file.create_virtual_dataset("features", layout)
+    with pytest.raises(InputError, match="'features' points outside the file"):
+        read_table(path)
+    (tmp_path / "raw").write_bytes(np.eye(3).tobytes())
+    with h5py.File(path := tmp_path / "external.h5", "w") as file:
+        file.create_dataset("features", (3, 3), float, external=[(str(tmp_path / "raw"), 0, 72)])
+    with pytest.raises(InputError, match="'features' points outside the file"):
+        read_table(path)

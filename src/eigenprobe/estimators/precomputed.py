@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..cloud import Frame
-from ..errors import InputError
+from ..errors import InputError, as_array
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..graph.neighbours import searcher, without_self
@@ -46,7 +46,7 @@ def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
 def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) -> Arranged:
     """Rows ``(n, d)`` with known neighbours, in UMAP's order or in that of scikit-learn (distances, indices), told by
     their types; a first column that is the row itself is left out."""
-    indices, distances = (torch.as_tensor(np.asarray(each)) for each in neighbors)
+    indices, distances = (torch.as_tensor(np.ascontiguousarray(as_array(each))) for each in neighbors)
     if indices.is_floating_point() and not distances.is_floating_point():
         indices, distances = distances, indices
     found, lengths = indices.long(), distances.float()

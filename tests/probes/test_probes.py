@@ -107,3 +107,91 @@ def test_the_graph_of_a_batch_holds_the_graphs_of_its_clouds():
         alone = probes.graph(one)
         assert torch.equal(part.indices, alone.indices) and torch.equal(part.points, one)
         torch.testing.assert_close(part.distances, alone.distances)
+
+
+def column(points: torch.Tensor, k: int, sigma: float, steps: int, seed: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.matrix_power(dense(points, k, sigma), steps) @ seed
+
+
+def test_ranges_are_drawn_for_every_field_with_both_ends():
+    points, g = cloud(), torch.Generator()
+    probes = Probes(40, steps=(1, 3), k=(3, 6), sigma=(0.1, 0.4)).draw(points, g.manual_seed(7))
+    g.manual_seed(7)
+    seed = 2 * torch.rand(60, 40, generator=g, dtype=torch.float64) - 1
+    lengths = torch.randint(1, 4, (40,), generator=g)
+    sigma = 0.1 + 0.3 * torch.rand(40, generator=g, dtype=torch.float64)
+    counts = torch.randint(3, 7, (40,), generator=g)
+    assert set(lengths.tolist()) == {1, 2, 3} and set(counts.tolist()) == {3, 4, 5, 6}
+    for j in range(40):
+        expected = column(points, int(counts[j]), float(sigma[j]), int(lengths[j]), seed[:, j])
+        torch.testing.assert_close(probes[:, j], expected)
+
+
+def test_ranges_of_steps_are_shared_by_all_fields():
+    points, g = cloud(), torch.Generator()
+    probes = Probes(4, steps=3, k=(3, 6), sigma=(0.1, 0.4), vary="step").draw(points, g.manual_seed(8))
+    g.manual_seed(8)
+    signal = 2 * torch.rand(60, 4, generator=g, dtype=torch.float64) - 1
+    torch.randint(3, 4, (4,), generator=g)
+    for _ in range(3):
+        sigma = 0.1 + 0.3 * torch.rand(1, generator=g, dtype=torch.float64)
+        signal = dense(points, int(torch.randint(3, 7, (1,), generator=g)), float(sigma)) @ signal
+    torch.testing.assert_close(probes, signal)
+
+
+def test_geometric_lengths_invert_their_law():
+    graph, g = build_graph(cloud(), 5), torch.Generator()
+    lengths = Probes(4000, steps=2, k=5, step_distribution="geometric")._lengths(graph, g.manual_seed(0))
+    u = torch.rand(4000, generator=g.manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(lengths, (u.log() / torch.tensor(2 / 3).double().log()).floor().long().clamp_max(8))
+    assert int(lengths.max()) == 8 and float((lengths == 0).double().mean()) == pytest.approx(1 / 3, abs=0.03)
+    points = cloud()
+    drawn = Probes(30, steps=2, k=5, sigma=0.3, step_distribution="geometric").draw(points, g.manual_seed(1))
+    g.manual_seed(1)
+    seed = 2 * torch.rand(60, 30, generator=g, dtype=torch.float64) - 1
+    lengths = Probes(30, steps=2, k=5, step_distribution="geometric")._lengths(graph, g)
+    expected = [column(points, 5, 0.3, int(t), seed[:, j]) for j, t in enumerate(lengths)]
+    torch.testing.assert_close(drawn, torch.stack(expected, 1))
+
+
+@pytest.mark.parametrize("k", [4, 9, 10, 13])
+def test_the_default_width_is_the_median_distance_to_the_tenth(k):
+    points, g = cloud(), torch.Generator()
+    sigma = float(build_graph(points, min(k, 10)).distances[:, -1].median())
+    usual, given = (Probes(3, steps=2, k=k, sigma=s).draw(points, g.manual_seed(2)) for s in (None, sigma))
+    torch.testing.assert_close(usual, given)
+
+
+def test_batches_are_their_clouds():
+    batch, g = torch.stack([cloud(seed=1), 3 * cloud(seed=2)]), torch.Generator()
+    for sigma in (None, 0.3):
+        probes = Probes(4, k=5, steps=2, sigma=sigma)
+        drawn = probes.draw(batch, g.manual_seed(3))
+        assert drawn.shape == (2, 60, 4)
+        flat = Probes(4, k=5, steps=0, sigma=0.3).draw(batch, g.manual_seed(3))
+        for i in range(2):
+            width = sigma or float(build_graph(batch[i], 5).distances[:, 4].median())
+            if sigma is None:
+                flat = torch.stack([Probes(4, k=5, steps=0).draw(x, g) for x in (g.manual_seed(3) and batch)])
+            torch.testing.assert_close(drawn[i], column(batch[i], 5, width, 2, flat[i]))
+    array = Probes(4, k=5, steps=2, sigma=0.3).draw(batch.numpy(), g.manual_seed(3))
+    torch.testing.assert_close(torch.from_numpy(array), drawn)
+    graph = build_graph(cloud(), 9)
+    wide, exact = (Probes(4, k=5, steps=2).draw(each, g.manual_seed(3)) for each in (graph, build_graph(cloud(), 5)))
+    torch.testing.assert_close(wide, exact)  # a wider graph is cut
+    assert Probes(k=(3, 8)).widest == 8 and Probes(k=4).widest == 4
+    loops = Probes(2, k=5, steps=1, sigma=0.3, self_loops=True).graph(cloud())
+    assert loops.self_loops and not Probes(2, k=5).graph(cloud()).self_loops
+    assert Probes().count == 500 and Probes().steps == 20 and Probes().k == 15
+
+
+def test_smoothed_noise_of_a_ready_smoother():
+    from eigenprobe.probes.probes import smooth_noise
+    from eigenprobe.smoothers import build_smoother
+
+    smoother, g = build_smoother(cloud(), "symmetric", k=6, dimension=3), torch.Generator()
+    seed = seed_signal(60, 3, "gaussian", smoother.mass, g.manual_seed(1))
+    found = smooth_noise(smoother, 3, 4, distribution="gaussian", generator=g.manual_seed(1))
+    torch.testing.assert_close(found, torch.linalg.matrix_power(smoother.matrix.to_dense(), 4) @ seed)
+    with pytest.raises(InputError, match="distribution must be 'uniform' or 'gaussian', got 'other'"):
+        seed_signal(3, 2, "other", seed)

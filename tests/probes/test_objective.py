@@ -162,3 +162,49 @@ def test_reduce_weighs_the_prefixes_as_documented():
     for objective in (Objective(prefix="log", relative=True), Objective(prefix="log")):
         floor = 1e-12 if objective.relative else 8e-12
         torch.testing.assert_close(objective.reduce(nothing, energy[:1]), torch.tensor([floor]).double().log())
+
+
+@pytest.mark.parametrize("probe", ["mean", "worst"])
+@pytest.mark.parametrize("projection", ["euclidean", "hybrid", "mass"])
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_sampled_loss_is_its_definition(projection, probe, relative):
+    """Solves prefix by prefix; the mass is the square of the first column, the energy |f|^2, in the M-norm over n."""
+    (q, f, _), (other, g, _) = draw(11, 15, 4, 6), draw(12, 15, 4, 6)
+    losses = []
+    for basis, probes in ((q, f), (other, g)):
+        mass = basis[:, 0].square() / basis[:, 0].square().sum()
+        if projection == "mass":
+            roots = mass.sqrt()[:, None]
+            errors, energy = textbook(roots * basis, roots * probes, None), probes.square().sum(0).mean() / 15
+        else:
+            errors = textbook(basis, probes, mass if projection == "hybrid" else None)
+            energy = probes.square().sum(0).mean()
+        each = errors.amax(1) if probe == "worst" else errors.mean(1)
+        losses.append(each.mean() / (energy if relative else 1))
+    objective = Objective("sampled", projection, probe=probe, relative=relative)
+    found = objective(torch.stack([q, other]), probes=torch.stack([f, g]))
+    torch.testing.assert_close(found, torch.stack(losses).mean())
+    single = objective(torch.stack([q, other]).float(), probes=torch.stack([f, g]).float())
+    assert single.dtype == torch.float64
+    torch.testing.assert_close(single, found, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("projection", ["euclidean", "hybrid"])
+def test_an_expected_loss_is_that_of_its_probes(projection):
+    q, f, _ = draw(13, 15, 4, 9)
+    covariance = f @ f.T / 9
+    expected = Objective("expected", projection, relative=True)
+    sampled = Objective("sampled", projection, relative=True)
+    found = expected(q, covariance=lambda x: covariance @ x, trace=covariance.trace())
+    torch.testing.assert_close(found, sampled(q, probes=f))
+    for wrong in ({"projection": "mass"}, {"probe": "worst"}):
+        with pytest.raises(InputError, match="need drawn probes"):
+            Objective("expected", **wrong)
+        Objective("sampled", **wrong)
+    for name in ("projection", "probe", "prefix"):
+        with pytest.raises(InputError, match=f"objective {name} must be one of"):
+            Objective("sampled", **{name: "other"})
+    torch.testing.assert_close(first_mass(q), q[:, 0].square() / q[:, 0].square().sum())
+    for basis, probes in ((q[:, 0], f), (q, f[:, 0])):
+        with pytest.raises(InputError, match="one n"):
+            prefix_errors(basis, probes)

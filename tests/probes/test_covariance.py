@@ -124,3 +124,94 @@ def test_visible_scales_are_the_powers_whose_trace_is_nearest_to_k(k):
     assert visible_scales(smoother, k, spread=(1,), most=2) == (2,)  # no longer than asked for
     smoother.symmetric, smoother.apply_transpose = False, smoother.apply
     assert visible_scales(smoother, k, spread=(1,)) == (best,)
+
+
+def test_powers_are_multiplied_out_by_repeated_squaring(monkeypatch):
+    smoother = dense_smoother()
+    power, asked = torch.linalg.matrix_power, []
+    monkeypatch.setattr(torch.linalg, "matrix_power", lambda a, n: asked.append(n) or power(a, n))
+    Covariance(smoother, scales=[4, 16, 64]).dense()
+    assert asked == [4, 4, 4]
+    asked.clear()
+    torch.testing.assert_close(
+        Covariance(smoother, terms={2: 1.0, 5: 1.0}).dense().matrix, sum(power(smoother.matrix, n) for n in (2, 5))
+    )
+    assert asked == [2, 3]
+    asked.clear()
+    for doublings in (1, 2, 4):  # a resolvent is a product of sums instead
+        exact = sum(power(smoother.matrix, n) for n in range(2**doublings))
+        torch.testing.assert_close(Covariance(smoother, resolvent=doublings).dense().matrix, exact)
+    assert not asked
+    for terms in ({0: 1.0}, {0: 1.0, 1: 2.0}, {0: 1.0, 2: 1.0}, {1: 1.0, 2: 1.0}, {0: 2.0, 1: 2.0}):
+        exact = sum(weight * power(smoother.matrix, n) for n, weight in terms.items())
+        found = Covariance(smoother, terms=terms)
+        torch.testing.assert_close(found.dense().matrix, exact)
+        torch.testing.assert_close(found(torch.eye(20, dtype=torch.float64)), exact)
+    assert Covariance(smoother, scales=[2]).dense(torch.float32).matrix.dtype == torch.float32
+    moved = Covariance(smoother, scales=[2]).dense().to("cpu")
+    torch.testing.assert_close(moved.trace(), torch.tensor(1.0, dtype=torch.float64))
+    with pytest.raises(InputError, match="covariance of one cloud, got 2"):
+        Covariance(dense_smoother(blocks=2), steps=1, clouds=2).dense()
+
+
+def test_estimated_traces_are_hutchinsons(monkeypatch):
+    smoother = dense_smoother(30)
+    a2 = smoother.matrix @ smoother.matrix
+    covariance = Covariance(smoother, steps=1, variance=0.5)
+    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 30)
+    torch.testing.assert_close(covariance.trace(), 0.5 * a2.trace())
+    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 29)
+    g = torch.Generator()
+    for count in (64, 7):
+        signs = torch.where(torch.rand((30, count), generator=g.manual_seed(4)) < 0.5, -1.0, 1.0).double()
+        options = {} if count == 64 else {"count": count}
+        estimate = (signs * (a2 @ signs)).sum() / count
+        torch.testing.assert_close(covariance.trace(g.manual_seed(4), **options), 0.5 * estimate)
+        top = torch.linalg.qr(torch.randn(30, 4, generator=g.manual_seed(5), dtype=torch.float64)).Q
+        rest = signs - top @ (top.T @ signs)
+        deflated = (top * (a2 @ top)).sum() + (rest * (a2 @ rest)).sum() / count
+        torch.testing.assert_close(covariance.trace(g.manual_seed(4), deflate=top, **options), 0.5 * deflated)
+    both = Covariance(dense_smoother(15, blocks=2), steps=1, clouds=2)  # of several clouds nothing is deflated
+    torch.testing.assert_close(both.trace(g.manual_seed(1), deflate=top), both.trace(g.manual_seed(1)))
+    balanced = [Covariance(smoother, scales=[2], generator=g.manual_seed(6)).coefficients[2] for _ in range(2)]
+    assert balanced[0] == balanced[1]
+    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 2048)
+    many = dense_smoother(700)  # blocks of columns
+    torch.testing.assert_close(Covariance(many, steps=1).trace(), (many.matrix @ many.matrix).trace())
+
+
+def test_settings_at_their_limits():
+    smoother = dense_smoother()
+    for good in ({"steps": 0}, {"resolvent": 1}, {"resolvent": 16}, {"scales": [0]}, {"scales": [1]}):
+        Covariance(smoother, **good)
+    for wrong, match in (
+        ({"steps": -1}, "at least 0"),
+        ({"resolvent": 0}, "between 1 and 16"),
+        ({"resolvent": 17}, "between 1 and 16"),
+        ({"scales": [-1]}, "distinct non-negative"),
+        ({"scales": [2, 2]}, "distinct non-negative"),
+    ):
+        with pytest.raises(InputError, match=match):
+            Covariance(smoother, **wrong)
+    row = dense_smoother(symmetric=False)
+    assert list(Covariance(row, resolvent=3).terms) == [0, 2, 4, 6] and list(Covariance(row, steps=3).terms) == [6]
+    assert Covariance(row).terms == {4: 1 / 3, 16: 1 / 3, 64: 1 / 3}
+    with pytest.raises(InputError, match="even power"):
+        Covariance(row, terms={3: 1.0})
+    torch.testing.assert_close(Covariance(row, steps=0)(row.matrix), row.matrix)
+
+
+def test_visible_scales_use_the_signs_they_are_given():
+    smoother, g = dense_smoother(40), torch.Generator()
+    a = smoother.matrix - 0.5 * torch.eye(40, dtype=torch.float64)
+    a = a / torch.linalg.eigvalsh(a).abs().max() * 0.999
+    smoother.apply = lambda x: a @ x
+    for k in (3, 8, 20):
+        signs = torch.where(torch.rand((40, 16), generator=g.manual_seed(2)) < 0.5, -1.0, 1.0).double()
+        traces = {
+            2**j: float((torch.linalg.matrix_power(a, 2 ** (j - 1)) @ signs).square().sum()) / 16 for j in range(1, 15)
+        }
+        powers = [p for p in traces if traces[p] > k]
+        at = 2 * powers[-1] if powers else 2
+        at = at // 2 if powers and traces[at // 2] / k < k / max(traces[at], 1e-300) else at
+        assert visible_scales(smoother, k, generator=g.manual_seed(2)) == (at, 4 * at, 16 * at)

@@ -41,3 +41,25 @@ def test_bad_input():
         spectrum.rayleigh(torch.tensor([1.0, -0.1]), 1.0, form="log")
     with pytest.raises(InputError, match="positive reconstruction errors"):
         spectrum.worst(torch.zeros(3, 2))
+
+
+def test_errors_that_rounding_lets_grow_and_batches():
+    errors = torch.tensor(
+        [[[4.0, 2.0], [1.0, 3.0], [1.5, 3.5], [0.0, 0.0]], [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [0, 0]]]
+    )
+    worst = torch.tensor([[0, 1 / 4, 1 / 3, 1 / 3], [0, 1 / 8, 1 / 4, 1 / 2]])
+    torch.testing.assert_close(spectrum.worst(errors), worst)
+    mean = torch.tensor([[0, 1 / 3, 1 / 2, 1 / 2], [0, 1 / 8, 1 / 4, 1 / 2]])
+    torch.testing.assert_close(spectrum.mean(errors), mean)
+    torch.testing.assert_close(spectrum.mean(errors.mean(-1), expected=True), mean)
+    with pytest.raises(InputError, match="positive reconstruction errors"):
+        spectrum.worst(-errors)
+    with pytest.raises(InputError, match="form must be 'linear' or 'log', got 'other'"):
+        spectrum.rayleigh(torch.ones(2), 1.0, form="other")
+    for step in (-1.0, float("nan")):
+        with pytest.raises(InputError, match="positive step time"):
+            spectrum.rayleigh(torch.ones(2), step)
+    with pytest.raises(InputError, match="positive Rayleigh"):
+        spectrum.rayleigh(torch.tensor([1.0, 0.0]), 1.0, form="log")
+    torch.testing.assert_close(spectrum.rayleigh(torch.tensor([0.75]), 0.5), torch.tensor([0.5]))
+    assert float(spectrum.rayleigh(torch.tensor([0.5]), 2.0, form="log")) == pytest.approx(0.34657359)

@@ -1,0 +1,399 @@
+"""The parts of an embedding against their formulas: coordinates, averages, features, parts of a graph, choices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from eigenprobe import InputError, OptimalApproximationEigenmaps
+from eigenprobe.estimators import context, eigenmaps, layout, lazy, precomputed, solvers
+from eigenprobe.estimators.checks import check_parameters, choose_metric
+from eigenprobe.estimators.coordinates import coordinates, local_averages
+from eigenprobe.graph import build_graph
+from eigenprobe.graph.arranged import arrange
+from eigenprobe.smoothers import Smoother, neighbourhood_smoother
+from eigenprobe.smoothers.neighbourhood import fuzzy_weights
+
+CPU = torch.device("cpu")
+
+
+def _model(k: int = 3, **options: Any) -> OptimalApproximationEigenmaps:
+    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", **options})
+
+
+def test_coordinates_are_their_formulas(rng: np.random.Generator) -> None:
+    v, mass, mu = rng.normal(size=(7, 3)), rng.random(7), np.array([0.9, 0.5, -0.2])
+    u = np.stack([v[:, 0] * 0.9**2.5, v[:, 1] * 0.5**2.5, 0 * v[:, 2]], 1)  # a negative factor counts as 0
+    np.testing.assert_allclose(coordinates(v, mass, mu, "diffusion", 2.5), u)
+    np.testing.assert_allclose(coordinates(v, mass, mu, "sphere", 2.5), [row / np.sqrt(1 + row @ row) for row in u])
+    np.testing.assert_allclose(coordinates(v, mass, mu, "normalized", 2.5), [v[i] * mass[i] ** 0.5 for i in range(7)])
+    assert coordinates(v, mass, mu, "vectors", 2.5) is v
+
+
+def test_rows_of_places_are_averages_of_the_nearest(rng: np.random.Generator) -> None:
+    known, rows, places = rng.normal(size=(30, 2)), rng.normal(size=(30, 5)), rng.normal(size=(4, 2))
+    places[0] = known[11]
+    known[20] = known[21] = places[1]  # two fitted rows of one place: their mean
+    distances = np.linalg.norm(places[:, None] - known, axis=2)
+    order = np.argsort(distances, axis=1)[:, :6]
+    weight = fuzzy_weights(torch.from_numpy(np.take_along_axis(distances, order, 1))).numpy()
+    expected = [w @ rows[i] / w.sum() for w, i in zip(weight, order, strict=True)]
+    expected[0], expected[1] = rows[11], (rows[20] + rows[21]) / 2
+    np.testing.assert_allclose(local_averages(known, rows, torch.from_numpy(places), 6), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        local_averages(known[:4], rows[:4], torch.from_numpy(places[2:]), 9),  # fewer rows than neighbours: all
+        local_averages(known[:4], rows[:4], torch.from_numpy(places[2:]), 4),
+    )
+
+
+def test_metrics_and_parameters_at_their_limits() -> None:
+    assert [choose_metric("auto", d) for d in (2, 63, 64, 900)] == ["euclidean", "euclidean", "cosine", "cosine"]
+    assert choose_metric("manhattan", 900) == "manhattan"
+    check_parameters(_model(1, n_neighbors=1, max_iter=1, max_samples=2))
+    check_parameters(_model(5, n_neighbors=3, max_samples=6))
+    check_parameters(_model(solver="network", metric="cosine"))
+    for options in ({"k": 0}, {"n_neighbors": 0}, {"max_iter": 0}, {"max_samples": 12}, {"k": 20, "max_samples": 20}):
+        with pytest.raises(InputError, match=r"must be a positive integer|max_samples must exceed"):
+            check_parameters(_model(**options))  # type: ignore[arg-type]
+
+
+def test_how_many_rows_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _model(max_samples=77)._limit(5) == 77
+    assert _model(solver="network")._limit(5) == eigenmaps.SUBSET_LIMIT
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(eigenmaps, "affordable_rows", lambda *given: seen.append(given) or 123)
+    assert _model(4, n_neighbors=9)._limit(5) == 123 and seen == [(5, 9, 4, CPU)]
+    assert _model(device="meta")._device() == torch.device("meta")
+
+
+@pytest.mark.parametrize(("n", "expected"), [(150, 1), (151, 2), (299, 2), (300, 3), (1200, 8), (1300, 8)])
+def test_the_network_trains_on_subsets(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, n: int, expected: int
+) -> None:
+    """One cloud up to the size of a subset, then one more for every such size, eight at most."""
+    monkeypatch.setattr(eigenmaps, "SUBSET", 150)
+    X, model = rng.normal(size=(n, 3)), _model(solver="network")
+    rows = model._open(X, reset=True)
+    sample = model._sample(rows, 10_000, np.random.RandomState(0))
+    clouds = model._clouds(sample, rows, np.random.RandomState(0))
+    assert [len(cloud.given) for cloud in clouds] == ([150] * expected if n > 150 else [150])
+    assert len({cloud.frame.scale for cloud in clouds}) == 1
+    direct = _model()._clouds.__func__(_model_like(model, solver="direct"), sample, rows, None)
+    assert len(direct) == 1 and len(direct[0].given) == n
+
+
+def _model_like(model: OptimalApproximationEigenmaps, **changes: Any) -> OptimalApproximationEigenmaps:
+    other = _model()
+    vars(other).update({**vars(model), **changes})
+    return other
+
+
+def test_rows_of_a_sample_are_distinct_and_in_order(rng: np.random.Generator) -> None:
+    X, model = np.arange(40.0)[:, None] * np.ones(3), _model()
+    rows = model._open(X, reset=True)
+    taken = model._sample(rows, 12, np.random.RandomState(3))[:, 0]
+    assert len(taken) == 12 and bool((taken.diff() > 0).all())
+    assert torch.equal(model._sample(rows, 40, np.random.RandomState(3))[:, 0], torch.arange(40.0).double())
+
+
+def test_streams_have_the_values_of_single_rows(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    X = rng.normal(size=(90, 4))
+    model = _model(3, coordinates="vectors").fit(X)
+    new = rng.normal(size=(50, 4))
+    alone = model.transform(new)
+    assert alone.dtype == np.float64 and model.transform(new.astype(np.float32)).dtype == np.float32
+    vectors, mass = model._stream(model._open(new, reset=False))
+    exact, weight = model.basis_.extension.with_mass(torch.from_numpy(new))
+    np.testing.assert_allclose(vectors, exact[:, 1:].numpy(), rtol=1e-12)
+    np.testing.assert_allclose(mass, weight.numpy(), rtol=1e-12)
+    for block, precision in ((50, np.float64), (49, np.float32), (7, np.float32)):  # long streams take half the memory
+        monkeypatch.setattr(eigenmaps, "BLOCK", block)
+        blocks, other = model._stream(model._open(new, reset=False))
+        assert blocks.dtype == precision
+        np.testing.assert_allclose(blocks, vectors, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(other, mass, rtol=1e-12)
+
+
+def test_places_of_several_copies(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(60, 4))
+    model = _model(3).fit(np.concatenate([X, X[:5]]))
+    assert model.layout_.shape == (65, 2) and len(model._map) == 60
+    np.testing.assert_array_equal(model.layout_[60:], model.layout_[:5])
+    np.testing.assert_allclose(model.place(X), model.layout_[:60], atol=1e-9)
+    before = model.layout_
+    assert model.layout_ is before and model.fit(X).layout_ is not before
+
+
+def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(40, 3))
+    assert _model().fit(X).n_iter_ == 1
+    assert _model(solver="network", max_iter=4).fit(X).n_iter_ == 4
+    with pytest.raises(InputError, match="n_components must be below n_samples=3, got 3"):
+        _model(3).fit(X[:3])
+    assert _model(2).fit(X[:3]).embedding_.shape == (3, 2)
+    assert _model().coordinates == "sphere" and _model().diffusion_steps == 30
+    model = _model(3).fit(X)
+    with pytest.raises(InputError, match="k must be between 1 and n_components=3, got 0"):
+        model.coordinates_of(0)
+    np.testing.assert_allclose(
+        model.coordinates_of(1),
+        coordinates(
+            model.vectors_[:, :1],
+            model.mass_,
+            1 - model.eigenvalues_[:1] * model.basis_.info["step_time"],
+            "sphere",
+            30,
+        ),
+    )
+
+
+@pytest.fixture
+def smoother(rng: np.random.Generator) -> Smoother:
+    return neighbourhood_smoother(build_graph(torch.from_numpy(rng.normal(size=(70, 5))), 8))
+
+
+def _principal(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean, and principal directions over the root of their deviation (times the root of the mean deviation)."""
+    values, vectors = np.linalg.eigh(np.cov(x.T, bias=True))
+    deviation, vectors = np.sqrt(np.maximum(values[::-1][:width], 0)), vectors[:, ::-1][:, :width]
+    kept = deviation > 1e-3 * deviation[0]
+    return x.mean(0), vectors[:, kept] / np.sqrt(deviation[kept] * deviation[kept].mean())
+
+
+def test_context_features_are_averages_along_principal_directions(smoother: Smoother) -> None:
+    x, a = smoother.graph.points.numpy(), smoother.matrix.to_dense().double().numpy()
+    root = np.sqrt(smoother.mass.double().numpy())
+    walk = a / root[:, None] * root  # averages of functions
+    mean, turn = _principal(x, context.PRINCIPAL)
+    start, expected = (x - mean) @ turn, []
+    for steps in context.CONTEXT:
+        part = np.linalg.matrix_power(walk, steps) @ start
+        mean, turn = _principal(part, part.shape[1])
+        expected.append((part - mean) @ turn)
+    (found,) = context.context_features([smoother])
+    expected = np.concatenate(expected, 1)
+    assert found.shape == expected.shape
+    sign = np.sign((found.numpy() * expected).sum(0))
+    np.testing.assert_allclose(found.numpy() * sign, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(context.root_mass(smoother).numpy(), root)
+    # of a second cloud: the directions and scales of the first
+    other = neighbourhood_smoother(build_graph(smoother.graph.points + 0.5, 8))
+    both = context.context_features([smoother, other])
+    torch.testing.assert_close(both[0], found)
+    shift = both[1] - both[0]
+    torch.testing.assert_close(shift, shift[:1].expand_as(shift), atol=1e-4, rtol=1e-4)
+    assert float(shift.norm()) > 0.1
+
+
+def test_constant_columns_have_no_direction(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(np.column_stack([rng.normal(size=(50, 3)), np.full((50, 2), 4.0), 1e-5 * rng.normal(size=50)]))
+    mean, turn = context._principal(x, 6)
+    assert turn.shape == (6, 3)
+    np.testing.assert_allclose(mean.numpy(), x.mean(0).numpy())
+
+
+def _parts(rng: np.random.Generator, count: int = 5) -> Smoother:
+    x = np.concatenate([rng.normal(size=(12 + 3 * i, 3)) + 90 * rng.normal(size=3) for i in range(count)])
+    return neighbourhood_smoother(build_graph(torch.from_numpy(x), 6))
+
+
+def test_columns_of_parts_are_principal_directions_of_their_centres(rng: np.random.Generator) -> None:
+    smoother = _parts(rng)
+    count, labels = smoother.components
+    assert count == 5
+    columns = solvers._part_columns(smoother, 3).numpy()
+    np.testing.assert_allclose(columns.T @ columns, np.eye(3), atol=1e-12)
+    mass = smoother.mass.double().numpy()
+    v = columns / np.sqrt(mass)[:, None]
+    np.testing.assert_allclose(np.abs(v[:, 0]), 1, rtol=1e-6)
+    x, weight = smoother.graph.points.numpy(), np.bincount(labels, mass)
+    centres = np.stack([np.bincount(labels, mass * x[:, j]) / weight for j in range(3)], 1)
+    values = np.array([v[labels.numpy() == part][0] for part in range(5)])
+    for part in range(5):
+        np.testing.assert_allclose(v[labels.numpy() == part], values[[part]].repeat((labels == part).sum(), 0))
+    spread = (centres - weight @ centres) * np.sqrt(weight)[:, None]
+    left = np.linalg.svd(spread, full_matrices=False)[0][:, :2]
+    overlap = np.abs(left.T @ (values[:, 1:] * np.sqrt(weight)[:, None]))
+    np.testing.assert_allclose(overlap, np.eye(2), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize(("k", "directions"), [(1, True), (3, True), (4, False), (5, False)])
+def test_more_parts_than_columns_are_told_apart_by_their_centres(
+    k: int, directions: bool, rng: np.random.Generator
+) -> None:
+    """Up to as many columns as coordinates; with as many columns as parts every part has its own."""
+    x = _parts(rng, 5 if k < 4 else k + 1).graph.points.numpy()
+    model = _model(k, n_neighbors=6, coordinates="vectors", metric="euclidean").fit(x)
+    smoother = neighbourhood_smoother(model._graph)
+    expected = solvers._part_columns(smoother, min(k, 3) + 1).numpy() / np.sqrt(model.mass_)[:, None]
+    overlap = np.abs(expected[:, 1:].T @ (model.mass_[:, None] * model.vectors_))
+    if directions:
+        np.testing.assert_allclose(overlap, np.eye(k), atol=1e-4)
+    else:
+        assert np.abs(overlap[:, :3] - np.eye(3)).max() > 1e-2
+
+
+def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother: Smoother) -> None:
+    """Ten steps of warm-up, or a tenth of the steps, at least one; dense covariances of small clouds."""
+    from eigenprobe.probes.covariance import Covariance, DenseCovariance
+    from eigenprobe.training import module, runs
+
+    seen: list[Any] = []
+    real = module.Optimisation
+    monkeypatch.setattr(
+        module, "Optimisation", lambda *given, **named: seen.append((given, named)) or real(*given, **named)
+    )
+    monkeypatch.setattr(runs, "train", lambda trained, data, settings: seen.append((trained, data, settings)))
+    features = context.context_features([smoother])
+    for steps, warmup in ((5, 1), (19, 1), (20, 2), (99, 9), (100, 10), (400, 10)):
+        training = solvers.Training((7,), steps, 0.02, {})
+        seen.clear()
+        network = solvers._train(features, [smoother], 4, 0, training)
+        assert seen[0] == ((steps,), {"rate": 0.02, "warmup": warmup})
+        trained, _, settings = seen[1]
+        assert trained.objective.relative and trained.objective.kind == "expected" and settings.device == "cpu"
+    values = solvers.outputs(network.double(), features[0])
+    assert values.shape == (70, 4) and bool((values[:, 0] == 1).all())
+    for limit, kind in ((70, DenseCovariance), (69, Covariance)):
+        monkeypatch.setattr(solvers, "DENSE_ROWS", limit)
+        batch = solvers._sampling(features[0], smoother, torch.Generator().manual_seed(0)).batch
+        assert isinstance(batch.covariance, kind) and batch.covariance.trace().item() == pytest.approx(1, rel=1e-5)
+
+
+def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    import openTSNE
+
+    graph = build_graph(torch.from_numpy(rng.normal(size=(60, 4))), 8)
+    made: list[Any] = []
+
+    class Embedding(np.ndarray):
+        def __new__(cls, start: np.ndarray, affinities: Any, **options: Any) -> Any:
+            made.append((start, affinities, options))
+            return np.asarray(start).view(cls)
+
+        def optimize(self, steps: int, **options: Any) -> None:
+            made.append((steps, options))
+
+    monkeypatch.setattr(openTSNE, "TSNEEmbedding", Embedding)
+    spectral = rng.normal(size=(60, 5))
+    layout.laid_out(graph, spectral, 3)
+    (start, affinities, options), *stages = made
+    assert [(steps, o["exaggeration"], o["momentum"]) for steps, o in stages] == [
+        (150, 20.0, 0.5),
+        (100, 6.0, 0.8),
+        (80, 3.0, 0.8),
+    ]
+    assert all(o["inplace"] for _, o in stages)
+    assert (options["negative_gradient_method"], options["n_jobs"], options["random_state"]) == ("bh", 1, 3)
+    centred = spectral - spectral.mean(0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    for j in range(2):  # the two principal directions, up to the small scale that t-SNE starts at
+        assert abs(np.corrcoef(left[:, j], start[:, j])[0, 1]) > 0.9999
+    assert np.ptp(start[:, 0]) / np.ptp(start[:, 1]) == pytest.approx(
+        np.ptp(left[:, 0] * sizes[0]) / np.ptp(left[:, 1] * sizes[1]), rel=1e-3
+    )
+    assert affinities.P.sum() == pytest.approx(1) or affinities.P.nnz > 0
+    made.clear()
+    layout.laid_out(graph, spectral[:, :1], 3)
+    assert made[0][0].shape == (60, 2) and abs(np.corrcoef(made[0][0][:, 0], spectral[:, 0])[0, 1]) > 0.9999
+    assert 0 < np.abs(made[0][0][:, 1]).max() < 1e-3 * np.abs(made[0][0][:, 0]).max()
+    made.clear()
+    monkeypatch.setattr(layout, "EXACT_TREE", 60)  # from there on a grid, with half of the processors
+    monkeypatch.setattr(layout.os, "cpu_count", lambda: 6)
+    layout.laid_out(graph, spectral, 3)
+    assert (made[0][2]["negative_gradient_method"], made[0][2]["n_jobs"]) == ("fft", 3)
+    made.clear()
+    monkeypatch.setattr(layout.os, "cpu_count", lambda: None)
+    layout.laid_out(graph, spectral, 3)
+    assert made[0][2]["n_jobs"] == 1
+
+
+def test_smallest_entries_of_rows(rng: np.random.Generator) -> None:
+    whole = rng.random((9, 9)) + 0.1
+    np.fill_diagonal(whole, 0)
+    without = whole + np.diag(np.full(9, np.inf))
+    expected = np.argsort(without, 1)[:, :4]
+    few = np.where(without <= np.sort(without, 1)[:, [5]], whole, 0)
+    thin = sparse.csr_matrix(few)
+    for matrix in (whole, thin):
+        columns, values = precomputed.nearest_entries(matrix, 4, own=True)
+        np.testing.assert_array_equal(columns.numpy(), expected)
+        np.testing.assert_allclose(values.numpy(), np.take_along_axis(whole, expected, 1), rtol=1e-6)
+    explicit = sparse.csr_matrix((np.append(few[0, 1:4], 0.0), ([0, 0, 0, 0], [1, 2, 3, 0])), shape=(1, 4))
+    columns, values = precomputed.nearest_entries(explicit, 4)  # the diagonal counts where it is not asked to be left
+    assert columns[0, 0] == 0 and values[0, 0] == 0
+    np.testing.assert_allclose(precomputed.nearest_entries(whole[:3], 2)[1][:, 0].numpy(), 0)
+    with pytest.raises(InputError, match="every row needs 7 neighbours, row 0 has 6 distances"):
+        precomputed.nearest_entries(thin, 7, own=True)
+    assert precomputed.nearest_entries(thin, 6, own=True)[0].shape == (9, 6)
+    for wrong in (np.nan, np.inf, -0.5):
+        damaged = whole.copy()
+        damaged[2] = wrong
+        with pytest.raises(InputError, match="distances must be finite numbers of at least 0"):
+            precomputed.nearest_entries(damaged, 4, own=True)
+    cloud = precomputed.by_distances(whole, 99, CPU)
+    assert cloud.graph.k == 8 and cloud.graph.n == 9 and cloud.frame.scale == 1
+    with pytest.raises(InputError, match="must be square"):
+        precomputed.by_distances(whole[:, :8], 3, CPU)
+
+
+def test_given_neighbours_at_their_limits(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(8, 3)))
+    graph = build_graph(x, 3)
+    near = (graph.indices.numpy(), graph.distances.numpy())
+    for metric in ("euclidean", "manhattan"):
+        cloud = precomputed.given_neighbours(x, near, metric)
+        scale = cloud.frame.scale if metric == "euclidean" else 1.0
+        np.testing.assert_array_equal(cloud.graph.indices.numpy(), near[0])
+        np.testing.assert_allclose(cloud.graph.distances.numpy() * scale, near[1], rtol=1e-5)
+        mixed = precomputed.given_neighbours(x, (near[0][:, ::-1], near[1][:, ::-1]), metric)  # sorted on the way
+        np.testing.assert_array_equal(mixed.graph.indices.numpy(), near[0])
+    own = np.column_stack([np.arange(8), near[0]]), np.column_stack([np.zeros(8), near[1]])
+    np.testing.assert_array_equal(precomputed.given_neighbours(x, own, "euclidean").graph.indices.numpy(), near[0])
+    for indices, distances in (
+        (near[0] - near[0].min() - 1, near[1]),
+        (near[0] + (8 - near[0].max()), near[1]),
+        (near[0], near[1] - near[1].max()),
+        (near[0], np.where(near[1] == near[1].max(), np.nan, near[1])),
+    ):
+        with pytest.raises(InputError, match="neighbors must be rows 0 to 7 at finite distances"):
+            precomputed.given_neighbours(x, (indices, distances), "euclidean")
+    for wrong in ((near[0][:7], near[1][:7]), (near[0][:, :2], near[1]), (near[0].ravel(), near[1].ravel())):
+        with pytest.raises(InputError, match=r"neighbors must be indices and distances, both \(8, k\)"):
+            precomputed.given_neighbours(x, wrong, "euclidean")
+    assert precomputed.arranged_by(x, 99, "manhattan").graph.k == 7
+
+
+def test_arranged_rows_know_their_copies(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(30, 3))
+    whole, doubled = (arrange(torch.from_numpy(x), 5, 4) for x in (X, np.concatenate([X, X[:4]])))
+    assert whole.duplicates == 0 and doubled.duplicates == 4
+    model = _model(2, n_neighbors=5).fit(np.concatenate([X, X[:4]]))
+    assert model.basis_.info["duplicates"] == 4 and "duplicates" not in _model(2, n_neighbors=5).fit(X).basis_.info
+
+
+def test_samples_of_blocks(rng: np.random.Generator) -> None:
+    dask = pytest.importorskip("dask")
+    array = pytest.importorskip("dask.array")
+    X = np.arange(60.0)[:, None] * np.ones(2)
+    table = array.from_array(X, chunks=((5, 30, 25), (1, 1)))
+    with dask.config.set(scheduler="synchronous"):
+        for size in (60, 61, 100):
+            np.testing.assert_array_equal(lazy.sampled(table, size, np.random.RandomState(0)), X)
+        for size in (59, 20, 3):
+            taken = lazy.sampled(table, size, np.random.RandomState(0))[:, 0]
+            assert len(taken) == size == len(set(taken)) and (np.diff(taken) > 0).all()  # blocks and rows in order
+        np.testing.assert_array_equal(
+            lazy.sampled(table, 20, np.random.RandomState(0)), lazy.sampled(table, 20, np.random.RandomState(0))
+        )
+        share = np.mean([np.sum(lazy.sampled(table, 12, np.random.RandomState(i))[:, 0] < 35) for i in range(40)])
+        assert share == pytest.approx(7, abs=0.6)  # 35 of 60 rows
+        unknown = table[table[:, 0] >= 10]  # chunks of unknown length
+        assert len(lazy.sampled(unknown, 100, np.random.RandomState(0))) == 50
+        with pytest.raises(InputError, match=r"must be a table \(n, d\), got shape \(60,\)"):
+            lazy.sampled(table[:, 0], 5, np.random.RandomState(0))

@@ -1,0 +1,220 @@
+"""Families of probes: drawn ones have the covariance that is claimed, and the closed form is its eigenvectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe import decompose
+from eigenprobe.errors import InputError
+from eigenprobe.probes.covariance import visible_scales
+from eigenprobe.probes.families import FAMILIES, best_of_family, family, register, visible_steps
+from eigenprobe.probes.probes import seed_signal
+from eigenprobe.smoothers import Smoother, build_smoother
+
+
+def smoother(n: int = 64) -> Smoother:
+    x = torch.randn(n, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return build_smoother(x / x.norm(dim=1, keepdim=True), "symmetric", k=8, dimension=2)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_drawn_probes_have_the_exact_covariance(name):
+    a, g = smoother(), torch.Generator().manual_seed(1)
+    exact = family(name).covariance(a, 3)
+    dense = exact.apply(torch.eye(64, dtype=torch.float64))
+    count = 4096 if name == "hadamard" else 30_000
+    drawn = family(name).draw(a, count, 3, generator=g)
+    assert drawn.shape == (64, count)
+    error = (drawn @ drawn.T / count - dense).norm() / dense.norm()
+    assert float(error) < (1e-9 if name == "hadamard" else 0.1)  # all columns of a Hadamard matrix: no noise at all
+    assert float(exact.trace()) == pytest.approx(float(dense.trace()))
+
+
+def test_responses_against_the_matrix_function():
+    a = smoother()
+    mu, u = torch.linalg.eigh(a.matrix.to_dense())
+    responses = {"heat": mu**6, "wavelet": (mu**3 - mu**6) ** 2, "polynomial": ((1 + mu + mu**2 + mu**3) / 4) ** 2}
+    for name, response in responses.items():
+        dense = family(name).covariance(a, 3).apply(torch.eye(64, dtype=torch.float64))
+        torch.testing.assert_close(dense, u @ torch.diag(response) @ u.T, atol=1e-10, rtol=1e-8)
+    constant = u[:, -1:]  # mu = 1
+    assert float(family("wavelet").covariance(a, 3).apply(constant).norm()) < 1e-10
+    # the geometric law of steps makes the resolvent, but for its tail
+    resolvent = family("resolvent").covariance(a, 3).apply(torch.eye(64, dtype=torch.float64))
+    torch.testing.assert_close(resolvent, u @ torch.diag(1 / (1 + 3 * (1 - mu**2))) @ u.T, atol=2e-3, rtol=2e-3)
+
+
+def test_the_closed_form_is_the_best_basis_by_descending_energy():
+    a = smoother()
+    rotation, facts = best_of_family("wavelet", a, 6, steps=3)
+    dense = family("wavelet").covariance(a, 3).apply(torch.eye(64, dtype=torch.float64))
+    best = torch.linalg.eigvalsh(dense).flip(0)[:6]
+    energies = (rotation.q * (dense @ rotation.q)).sum(0)
+    torch.testing.assert_close(energies, best)
+    np.testing.assert_allclose(facts["explained"], (best / dense.trace()).numpy(), rtol=1e-9)
+    large = smoother(1500)  # matrix-free
+    rotation, _ = best_of_family("wavelet", large, 4, steps=3)
+    dense = family("wavelet").covariance(large, 3).dense().matrix
+    torch.testing.assert_close((rotation.q * (dense @ rotation.q)).sum(0), torch.linalg.eigvalsh(dense).flip(0)[:4])
+
+
+def test_families_through_the_front_door():
+    x = np.random.default_rng(0).normal(size=(300, 3)) * [1, 0.7, 0.5]
+    x /= np.linalg.norm(x / [1, 0.7, 0.5], axis=1, keepdims=True)
+    usual = decompose(x, 6)
+    heat = decompose(x, 6, probes="heat")
+    np.testing.assert_allclose(np.abs(np.sum(heat.normalized * usual.normalized, 0)), 1, atol=1e-6)
+    assert heat.info["probes"] == "heat" and sum(heat.info["explained"]) < 1
+    band = decompose(x, 6, probes="wavelet")
+    assert float(band.eigenvalues.min()) > 0.5 * float(usual.eigenvalues[1])  # no constant among the first
+    own = decompose(x, 4, probes=lambda points: np.column_stack([np.ones(len(points)), points]))
+    given = decompose(x, 4, probes=np.column_stack([np.ones(300), x]))
+    np.testing.assert_allclose(own.normalized, given.normalized, atol=1e-9)
+    register("double", lambda t: {t: 1.0, 3 * t: 1.0})
+    try:
+        assert decompose(x, 5, probes="double").k == 5
+    finally:
+        del FAMILIES["double"]
+    with pytest.raises(InputError, match="one of heat, resolvent"):
+        decompose(x, 5, probes="cold")
+    with pytest.raises(InputError, match="mass"):
+        decompose(x, 5, probes="heat", smoother="row")
+
+
+def test_seeds_have_variance_one():
+    a, g = smoother(), torch.Generator()
+    for name in ("heat", "polynomial"):
+        for distribution, scale in (("uniform", 3**0.5), ("gaussian", 1.0)):
+            seed = seed_signal(64, 9, distribution, a.mass, g.manual_seed(2))
+            drawn = family(name).draw(a, 9, 0, distribution=distribution, generator=g.manual_seed(2))
+            torch.testing.assert_close(drawn, scale * seed)
+
+
+@pytest.mark.parametrize(("n", "count", "size"), [(20, 3, 32), (20, 32, 32), (20, 33, 64), (33, 2, 64), (32, 1, 32)])
+def test_hadamard_seeds_are_columns_of_the_smallest_matrix_that_has_them(n, count, size):
+    from scipy.linalg import hadamard
+
+    a, g = smoother(n), torch.Generator()
+    rows = torch.randperm(size, generator=g.manual_seed(4))[:n].numpy()
+    drawn = family("hadamard").draw(a, count, 0, generator=g.manual_seed(4))
+    np.testing.assert_array_equal(drawn.numpy(), hadamard(size)[rows][:, :count])
+
+
+def test_random_features_are_waves_of_the_unit_cloud():
+    a, g = smoother(), torch.Generator()
+    x = a.graph.points - a.graph.points.mean(0)
+    x = x / x.norm(dim=1).max()
+    g.manual_seed(5)
+    waves = torch.randn(3, 6, generator=g, dtype=torch.float64)
+    phase = 2 * torch.pi * torch.rand(6, generator=g, dtype=torch.float64)
+    torch.testing.assert_close(
+        family("features").draw(a, 6, 0, generator=g.manual_seed(5)), 2**0.5 * torch.cos(4 * x @ waves + phase)
+    )
+    kernel = torch.exp(-8 * torch.cdist(x, x).square())
+    dense = a.matrix.to_dense()
+    exact = dense @ dense @ kernel @ dense @ dense
+    torch.testing.assert_close(family("features").covariance(a, 2).matrix, exact)
+    with pytest.raises(InputError, match="need the points"):
+        family("features").draw(replace(a, graph=None), 3, 1)
+
+
+def test_the_law_of_steps_is_geometric_up_to_eight_times_its_mean():
+    for t in (1, 3):
+        law = FAMILIES["resolvent"].mixture(t)
+        assert list(law) == list(range(8 * t + 1)) and sum(law.values()) == pytest.approx(1)
+        for step in range(8 * t):
+            assert law[step + 1] / law[step] == pytest.approx(t / (t + 1))
+    law = FAMILIES["resolvent"].mixture(0)
+    assert law[0] == 1 and sum(law.values()) == 1
+    a, g = smoother(), torch.Generator()
+    law = FAMILIES["resolvent"].mixture(2)
+    drawn = family("resolvent").draw(a, 12, 2, generator=g.manual_seed(6))
+    g.manual_seed(6)
+    seed = 3**0.5 * seed_signal(64, 12, "uniform", a.mass, g)
+    lengths = torch.multinomial(torch.tensor(list(law.values())).double(), 12, replacement=True, generator=g)
+    dense = a.matrix.to_dense()
+    for j, t in enumerate(lengths.tolist()):
+        torch.testing.assert_close(drawn[:, j], torch.linalg.matrix_power(dense, t) @ seed[:, j])
+    assert family("resolvent").covariance(a, 2).terms.keys() == {2 * t for t in law}
+
+
+def test_row_smoothers_have_families_of_one_power_only():
+    points = smoother().graph.points
+    row = build_smoother(points, "row", k=8, dimension=2)
+    dense = torch.linalg.matrix_power(row.matrix.to_dense(), 3)
+    for name in ("heat", "hadamard"):
+        torch.testing.assert_close(family(name).covariance(row, 3).dense().matrix, dense @ dense.T)
+    for name in ("wavelet", "polynomial", "resolvent"):
+        with pytest.raises(InputError, match="need a symmetric smoother, got 'row'"):
+            family(name).covariance(row, 3)
+
+
+def test_the_basis_of_a_family_has_rayleigh_quotients_and_signs():
+    a = smoother()
+    rotation, facts = best_of_family("heat", a, 5)
+    steps = facts["steps"]
+    assert steps == visible_steps(a, 5) == max(1, visible_scales(a, 5, spread=(1,))[0] // 2)
+    assert visible_steps(a, 63) == 1
+    dense = a.matrix.to_dense()
+    gaps = 1 - (rotation.q * (dense @ rotation.q)).sum(0)
+    torch.testing.assert_close(rotation.gaps, gaps.clamp_min(0), atol=1e-10, rtol=1e-8)
+    torch.testing.assert_close(rotation.eigenvalues, rotation.gaps / float(a.step_time))
+    v = rotation.q / a.mass.sqrt()[:, None]
+    assert bool(((v**3 * a.mass[:, None]).sum(0) > 0).all())
+    torch.testing.assert_close(rotation.matrix, torch.eye(5, dtype=torch.float64))
+
+
+def test_the_best_basis_of_given_functions_is_their_pca():
+    from eigenprobe.probes.estimates import best_basis, with_eigenvalues
+    from eigenprobe.probes.objective import prefix_errors
+
+    a = smoother()
+    f = torch.randn(64, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    weighted = a.mass.sqrt()[:, None] * f
+    left, sizes, _ = np.linalg.svd(weighted.numpy(), full_matrices=False)
+    rotation, facts = best_basis(f, a, 5)
+    np.testing.assert_allclose(np.abs(left.T @ rotation.q.numpy()), np.eye(5), atol=1e-9)
+    np.testing.assert_allclose(facts["explained"], sizes**2 / (sizes**2).sum())
+    assert facts["probes"] == 5
+    with pytest.raises(InputError, match=r"k=6 vectors need at least 6 independent probes, got 5 \(of 7\)"):
+        best_basis(torch.cat([f, f[:, :1] + f[:, 1:2], 3 * f[:, 2:3]], 1), a, 6)
+    rotation, _ = best_basis(f, a, 4)
+    errors = prefix_errors(rotation.q, weighted)
+    for kind, each in (("worst", errors.amax(1)), ("mean", errors.mean(1))):
+        found = with_eigenvalues(rotation, a, kind, functions=f).eigenvalues
+        expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / each[:-1]])
+        torch.testing.assert_close(found, expected * rotation.eigenvalues.sum() / expected.sum())
+    assert with_eigenvalues(rotation, a, "rayleigh") is rotation
+    with pytest.raises(InputError, match="sets the first one to 0"):
+        with_eigenvalues(rotation, replace(a, lowest=0.0), "mean")
+    heat, _ = best_of_family("heat", a, 4)
+    dense = family("heat").covariance(a, visible_steps(a, 4)).dense().matrix
+    tail = torch.stack([dense.trace() - (heat.q[:, :j] * (dense @ heat.q[:, :j])).sum() for j in range(1, 4)])
+    expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / tail])
+    found = with_eigenvalues(heat, a, "mean").eigenvalues
+    torch.testing.assert_close(found, expected * heat.eigenvalues.sum() / expected.sum(), rtol=1e-6, atol=0)
+    g = torch.Generator()
+    steps = visible_steps(a, 4, g.manual_seed(2))
+    drawn = family("heat").draw(a, 500, steps, generator=g)
+    worst = prefix_errors(heat.q, drawn).amax(1)[:-1]
+    expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / worst])
+    found = with_eigenvalues(heat, a, "worst", generator=g.manual_seed(2)).eigenvalues
+    torch.testing.assert_close(found, expected * heat.eigenvalues.sum() / expected.sum())
+
+
+@pytest.mark.parametrize(("name", "terms"), [("wavelet", {3: 1, 6: -1}), ("polynomial", dict.fromkeys(range(4), 0.25))])
+def test_probes_of_a_family_are_its_polynomial_of_the_same_noise(name, terms):
+    sphere = smoother(120)
+    noise, drawn = (
+        family(each).draw(sphere, 5, steps, generator=torch.Generator().manual_seed(3))
+        for each, steps in (("heat", 0), (name, 3))
+    )
+    dense = sphere.matrix.to_dense()
+    expected = sum(weight * torch.linalg.matrix_power(dense, power) @ noise for power, weight in terms.items())
+    torch.testing.assert_close(drawn, expected, atol=1e-10, rtol=1e-8)
+    rows = family("hadamard").draw(sphere, 128, 0)  # any random numbers: rows of one Hadamard matrix are orthogonal
+    torch.testing.assert_close(rows @ rows.T, 128 * torch.eye(sphere.n, dtype=rows.dtype))
