@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from eigenprobe.eigen.span import ritz
+from eigenprobe.eigen.span import (
+    Rotation,
+    Span,
+    canonical_signs,
+    orthonormalise,
+    ritz,
+    rotate,
+    small_ritz,
+    sweep,
+    widen,
+)
+from eigenprobe.errors import InputError, RankError
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 
@@ -30,3 +42,231 @@ def test_ritz_gives_ascending_gaps_and_their_vectors(sphere: Smoother, power: in
     image = sphere.apply(vectors.to(sphere.dtype)).double()
     torch.testing.assert_close(image, (1 - gaps) * vectors, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(vectors.mT @ vectors, torch.eye(6, dtype=torch.float64), atol=1e-8, rtol=1e-8)
+
+
+def columns(n: int, k: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, k, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("method", ["qr", "cholesky"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_orthonormal_columns_and_their_triangle(method: str, weighted: bool) -> None:
+    x = torch.stack([columns(15, 4), columns(15, 4, 1)]) * torch.tensor([1.0, 1e-3, 50.0, 2.0])
+    mass = torch.rand(2, 15, generator=torch.Generator().manual_seed(2), dtype=torch.float64) if weighted else None
+    q, r = orthonormalise(x, mass, method=method)  # type: ignore[arg-type]
+    gram = q.mT @ (q if mass is None else mass[..., None] * q)
+    torch.testing.assert_close(gram, torch.eye(4, dtype=torch.float64).expand(2, 4, 4), atol=1e-12, rtol=0)
+    torch.testing.assert_close(q @ r, x, atol=1e-11, rtol=1e-11)
+    assert bool((r.tril(-1).abs() < 1e-12).all()) and bool((r.diagonal(dim1=1, dim2=2) > 0).all())
+    with pytest.raises(RankError, match="5 independent columns need at least 5 rows, got 4"):
+        orthonormalise(columns(4, 5), method=method)  # type: ignore[arg-type]
+    orthonormalise(columns(4, 4), method=method)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="method must be 'qr' or 'cholesky', got 'other'"):
+        orthonormalise(x, method="other")  # type: ignore[arg-type]
+    with pytest.raises(RankError, match="expected 5 independent columns"):
+        orthonormalise(torch.cat([x, x.sum(-1, keepdim=True)], -1), mass, method=method)  # type: ignore[arg-type]
+    if method == "qr" and not weighted:  # the rank is judged at a few roundings
+        for angle, sound in ((4e-15, True), (2e-16, False)):
+            pair = torch.tensor([[1.0, 1.0], [0.0, angle]], dtype=torch.float64)
+            if sound:
+                orthonormalise(pair)
+            else:
+                with pytest.raises(RankError):
+                    orthonormalise(pair)
+
+
+def test_cholesky_of_unit_columns_with_a_ridge_and_passes() -> None:
+    x = columns(12, 3) * torch.tensor([3.0, 0.01, 1.0])
+    unit = x / x.norm(dim=0)
+    factor = torch.linalg.cholesky(unit.T @ unit + 0.1 * torch.eye(3, dtype=torch.float64))
+    q, r = orthonormalise(x, method="cholesky", passes=1, ridge=0.1, check=False)
+    torch.testing.assert_close(q, torch.linalg.solve_triangular(factor, unit.T, upper=False).T)
+    torch.testing.assert_close(r, (factor / x.norm(dim=0)[:, None]).T * x.norm(dim=0) ** 2, check_stride=False)
+    once, _ = orthonormalise(q, method="cholesky", passes=1, ridge=0.1, check=False)
+    twice, _ = orthonormalise(x, method="cholesky", passes=2, ridge=0.1, check=False)
+    torch.testing.assert_close(twice, once)
+    default, _ = orthonormalise(x, method="cholesky", ridge=0.1, check=False)
+    torch.testing.assert_close(default, twice)
+    for angle, sound in ((3e-6, True), (5e-7, False)):  # single precision: eight roundings
+        pair = torch.tensor([[1.0, 1.0], [0.0, angle]])
+        found = orthonormalise(pair, method="cholesky", check=False)[0]
+        assert bool(found.isfinite().all()) == sound
+    both = orthonormalise(torch.stack([pair, torch.eye(2)]), method="cholesky", check=False)[0]
+    assert bool(both[0].isnan().all()) and bool(both[1].isfinite().all())
+    zero = torch.cat([torch.zeros(4, 1), torch.ones(4, 1)], 1)
+    assert bool(orthonormalise(zero, method="cholesky", check=False)[0].isnan().all())
+
+
+def test_a_widened_span_holds_what_is_new() -> None:
+    first, more = columns(20, 3), columns(20, 4, 1) * torch.tensor([1e-6, 1.0, 30.0, 1.0])
+    more[:, 3] = first @ torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)  # nothing new
+    q, turn, present = widen(first, more)
+    assert present.tolist().count(True) == 6 and present[:3].all()
+    torch.testing.assert_close(torch.cat([first, more], 1) @ turn, q, atol=1e-9, rtol=1e-9)
+    kept = q[:, present]
+    torch.testing.assert_close(kept.T @ kept, torch.eye(6, dtype=torch.float64), atol=1e-12, rtol=0)
+    assert float(q[:, ~present].norm()) < 1e-9
+    torch.testing.assert_close(q[:, :3], orthonormalise(first)[0])
+    every = orthonormalise(torch.cat([first, more[:, :3] / more[:, :3].norm(dim=0)], 1))[0]
+    torch.testing.assert_close(kept @ kept.T, every @ every.T, atol=1e-9, rtol=0)
+    basis = torch.eye(20, dtype=torch.float64)
+    for angle, new in ((2e-3, True), (5e-4, False)):  # a thousandth of a length is the usual cut
+        beside = (basis[:, :1] + angle * basis[:, 9:10]) * 7
+        assert bool(widen(basis[:, :3], beside)[2][3]) == new
+    assert not bool(widen(basis[:, :3], basis[:, :1] + 0.1 * basis[:, 9:10], cut=0.2)[2][3])
+    many = widen(torch.stack([first, first]), torch.stack([more, more]))
+    for one, other in zip(many, (q, turn, present), strict=True):
+        torch.testing.assert_close(one[1], other)
+
+
+def test_small_problems_with_sound_and_unsound_grams() -> None:
+    from scipy.linalg import eigh
+
+    x, a = columns(9, 4), columns(9, 9, 3)
+    a = a @ a.T
+    small, gram = x.T @ a @ x, x.T @ x
+    values, vectors = small_ritz(small, gram)
+    np.testing.assert_allclose(values, eigh(small.numpy(), gram.numpy(), eigvals_only=True), rtol=1e-9)
+    torch.testing.assert_close(vectors.T @ gram @ vectors, torch.eye(4, dtype=torch.float64), atol=1e-10, rtol=0)
+    torch.testing.assert_close(small @ vectors, gram @ vectors * values, atol=1e-8, rtol=1e-8)
+    plain, turn = small_ritz(small + torch.ones(4, 4).triu(1) - torch.ones(4, 4).tril(-1))  # the symmetric part
+    torch.testing.assert_close(turn @ torch.diag(plain) @ turn.T, small)
+    for far, count in ((3e-2, 5), (1.2e-2, 5), (1e-3, 4)):  # a nearly dependent fifth column: used, used, dropped
+        wide = torch.cat([x, x[:, :1] + far * x[:, :1].norm() * columns(9, 1, 5) / columns(9, 1, 5).norm()], 1)
+        wide = wide * torch.tensor([1.0, 1e-4, 1.0, 1.0, 20.0])
+        values, vectors = small_ritz(wide.T @ a @ wide, wide.T @ wide)
+        assert vectors.shape == (5, count)
+        torch.testing.assert_close(
+            vectors.T @ (wide.T @ wide) @ vectors, torch.eye(count, dtype=torch.float64), atol=1e-6, rtol=0
+        )
+        found = wide @ vectors
+        torch.testing.assert_close((found * (a @ found)).sum(0), values, atol=1e-6, rtol=1e-6)
+        assert bool((values.diff() >= 0).all())
+
+
+def test_zero_columns_come_last_in_a_ritz_problem(sphere: Smoother) -> None:
+    q = torch.linalg.qr(columns(120, 5)).Q
+    q[:, 1] = 0
+    gaps, rotation = ritz(q, sphere)
+    assert float(gaps[-1]) == pytest.approx(1, abs=1e-6) or bool((gaps == 1).any())
+    vectors = q @ rotation
+    assert int((vectors.norm(dim=0) < 0.5).sum()) == 1
+    rest = q[:, [0, 2, 3, 4]]
+    exact = torch.linalg.eigvalsh(rest.T @ (rest - sphere.apply(rest)))
+    assert min(float((gaps - value).abs().min()) for value in exact) < 1e-10
+    both, _ = ritz(torch.stack([q, q])[:, :, [0, 2, 3, 4]], _twice(sphere))
+    torch.testing.assert_close(both, torch.stack([exact, exact]), atol=1e-9, rtol=1e-9)
+
+
+def _twice(smoother: Smoother) -> Smoother:
+    from eigenprobe.graph import stack
+
+    assert smoother.graph is not None
+    return build_smoother(stack([smoother.graph, smoother.graph]), "adaptive", dimension=2)
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "symmetric"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_a_sweep_is_a_chebyshev_polynomial_of_the_lowest_quotient(kind: str, steps: int) -> None:
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(120)), kind, k=12, dimension=2)  # type: ignore[arg-type]
+    mu, u = torch.linalg.eigh(smoother.matrix.to_dense())
+    q = orthonormalise(u[:, -6:] + 0.05 * columns(120, 6))[0]
+    lowest = -1.0 if kind == "symmetric" else 0.0
+    edge = float((q * (smoother.matrix @ q)).sum(0).min())
+    position = ((2 * mu - edge - lowest) / (edge - lowest)).numpy()
+    factor = torch.from_numpy(np.polynomial.chebyshev.chebval(position, [0] * steps + [1]))
+    expected = orthonormalise(u @ (factor[:, None] * (u.T @ q)))[0]
+    found = sweep(q, smoother, steps)
+    torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-8, rtol=0)
+    torch.testing.assert_close(sweep(q, smoother), sweep(q, smoother, 4))
+    with pytest.raises(InputError, match="at least 1 smoothing step, got 0"):
+        sweep(q, smoother, 0)
+
+
+def test_a_sweep_of_a_row_smoother_is_its_covariance() -> None:
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(90)), "row", k=9, dimension=2)
+    q = torch.linalg.qr(columns(90, 4)).Q
+    power = torch.linalg.matrix_power(smoother.matrix.to_dense(), 3)
+    torch.testing.assert_close(sweep(q, smoother, 3), orthonormalise(power @ (power.T @ q))[0])
+
+
+def test_signs_follow_the_third_moment_or_the_largest_entry() -> None:
+    skew = torch.tensor([[3.0], [-2.0], [-2.0], [-1.5]], dtype=torch.float64)  # 27 - 8 - 8 - 3.4 > 0
+    even = torch.tensor([[-2.0], [2.0], [1.0], [-1.0]], dtype=torch.float64)
+    nearly = torch.tensor([[-2.0], [2.0 - 1e-5], [1.0], [-1.0]], dtype=torch.float64)
+    both = torch.cat([skew, -skew, even, -even, nearly, -nearly], 1)
+    assert canonical_signs(both).tolist() == [1, -1, -1, 1, -1, 1]
+    decisive = torch.tensor([[-2.0], [2.0 + 0.01], [1.0], [-1.0]], dtype=torch.float64)  # above a thousandth
+    assert canonical_signs(torch.cat([decisive, -decisive], 1)).tolist() == [1, -1]
+    weights = torch.tensor([0.1, 1.0, 1.0, 1.0], dtype=torch.float64)
+    assert canonical_signs(skew, weights).tolist() == [-1]
+    stacked = canonical_signs(torch.stack([both, -both]), torch.ones(2, 4, dtype=torch.float64))
+    assert stacked.tolist() == [[1, -1, -1, 1, -1, 1], [-1, 1, 1, -1, 1, -1]]
+
+
+def test_columns_are_kept_turned_or_widened(sphere: Smoother) -> None:
+    root = sphere.mass.double().sqrt()
+    mu, u = torch.linalg.eigh(sphere.matrix.to_dense())
+    given = torch.cat([root[:, None], columns(120, 5)], 1)
+    kept = rotate(Span(given), sphere, 6, turn=False)
+    q, _ = orthonormalise(given)
+    quotient = (q * (q - sphere.apply(q))).sum(0)
+    order = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + quotient[1:].argsort()])
+    torch.testing.assert_close(kept.q.abs(), q[:, order].abs(), atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(kept.eigenvalues[1:], quotient[order][1:] / float(sphere.step_time))
+    torch.testing.assert_close(given @ kept.matrix, kept.q, atol=1e-9, rtol=1e-9)
+    turned = rotate(Span(given), sphere, 4)
+    small = q[:, 1:].T @ (q[:, 1:] - sphere.apply(q[:, 1:]))
+    torch.testing.assert_close(turned.gaps[1:], torch.linalg.eigvalsh(small)[:3])
+    torch.testing.assert_close(given @ turned.matrix, turned.q, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(turned.vectors[:, 0], torch.ones(120, dtype=torch.float64))
+    assert float(turned.eigenvalues[0]) == 0 and turned.q.shape == (120, 4)
+    leading = rotate(Span(given, leading=3), sphere, 3)  # three functions, and what the others add to their span
+    torch.testing.assert_close(leading.gaps, turned.gaps[:3], atol=1e-9, rtol=1e-8)
+    repeated = torch.cat([given, given[:, 1:3]], 1)
+    torch.testing.assert_close(rotate(Span(repeated, leading=6), sphere, 4).gaps, turned.gaps, atol=1e-9, rtol=1e-8)
+    with pytest.raises(RankError):
+        rotate(Span(repeated), sphere, 4)
+    better = rotate(Span(given), sphere, 4, sweeps=3)
+    assert float(better.gaps.sum()) < float(turned.gaps.sum()) and better.q.shape == (120, 4)
+    torch.testing.assert_close(better.q.T @ better.q, torch.eye(4, dtype=torch.float64), atol=1e-9, rtol=0)
+    within = orthonormalise(given)[0]
+    torch.testing.assert_close(given @ better.matrix, within @ (within.T @ better.q), atol=1e-8, rtol=1e-8)
+    known = rotate(Span(u.flip(1)[:, :5], 1 - mu.flip(0)[:5]), sphere, 4)  # eigenvectors already
+    torch.testing.assert_close(known.gaps[1:], 1 - mu.flip(0)[1:4], atol=1e-9, rtol=1e-7)
+    torch.testing.assert_close(known.q.abs(), u.flip(1)[:, :4].abs(), atol=1e-9, rtol=1e-6)
+    moments = (known.vectors**3 * sphere.mass[:, None]).sum(0)
+    assert bool((moments[1:] > -1e-3 * (known.vectors.abs() ** 3 * sphere.mass[:, None]).sum(0)[1:]).all())
+    half = Rotation(
+        *(torch.stack([part, part]) for part in (known.q, known.matrix, known.mass, known.gaps, known.gaps))
+    )
+    one = half.of(1, 50)
+    assert one.q.shape == (50, 4) and one.mass.shape == (50,) and torch.equal(one.gaps, known.gaps)
+
+
+def test_a_lowest_eigenvalue_that_is_not_zero(sphere: Smoother) -> None:
+    from eigenprobe.smoothers.altered import with_potential
+
+    v = torch.linspace(-1, 3, 120, dtype=torch.float64)
+    altered = with_potential(sphere, v)
+    mu, u = torch.linalg.eigh(altered.matrix.to_dense())
+    exact = -1 + (1 - mu.flip(0)[:5]) / float(altered.step_time)
+    scrambled = u.flip(1)[:, [3, 0, 4, 1, 2]] * torch.tensor([1.0, -1, 1, -1, 1])
+    rotation = rotate(Span(scrambled), altered, 5)
+    torch.testing.assert_close(rotation.eigenvalues, exact, atol=1e-9, rtol=1e-8)
+    assert float(rotation.q[:, 0].sum()) > 0  # the first is not the constant, and is positive
+    torch.testing.assert_close(rotation.q[:, 0].abs(), u.flip(1)[:, 0].abs(), atol=1e-7, rtol=0)
+
+
+def test_a_learned_mass_is_the_square_of_the_first_column() -> None:
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(90)), "row", k=9, dimension=2)
+    first = torch.rand(90, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
+    q = orthonormalise(torch.cat([-first[:, None], columns(90, 3)], 1))[0]
+    rotation = rotate(Span(q), smoother, 4)
+    root = q[:, 0].abs()
+    torch.testing.assert_close(rotation.mass, root.square() / root.square().sum())
+    s = smoother.matrix.to_dense()
+    quotients = torch.stack([v @ (torch.diag(root**2) @ (v - s @ v)) for v in (q[:, 1:] / root[:, None]).T])
+    torch.testing.assert_close(rotation.gaps[1:], quotients.sort().values, atol=1e-10, rtol=1e-9)
+    torch.testing.assert_close(rotation.q[:, 0], root)
+    torch.testing.assert_close(rotation.eigenvalues[1:], rotation.gaps[1:].clamp_min(0) / float(smoother.step_time))

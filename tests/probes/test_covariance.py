@@ -215,3 +215,14 @@ def test_visible_scales_use_the_signs_they_are_given():
         at = 2 * powers[-1] if powers else 2
         at = at // 2 if powers and traces[at // 2] / k < k / max(traces[at], 1e-300) else at
         assert visible_scales(smoother, k, generator=g.manual_seed(2)) == (at, 4 * at, 16 * at)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_as_many_products_as_the_highest_power(symmetric):
+    smoother, calls = dense_smoother(symmetric=symmetric), []
+    for name in ("apply", "apply_transpose"):
+        step = getattr(smoother, name)
+        setattr(smoother, name, lambda x, step=step, name=name: calls.append(name) or step(x))
+    Covariance(smoother, terms={2: 1.0, 6: 0.5})(smoother.matrix)
+    expected = {"apply": 6, "apply_transpose": 0} if symmetric else {"apply": 3, "apply_transpose": 3}
+    assert {name: calls.count(name) for name in expected} == expected

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
+from eigenprobe.errors import InputError
+from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.smoothers import Smoother, build_smoother
-from eigenprobe.smoothers.altered import Alteration, with_potential
+from eigenprobe.smoothers.altered import Alteration, alter, numbers, vanishing, with_potential
+from eigenprobe.smoothers.balanced import BALANCE, EXACT, FIRM
 from tests import clouds as c
 
 

@@ -1,0 +1,278 @@
+"""Filtered sweeps: intervals, degrees, Rayleigh-Ritz in both precisions, blocks of several clouds, warnings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.eigen import filtered, stacked
+from eigenprobe.eigen.chebyshev import FunctionOperator, SparseOperator, growth
+from eigenprobe.eigen.filtered import FILTERING, _Interval, _Pairs, _Sweeper, inner, rayleigh_ritz, times, without
+from eigenprobe.eigen.problem import Problem
+from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.graph import stack
+from eigenprobe.smoothers import Smoother, build_smoother
+from tests import clouds as c
+
+CPU = torch.device("cpu")
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def block(n: int, p: int, seed: int = 5) -> torch.Tensor:
+    return torch.randn(n, p, generator=generator(seed), dtype=torch.float64)
+
+
+def operator(n: int = 200, seed: int = 0, lowest: float = 0.0) -> tuple[torch.Tensor, FunctionOperator]:
+    """A dense symmetric matrix with eigenvalues from 1 down to the lowest, and the operator that applies it."""
+    turn = torch.linalg.qr(block(n, n, seed)).Q
+    a = turn @ torch.diag(torch.linspace(1, lowest, n, dtype=torch.float64)) @ turn.T
+    return a, FunctionOperator(lambda x: a.to(x.dtype) @ x, n, CPU)
+
+
+def problem(work: FunctionOperator, wanted: int, **options: object) -> Problem:
+    none = torch.empty((work.n, 0), dtype=torch.float64)
+    given = {"tol": 1e-6, "max_sweeps": 100, "known": none, **options}
+    return Problem(work, wanted=wanted, guard=8, generator=generator(), **given)  # type: ignore[arg-type]
+
+
+def pairs(gaps: list[float], residuals: list[float]) -> _Pairs:
+    return _Pairs(torch.tensor(gaps, dtype=torch.float64), torch.tensor(residuals, dtype=torch.float64))
+
+
+def test_the_interval_ends_at_the_lowest_ritz_value() -> None:
+    interval = _Interval(-0.2, 0.5, 1.0)
+    found = interval.below(pairs([0.1, 0.3, 0.6], [0.0] * 3))
+    assert (found.lo, found.hi, found.top) == (-0.2, pytest.approx(0.4), 1.0)
+    room = interval.below(pairs([0.1, 1.2 - 1e-9], [0.0] * 2))  # at the bottom: room of a hundred-thousandth
+    assert room.hi == pytest.approx(-0.2 + 1e-5 * 1.2) and room.lo == -0.2
+    assert interval.below(pairs([0.0, 0.0], [0.0] * 2)).hi == pytest.approx(1 - 1e-12, abs=1e-15)
+    wider = interval.below(pairs([0.1, 1.5], [0.0, 0.03]))  # below what Lanczos said: the interval grows
+    assert wider.lo == pytest.approx(-0.5 - 0.03 - 1.5 / 16) and wider.hi == 0.5
+
+
+def test_degrees_are_enough_and_not_too_much() -> None:
+    _, work = operator()
+    sweeper = _Sweeper(problem(work, 3), torch.zeros(200, 5, dtype=torch.float64))
+    sweeper.interval = _Interval(0.0, 0.5, 1.0)
+    sweeper.pairs = pairs([0.1, 0.2, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e-4, 1.0, 1.0])
+    rates = growth(1 - sweeper.pairs.gaps, 0.0, 0.5).tolist()
+    active = torch.tensor([False, True, True, True, True])
+    target = 1e-6
+    need = [math.acosh(2 * r / target) / rate for r, rate in ((1e-3, rates[1]), (1e-4, rates[2]))]
+    widest = math.log(2e8) / rates[1]
+    assert sweeper._degree(active, target) == math.ceil(min(max(need), widest))
+    assert sweeper._degree(active, 1e-2) == 3  # never less than three
+    sweeper.pairs = pairs([0.1, 0.2, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e6, 1.0, 1.0])
+    assert sweeper._degree(active, target) == math.ceil(widest)  # columns stay independent
+    sweeper.block = sweeper.block.float()
+    assert sweeper._degree(active, target) == math.ceil(math.log(2e4) / rates[1])
+    sweeper.pairs = pairs([-200.0, 0.49, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e-3, 1.0, 1.0])
+    far = float(growth(torch.tensor([201.0], dtype=torch.float64), 0.0, 0.5))
+    limited = torch.tensor([False, True, False, False, True])
+    need = math.acosh(2e3) / float(growth(torch.tensor([0.51], dtype=torch.float64), 0.0, 0.5))
+    assert 60 / far < need
+    assert sweeper._degree(limited, target) == math.ceil(60 / far)  # what has converged stays in range
+    sweeper.block = sweeper.block.double()
+    assert sweeper._degree(limited, target) == math.ceil(min(need, 480 / far))
+    sweeper.pairs = pairs([0.1, 0.6, 0.7, 0.8, 0.9], [1e-9, 1.0, 1.0, 1.0, 1.0])  # all at the bottom: as they are
+    assert sweeper._degree(active, target) == 3
+
+
+def test_rayleigh_ritz_of_any_block() -> None:
+    a, work = operator()
+    x = block(200, 6) * torch.tensor([1.0, 1e-6, 1.0, 50.0, 1.0, 1.0])
+    q = torch.linalg.qr(x).Q
+    exact = torch.linalg.eigvalsh(q.T @ (q - a @ q))
+    nearly = torch.cat([x[:, :5], x[:, :1] + 1e-5 * x[:, 2:3]], 1)  # a Gram matrix that cannot be used as it is
+    for given in (x, x.float(), nearly):
+        vectors, found = rayleigh_ritz(work, given)
+        assert vectors.dtype == given.dtype
+        gram = vectors.double().T @ vectors.double()
+        torch.testing.assert_close(gram, torch.eye(6, dtype=torch.float64), atol=2e-6, rtol=0)
+        wide = vectors.double()
+        residuals = (wide - a @ wide - wide * found.gaps).norm(dim=0)
+        torch.testing.assert_close(found.residuals, residuals, atol=1e-5, rtol=1e-5)
+        assert bool((found.gaps.diff() >= 0).all())
+        if given is not nearly:
+            torch.testing.assert_close(found.gaps, exact, atol=1e-5, rtol=1e-5)
+            span = torch.linalg.qr(given.double()).Q
+            torch.testing.assert_close(span @ (span.T @ wide), wide, atol=1e-5, rtol=0)
+    assert bool(rayleigh_ritz(work, torch.cat([x[:, :2], 0 * x[:, :1]], 1))[0].isfinite().all())
+
+
+def test_products_and_projections() -> None:
+    x, y = block(50, 3), block(50, 2, 1)
+    torch.testing.assert_close(inner(x, y), x.T @ y)
+    assert inner(x.float(), y.float()).dtype == torch.float64
+    torch.testing.assert_close(times(x, y[:3]), x @ y[:3])
+    assert times(x.float(), y[:3]).dtype == torch.float32
+    known = torch.linalg.qr(x).Q
+    rest = without(y, known)
+    torch.testing.assert_close(rest, y - known @ (known.T @ y))
+    torch.testing.assert_close(known.T @ rest, torch.zeros(3, 2, dtype=torch.float64), atol=1e-14, rtol=0)
+    assert without(y, known[:, :0]) is y
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
+def test_sweeps_reach_the_tolerance(tol: float) -> None:
+    a, work = operator()
+    found = filtered.solve(problem(work, 5, tol=tol))
+    torch.testing.assert_close(
+        found.gaps, torch.linspace(1, 0, 200, dtype=torch.float64).neg()[:5] + 1, atol=tol, rtol=0
+    )
+    assert float((found.vectors - a @ found.vectors - found.vectors * found.gaps).norm(dim=0).max()) <= tol
+    assert found.vectors.shape == (200, 5) and found.vectors.dtype == torch.float64
+    asked = problem(work, 5, tol=tol)
+    sweeper = _Sweeper(asked, found.vectors)
+    sweeper.run(torch.float64, False)
+    assert sweeper.sweeps == 0 and sweeper.interval is None  # a good start needs no sweep and no bounds
+
+
+def test_a_solver_that_is_stopped_says_so() -> None:
+    _, work = operator()
+    with pytest.warns(EigenprobeWarning, match=r"stopped after 2 sweeps with a residual of .*, above 1\.0e-10"):
+        found = filtered.solve(problem(work, 5, tol=1e-10, max_sweeps=2))
+    assert found.vectors.shape == (200, 5)
+
+
+def test_an_isolated_lowest_eigenvalue_and_known_vectors() -> None:
+    a, work = operator(lowest=0.3)
+    values, vectors = torch.linalg.eigh(a)
+    bent = a - 4 * vectors[:, :1] @ vectors[:, :1].T  # far below the others
+    low = FunctionOperator(lambda x: bent.to(x.dtype) @ x, 200, CPU)
+    torch.testing.assert_close(filtered.solve(problem(low, 4)).gaps, 1 - values.flip(0)[:4], atol=1e-6, rtol=0)
+    known = vectors.flip(1)[:, :2]
+    found = filtered.solve(problem(work, 3, known=known))
+    torch.testing.assert_close(found.gaps, 1 - values.flip(0)[2:5], atol=1e-6, rtol=0)
+    assert float((known.T @ found.vectors).abs().max()) < 1e-8
+
+
+def test_only_what_has_not_converged_is_swept() -> None:
+    a, _ = operator()
+    swept: list[int] = []
+
+    class Counted(FunctionOperator):
+        def filter(self, x: torch.Tensor, degree: int, lo: float, hi: float) -> torch.Tensor:
+            swept.append(x.shape[1])
+            return super().filter(x, degree, lo, hi)
+
+    work = Counted(lambda x: a.to(x.dtype) @ x, 200, CPU)
+    exact = torch.linalg.eigh(a).eigenvectors.flip(1)
+    start = torch.cat([exact[:, :3], block(200, 4)], 1)
+    asked = problem(work, 5, start=start)
+    sweeper = _Sweeper(asked, start.clone())
+    sweeper.run(torch.float64, False)
+    assert swept[0] == 4 and float(sweeper.pairs.residuals[:5].max()) <= 1e-6  # type: ignore[union-attr]
+    swept.clear()
+    fresh = _Sweeper(problem(work, 5), block(200, 7))
+    fresh.run(torch.float64, True)
+    assert swept[0] == 7 and fresh.interval is not None
+
+
+def test_columns_of_stacked_blocks() -> None:
+    """Those wanted beside the constant and a quarter of guards, eight at least, in full eights."""
+    for k in range(2, 70):
+        need = k - 1 + max(8, k // 4)
+        assert stacked.columns(k) == 8 * math.ceil(need / 8)
+
+
+def clouds() -> Smoother:
+    graphs = [build_smoother(torch.from_numpy(c.fibonacci_sphere(n)), dimension=2).graph for n in (130, 90, 150)]
+    return build_smoother(stack(graphs), dimension=2)
+
+
+def test_stacked_clouds_are_solved_each() -> None:
+    smoother = clouds()
+    found = stacked.solve_each(smoother, 6, generator=generator(1))
+    assert found.vectors.shape == (3, 150, 6) and found.gaps.shape == (3, 6)
+    whole, at = smoother.matrix.to_dense(), 0
+    for i, n in enumerate(smoother.clouds):
+        a, v = whole[at : at + n, at : at + n], found.vectors[i, :n]
+        exact = 1 - torch.linalg.eigvalsh(a).flip(0)[:6]
+        torch.testing.assert_close(found.gaps[i], exact, atol=1e-9, rtol=1e-6)
+        torch.testing.assert_close(v.T @ v, torch.eye(6, dtype=torch.float64), atol=1e-10, rtol=0)
+        assert float((v - a @ v - v * found.gaps[i]).norm(dim=0).max()) <= 1e-6
+        assert float(found.vectors[i, n:].abs().sum()) == 0
+        torch.testing.assert_close(v[:, 0], smoother.mass[at : at + n].sqrt())
+        at += n
+    precise = stacked.solve_each(smoother, 6, tol=1e-11, generator=generator(1))
+    v = precise.vectors[0, :130]
+    assert float((v - whole[:130, :130] @ v - v * precise.gaps[0]).norm(dim=0).max()) <= 1e-11
+
+
+def test_stacked_filters_and_rotations_are_those_of_every_cloud() -> None:
+    smoother = clouds()
+    padded = stacked._Padded(smoother)
+    x = padded.clouds.padded(block(370, 10))
+    lowest = torch.tensor([0.5, 0.7, 0.9], dtype=torch.float64)
+    found, whole, at = padded.filter(x, lowest, 3, torch.float64), smoother.matrix.to_dense(), 0
+    turned, gaps, residuals = padded.rotated(x)
+    for i, n in enumerate(smoother.clouds):
+        a = whole[at : at + n, at : at + n]
+        work = FunctionOperator(lambda y, a=a: a @ y, n, CPU)
+        torch.testing.assert_close(found[i, :n], work.filter(x[i, :n], 3, 0.0, float(lowest[i])))
+        root = smoother.mass[at : at + n].sqrt()[:, None]
+        rest = x[i, :n] - root @ (root.T @ x[i, :n])
+        q = torch.linalg.qr(rest).Q
+        torch.testing.assert_close(gaps[i], torch.linalg.eigvalsh(q.T @ (q - a @ q)), atol=1e-10, rtol=1e-9)
+        v = turned[i, :n]
+        torch.testing.assert_close(residuals[i], (v - a @ v - v * gaps[i]).norm(dim=0), atol=1e-10, rtol=1e-8)
+        torch.testing.assert_close(v.T @ v, torch.eye(10, dtype=torch.float64), atol=1e-10, rtol=0)
+        at += n
+
+
+def test_degrees_of_stacked_sweeps() -> None:
+    gaps = torch.tensor([[0.1, 0.2, 0.5], [0.05, 0.3, 0.6]], dtype=torch.float64)
+    residuals = torch.tensor([[1e-3, 1e-2, 1.0], [1e-4, 1e-5, 1.0]], dtype=torch.float64)
+    rates = torch.acosh(1 + 2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:])).clamp_min(1e-6)
+    need = [math.acosh(2 * float(residuals[i, j]) / 1e-6) / float(rates[i, j]) for i in range(2) for j in range(2)]
+    single, double = (math.log(2 * s) / float(rates[:, 0].max()) for s in FILTERING.spread)
+    assert single < max(need) < 1e3
+    assert stacked._degree(gaps, residuals, 2, 1e-6, torch.float32) == math.ceil(min(max(need), single))
+    assert stacked._degree(gaps, residuals, 2, 1e-6, torch.float64) == math.ceil(min(max(need), double))
+    assert stacked._degree(gaps, residuals, 2, 1e-3, torch.float64) == max(
+        3,
+        math.ceil(
+            max(
+                math.acosh(max(2e3 * float(residuals[i, j]), 1.5)) / float(rates[i, j])
+                for i in range(2)
+                for j in range(2)
+            )
+        ),
+    )
+    assert stacked._degree(gaps, 0 * residuals, 2, 1e-3, torch.float64) == 3
+    last = torch.tensor([[0.98, 0.99, 0.9999]], dtype=torch.float64)  # a block that reaches the bottom of the spectrum
+    rate = math.acosh(1 + 2 * 0.0199 / 1e-3)
+    assert stacked._degree(last, torch.ones(1, 3), 1, 1e-6, torch.float64) == math.ceil(
+        min(math.acosh(2e6) / rate, math.log(2e8) / rate)
+    )
+
+
+def test_small_eigenproblems_of_many_clouds() -> None:
+    small = block(35, 7).reshape(5, 7, 7)
+    values, vectors = stacked._eigh(small)
+    both = (small + small.mT) / 2
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(both))
+    torch.testing.assert_close(vectors @ torch.diag_embed(values) @ vectors.mT, both)
+
+
+def test_a_stacked_solver_that_is_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacked, "SWEEPS", 1)
+    with pytest.warns(EigenprobeWarning, match=r"direct solver stopped after 1 sweeps with a residual of"):
+        stacked.solve_each(clouds(), 4, tol=1e-13, generator=generator())
+
+
+def test_filters_of_a_sparse_matrix_reach_lapack() -> None:
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(700)), dimension=2)
+    work = SparseOperator(smoother.matrix, None, smoother.leaving)
+    known = smoother.mass.sqrt()[:, None]
+    asked = Problem(work, known, 8, 10, 1e-7, 100, generator())
+    found = filtered.solve(asked)
+    exact = np.linalg.eigvalsh(np.eye(700) - smoother.matrix.to_dense().numpy())[1:9]
+    np.testing.assert_allclose(found.gaps.numpy(), exact, rtol=1e-7)

@@ -1,0 +1,147 @@
+"""Shift-and-invert: which problems it takes, its shift, repeated eigenvalues, and pairs against LAPACK."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import block_diag, csr_array, diags_array
+
+from eigenprobe.eigen import inverse
+from eigenprobe.eigen.chebyshev import SparseOperator
+from eigenprobe.eigen.problem import Problem
+
+
+def path(n: int, ring: bool = False) -> csr_array:
+    """The Laplacian of a path or a ring."""
+    off = np.ones(n - 1)
+    weights = diags_array([off, off], offsets=[-1, 1]).tolil()
+    if ring:
+        weights[0, n - 1] = weights[n - 1, 0] = 1
+    weights = weights.tocsr()
+    return csr_array(diags_array(np.asarray(weights.sum(1)).ravel()) - weights)
+
+
+def asked(entries: int, n: int = 100, known: int = 1, **options: object) -> Problem:
+    operator = SparseOperator(torch.eye(n, dtype=torch.float64).to_sparse_csr())
+    operator.__class__ = type("Counted", (SparseOperator,), {"entries": entries})
+    given = {"within": True, **options}
+    return Problem(operator, torch.zeros((n, known)), 3, 4, 1e-6, 50, torch.Generator(), **given)  # type: ignore[arg-type]
+
+
+def test_which_problems_have_small_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = torch.zeros((100, 2))
+    assert inverse.suits(asked(400)) and inverse.suits(asked(400, start=start))  # chains, whatever is known before
+    assert inverse.suits(asked(1600)) and not inverse.suits(asked(1601))  # surfaces, and what fills up
+    assert not inverse.suits(asked(401, start=start))
+    assert inverse.suits(asked(1600, known=0, start=start)) and not inverse.suits(asked(1601, known=0))
+    assert not inverse.suits(asked(400, within=False))
+    monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=99))
+    assert inverse.suits(asked(400)) and not inverse.suits(asked(401))
+    monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=100))
+    assert inverse.suits(asked(401))
+    other = asked(400)
+    other.operator = SimpleNamespace(n=100, device=torch.device("cpu"))  # type: ignore[assignment]
+    assert not inverse.suits(other)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("n", [40, 300])
+def test_pairs_are_lapacks(n: int, ring: bool) -> None:
+    laplacian, known = path(n, ring), np.full((n, 1), n**-0.5)
+    exact = np.linalg.eigvalsh(laplacian.toarray())
+    values, found = inverse.smallest_pairs(laplacian, 6, shift=1e-9, known=known)
+    np.testing.assert_allclose(values, exact[1:7], rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(found.T @ found, np.eye(6), atol=1e-10)
+    np.testing.assert_allclose(laplacian @ found, found * values, atol=1e-8)
+    np.testing.assert_allclose(known.T @ found, 0, atol=1e-9)
+    values, found = inverse.smallest_pairs(laplacian, 4, shift=1e-6)  # without known vectors: from zero on
+    np.testing.assert_allclose(values, np.maximum(exact[:4], 0), rtol=1e-6, atol=1e-12)
+    assert (values >= 0).all()
+
+
+def test_where_lapack_takes_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors: list[float] = []
+    real = inverse._factor
+    monkeypatch.setattr(inverse, "_factor", lambda matrix, shift: factors.append(shift) or real(matrix, shift))
+    for n, count in ((47, 0), (48, 1)):  # eight rows per wanted vector
+        factors.clear()
+        values, _ = inverse.smallest_pairs(path(n), 6, shift=1e-7)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(path(n).toarray())[:6].clip(0), rtol=1e-6, atol=1e-10)
+        assert len(factors) == count
+
+
+@pytest.mark.parametrize("copies", [3, 5, 8])
+def test_more_copies_of_an_eigenvalue_than_a_block_has_columns(copies: int) -> None:
+    matrix = csr_array(block_diag([path(60)] * copies + [2.5 * path(60)]))
+    exact = np.linalg.eigvalsh(matrix.toarray()).clip(0)
+    for k in (copies + 1, 2 * copies + 3):
+        values, found = inverse.smallest_pairs(matrix, k, shift=1e-7)
+        np.testing.assert_allclose(values, exact[:k], rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(found.T @ found, np.eye(k), atol=1e-8)
+
+
+def test_as_many_copies_as_a_block_finds_are_searched_again() -> None:
+    for values, again in (
+        ([5.0, 4.0, 3.0, 2.0], False),
+        ([5.0, 5.0, 4.0, 3.0], False),
+        ([5.0, 5.0, 5.0, 3.0], True),
+        ([9.0, 5.0, 5.0 - 2e-4, 5.0 - 4e-4], True),  # within a ten-thousandth
+        ([9.0, 5.0, 5.0 - 2e-4, 5.0 - 6e-4], False),
+        ([9.0, 8.0, 3.0, 3.0, 3.0], True),
+    ):
+        assert inverse._repeated(torch.tensor(values, dtype=torch.float64)) == again
+
+
+def test_the_shift_is_a_hundredth_of_the_first_eigenvalue() -> None:
+    for n in (200, 2000):
+        laplacian, known = path(n) / 4, np.full((n, 1), n**-0.5)
+        first = (2 - 2 * np.cos(np.pi / n)) / 4
+        assert 0.005 * first < inverse._shift(laplacian, known) < 0.02 * first
+    tiny = csr_array(1e-16 * path(50).toarray())
+    assert inverse._shift(tiny, np.full((50, 1), 50**-0.5)) == 1e-15
+
+
+def test_rows_that_are_orthogonal_to_others() -> None:
+    g = torch.Generator().manual_seed(0)
+    rows = torch.linalg.qr(torch.randn(20, 4, generator=g, dtype=torch.float64)).Q.T
+    block = torch.randn(3, 20, generator=g, dtype=torch.float64)
+    found = inverse._apart(block, rows)
+    torch.testing.assert_close(found @ found.T, torch.eye(3, dtype=torch.float64), atol=1e-12, rtol=0)
+    torch.testing.assert_close(found @ rows.T, torch.zeros(3, 4, dtype=torch.float64), atol=1e-14, rtol=0)
+    rest = block - (block @ rows.T) @ rows
+    torch.testing.assert_close((rest @ found.T) @ found, rest, atol=1e-12, rtol=0)
+
+
+def test_a_space_that_holds_all_it_can_reach_goes_on() -> None:
+    """Three eigenvalues only: a Krylov space of a block ends after nine dimensions, twelve vectors are asked for."""
+    matrix = csr_array(np.diag(np.repeat([0.1, 0.5, 2.0], 40)))
+    values, found = inverse.smallest_pairs(matrix, 12, shift=1e-3)
+    np.testing.assert_allclose(values, 0.1, rtol=1e-9)
+    np.testing.assert_allclose(found.T @ found, np.eye(12), atol=1e-8)
+
+
+def test_accuracy_is_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[float, float]] = []
+    real = inverse.smallest_pairs
+
+    def spy(laplacian: object, k: int, **named: object) -> object:
+        seen.append((named["shift"], named["accuracy"]))  # type: ignore[arg-type]
+        return real(laplacian, k, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(inverse, "smallest_pairs", spy)
+    n = 300
+    dense = torch.eye(n, dtype=torch.float64) - torch.from_numpy(path(n).toarray()) / 4
+    known = torch.full((n, 1), n**-0.5, dtype=torch.float64)
+    chain = Problem(SparseOperator(dense.to_sparse_csr()), known, 5, 4, 1e-6, 50, torch.Generator(), within=True)
+    pairs = inverse.solve(chain)
+    exact = (2 - 2 * np.cos(np.pi * np.arange(1, 6) / n)) / 4
+    np.testing.assert_allclose(pairs.gaps.numpy(), exact, rtol=1e-9)
+    assert seen[-1][1] == 1e-12 and seen[-1][0] < 0.02 * exact[0]
+    wide = dense @ dense @ dense  # seven entries per row
+    surface = Problem(SparseOperator(wide.to_sparse_csr()), known, 5, 4, 1e-5, 50, torch.Generator(), within=True)
+    pairs = inverse.solve(surface)
+    assert seen[-1] == (1e-9, 1e-5)
+    np.testing.assert_allclose(pairs.gaps.numpy(), 1 - (1 - exact) ** 3, rtol=1e-4)
