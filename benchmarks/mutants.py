@@ -141,8 +141,9 @@ def _functions(source: str) -> str | None:
         if isinstance(node, ast.Call):
             node.keywords = [each for each in node.keywords if each.arg != "strict"]
             node.args = [] if isinstance(node.func, ast.Name) and node.func.id == "warn" else node.args
-        if isinstance(node, ast.arguments):
-            node.defaults, node.kw_defaults = [], []
+        if isinstance(node, ast.arguments):  # the star of keywords is no product
+            node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+            node.posonlyargs, node.kwonlyargs, node.defaults, node.kw_defaults = [], [], [], []
     return "\n".join(ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 

@@ -119,6 +119,17 @@ def test_products_and_projections() -> None:
     assert without(y, known[:, :0]) is y
 
 
+def test_products_of_a_device_are_widened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device may multiply single precision in less: there products are double, some rows at a time."""
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda self: True), raising=False)
+    monkeypatch.setattr(filtered, "WIDENED", 7)
+    x, y = block(50, 3).float(), block(50, 2, 1).float()
+    assert torch.equal(inner(x, y), sum(a.double().T @ b.double() for a, b in zip(x.split(7), y.split(7), strict=True)))
+    small = block(3, 4)
+    assert torch.equal(times(x, small), (x.double() @ small).float())
+    torch.testing.assert_close(inner(x.double(), y.double()), x.double().T @ y.double())
+
+
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
 def test_sweeps_reach_the_tolerance(tol: float) -> None:
     a, work = operator()

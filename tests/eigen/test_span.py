@@ -270,3 +270,44 @@ def test_a_learned_mass_is_the_square_of_the_first_column() -> None:
     torch.testing.assert_close(rotation.gaps[1:], quotients.sort().values, atol=1e-10, rtol=1e-9)
     torch.testing.assert_close(rotation.q[:, 0], root)
     torch.testing.assert_close(rotation.eigenvalues[1:], rotation.gaps[1:].clamp_min(0) / float(smoother.step_time))
+
+
+def test_stacked_clouds_are_rotated_each() -> None:
+    from eigenprobe.graph import build_graph, stack
+
+    x = [torch.from_numpy(s * c.fibonacci_sphere(90) @ np.diag([1.0, t, 0.8])) for s, t in ((3.0, 0.7), (1.0, 1.2))]
+    graphs = [build_graph(each, 12) for each in x]
+    *alone, together = (build_smoother(g, dimension=2, balance=False) for g in (*graphs, stack(graphs)))
+    given = []
+    for i, each in enumerate(alone):
+        given.append(torch.cat([-each.mass.sqrt()[:, None], columns(90, 6, i)], 1))
+    given[0][:, 6] = given[0][:, 1] - given[0][:, 2]  # nothing new in the first cloud
+    spans = [Span(each[:, :5], leading=3) for each in given]
+    wide = [Span(each, leading=3) for each in given]
+    for options in ({}, {"power": 3}, {"turn": False}, {"sweeps": 2}):
+        both = rotate(Span(torch.stack([s.columns for s in spans]), leading=3), together, 4, **options)  # type: ignore[arg-type]
+        for i, each in enumerate(alone):
+            one = rotate(spans[i], each, 4, **options)  # type: ignore[arg-type]
+            found = both.of(i, 90)
+            torch.testing.assert_close(found.q, one.q, atol=1e-7, rtol=1e-6)
+            torch.testing.assert_close(found.mass, one.mass)
+            torch.testing.assert_close(found.eigenvalues, one.eigenvalues, atol=1e-7, rtol=1e-6)
+            torch.testing.assert_close(found.matrix, one.matrix, atol=1e-6, rtol=1e-5)
+    both = rotate(Span(torch.stack([s.columns for s in wide]), leading=3), together, 6)
+    for i, each in enumerate(alone):  # a column that a cloud does not need is last there
+        one = rotate(wide[i], each, 6)
+        torch.testing.assert_close(both.of(i, 90).eigenvalues[:6], one.eigenvalues[:6], atol=1e-7, rtol=1e-6)
+        assert one.q.shape == (90, 6)
+    known = rotate(Span(torch.stack([s.columns for s in spans]), torch.rand(2, 5).double()), together, 4)
+    assert known.matrix.shape == (2, 5, 4) and known.gaps.shape == (2, 4)
+
+
+def test_the_constant_is_first_whatever_rounding_says_and_small_values_stay(sphere: Smoother) -> None:
+    mu, u = torch.linalg.eigh(sphere.matrix.to_dense())
+    q = torch.cat([sphere.mass.sqrt()[:, None], u.flip(1)[:, 1:4]], 1)
+    gaps = torch.tensor([1e-7, 0.0, -1e-9, 2e-8], dtype=torch.float64)
+    rotation = rotate(Span(q, gaps), sphere, 4)
+    torch.testing.assert_close(rotation.q[:, 0], sphere.mass.sqrt())
+    step = float(sphere.step_time)
+    torch.testing.assert_close(rotation.eigenvalues, torch.tensor([0.0, 0.0, 0.0, 2e-8 / step], dtype=torch.float64))
+    assert float(rotation.gaps[3]) == 2e-8 and float(mu[-1]) == pytest.approx(1)

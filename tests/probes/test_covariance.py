@@ -173,6 +173,10 @@ def test_estimated_traces_are_hutchinsons(monkeypatch):
         torch.testing.assert_close(covariance.trace(g.manual_seed(4), deflate=top, **options), 0.5 * deflated)
     both = Covariance(dense_smoother(15, blocks=2), steps=1, clouds=2)  # of several clouds nothing is deflated
     torch.testing.assert_close(both.trace(g.manual_seed(1), deflate=top), both.trace(g.manual_seed(1)))
+    signs = torch.where(torch.rand((30, 64), generator=g.manual_seed(1)) < 0.5, -1.0, 1.0).double()
+    squares = torch.block_diag(*(dense_smoother(15, seed=i).matrix for i in range(2)))
+    each = (signs * (squares @ squares @ signs)).sum(1).reshape(2, 15).sum(1) / 64
+    torch.testing.assert_close(both.trace(g.manual_seed(1)), each)
     balanced = [Covariance(smoother, scales=[2], generator=g.manual_seed(6)).coefficients[2] for _ in range(2)]
     assert balanced[0] == balanced[1]
     monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 2048)

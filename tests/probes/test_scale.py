@@ -65,3 +65,58 @@ def test_a_fit_may_learn_it_and_bad_input():
         learn_scale(build_graph(sphere(50), 10, metric="cosine"))
     with pytest.raises(InputError, match="zero"):
         learn_scale(torch.ones(30, 3))
+
+
+def criterion_by_loops(x: np.ndarray, k: int, sigma: float) -> float:
+    """``(|drift|^2 + normal parts) / reach``, by loops over points; planes through 12 neighbours."""
+    drift, normal, reach = [], [], []
+    for i in range(len(x)):
+        distance = np.linalg.norm(x - x[i], axis=1)
+        near = np.argsort(distance)[1 : k + 1]
+        u = x[near] - x[i]
+        weight = np.exp(-(distance[near] ** 2) / sigma**2)
+        weight = weight / weight.sum()
+        plane = u[:12] - u[:12].mean(0)
+        axes = np.linalg.svd(plane)[2][:2]
+        flat = u @ axes.T
+        drift.append(((weight @ flat) ** 2).sum())
+        normal.append(weight @ np.maximum((u**2).sum(1) - (flat**2).sum(1), 0))
+        reach.append(weight @ distance[near] ** 2)
+    return (np.mean(drift) + np.mean(normal)) / np.mean(reach)
+
+
+def test_the_criterion_is_its_definition():
+    x = sphere(80, noise=0.05) * torch.tensor([1.0, 0.7, 1.2])
+    criterion = ScaleCriterion(build_graph(x, 15), dimension=2)
+    for sigma in (0.2, 0.5, 1.0):
+        value = float(criterion(torch.tensor(sigma, dtype=torch.float64)))
+        assert value == pytest.approx(criterion_by_loops(x.numpy(), 15, sigma), rel=1e-9)
+    distances = build_graph(x, 15).distances
+    assert criterion.start == pytest.approx(float(distances[:, 9].median()))
+    few = ScaleCriterion(build_graph(x, 6), dimension=2)
+    assert few.start == pytest.approx(float(distances[:, 5].median()))
+    loops = ScaleCriterion(build_graph(x, 16, self_loops=True), dimension=2)
+    at = torch.tensor(0.5, dtype=torch.float64)
+    assert float(loops(at)) == pytest.approx(float(ScaleCriterion(build_graph(x, loops.squared.shape[1]), 2)(at)))
+    whole = ScaleCriterion(build_graph(x, 15), dimension=7)  # no more directions than the space has
+    assert whole.tangential.shape == (80, 15, 3) and float(whole.normal.max()) < 1e-9
+
+
+def test_the_learned_scale_is_the_minimum_within_its_range():
+    x = sphere(150, noise=0.03)
+    scale = learn_scale(x, dimension=2)
+    assert len(scale.history) == 60 and scale.history[0][0] == pytest.approx(scale.start)
+    criterion = ScaleCriterion(build_graph(x, 30), dimension=2)
+    grid = scale.start * np.geomspace(0.2, 4, 80)
+    values = [float(criterion(torch.tensor(s, dtype=torch.float64))) for s in grid]
+    assert min(v for _, v in scale.history) <= min(values) * 1.002
+    assert scale.sigma == pytest.approx(grid[int(np.argmin(values))], rel=0.06)
+    assert scale.sigma == min(scale.history, key=lambda pair: pair[1])[0]
+    few = learn_scale(x[:20], dimension=2, steps=3)  # fewer points than neighbours
+    assert len(few.history) == 3
+    far = learn_scale(x, dimension=2, start=100.0, steps=5)
+    assert far.start == 100.0 and min(s for s, _ in far.history) >= 20.0 - 1e-6
+    small = learn_scale(x, dimension=2, start=1e-3, steps=200)
+    assert max(s for s, _ in small.history) <= 4e-3 + 1e-9
+    with pytest.raises(InputError, match="median distance of zero"):
+        learn_scale(x, dimension=2, start=0.0)

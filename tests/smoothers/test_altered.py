@@ -38,3 +38,170 @@ def test_a_potential_is_added_to_the_laplacian_and_the_step_is_the_largest_safe_
     assert float((walk(altered).diagonal() - off).min()) == pytest.approx(0, abs=1e-12)  # Gershgorin: A >= 0, just so
     assert Alteration().fixes_constant and Alteration(measure=0.5).fixes_constant
     assert not Alteration(potential=potential).fixes_constant and not Alteration(boundary="dirichlet").fixes_constant
+
+
+def arranged(x: np.ndarray) -> tuple[Arranged, Smoother]:
+    cloud = arrange(torch.from_numpy(x), 20, 5)
+    return cloud, build_smoother(cloud.graph, "adaptive", dimension=2)
+
+
+def dense_operator(smoother: Smoother) -> tuple[np.ndarray, np.ndarray]:
+    """``M^-1 (R - W) (n, n)`` and the mass."""
+    eye = torch.eye(smoother.n, dtype=torch.float64)
+    return ((eye - walk(smoother)) / float(smoother.step_time)).numpy(), smoother.mass.numpy()
+
+
+@pytest.fixture
+def bowl(rng: np.random.Generator) -> tuple[Arranged, Smoother]:
+    x = 4 * c.random_sphere(220, rng) * [1.0, 0.8, 1.2] + 3  # other units, off the origin
+    return arranged(x)
+
+
+def test_what_is_asked_decides_the_settings() -> None:
+    assert Alteration().asked == [] and Alteration(moving=True).asked == []
+    assert Alteration(potential=1, measure=2, moving=True).asked == ["potential", "measure"]
+    assert Alteration(scale_invariant=True).asked == ["scale_invariant"]
+    assert Alteration().balance is BALANCE is Alteration(potential=[1]).balance
+    assert Alteration(boundary="dirichlet").balance is FIRM is Alteration(potential=1, measure=1).balance
+    assert Alteration(measure=1, moving=True).balance is EXACT
+
+
+@pytest.mark.parametrize(
+    ("anisotropy", "expected"),
+    [(None, 30), (0.5, 45), (2.0, 90), (9.0, 120), (-1.0, 30), ([[3.0, 4.0], [0.3, 0.4]], 120), ([[0.3, 0.4]], 45)]
+    + [(float("nan"), 30), (np.empty((0, 3)), 30)],
+)
+def test_an_ellipse_needs_more_neighbours(anisotropy: Any, expected: int) -> None:
+    assert Alteration(anisotropy=anisotropy).neighbours(30) == expected
+
+
+def test_a_strength_follows_the_strongest_curvature(rng: np.random.Generator) -> None:
+    from eigenprobe.smoothers.curvature import curvature
+
+    cloud, smoother = arranged(c.random_sphere(200, rng) * [1.0, 0.6, 1.5])
+    bent = curvature(cloud.graph, 2)
+    large, small = bent.values.square().unbind(1)
+    expected = 1.5 * ((large - small) / (large + small))[:, None] * bent.direction
+    torch.testing.assert_close(Alteration(anisotropy=1.5).field(cloud, 2), expected)
+    given = rng.normal(size=(200, 3))
+    found = Alteration(anisotropy=given).field(cloud, 2)
+    torch.testing.assert_close(found, cloud.collect(torch.from_numpy(given)))
+    assert Alteration().field(cloud, 2) is None
+    for wrong, match in (
+        (0.0, "above 0, got 0"),
+        (-1.0, "above 0, got -1"),
+        (float("inf"), "above 0, got inf"),
+        (given[:, :2], r"anisotropy of shape \(200, 3\), got \(200, 2\)"),
+        (given[:9], "n=200"),
+    ):
+        with pytest.raises(InputError, match=match):
+            Alteration(anisotropy=wrong).field(cloud, 2)
+    assert alter(smoother, cloud, 3, Alteration()) is smoother
+
+
+def test_weights_of_a_measure_are_those_of_a_weighted_laplacian(bowl: tuple[Arranged, Smoother], rng: Any) -> None:
+    cloud, smoother = bowl
+    rho = rng.random(220) + 0.3
+    plain, mass = dense_operator(smoother)
+    mine = cloud.collect(torch.from_numpy(rho)).numpy()
+    w = -plain * mass[:, None]
+    np.fill_diagonal(w, 0)
+    w = w * np.sqrt(np.outer(mine, mine))
+    heavy = mass * mine
+    expected = (np.diag(w.sum(1)) - w) / heavy[:, None]
+    altered = alter(smoother, cloud, 3, Alteration(measure=rho))
+    found, own = dense_operator(altered)
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(own, heavy / heavy.sum())
+    np.testing.assert_allclose(altered.density.numpy(), mine)
+    assert float(altered.leaving.max()) == pytest.approx(0.5) and altered.lowest is None
+    again = alter(altered, cloud, 3, Alteration(measure=rho))
+    np.testing.assert_allclose(again.density.numpy(), mine**2)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
+def test_alpha_is_a_power_of_the_density_of_the_samples(bowl: tuple[Arranged, Smoother], alpha: float) -> None:
+    cloud, smoother = bowl
+    size = smoother.mass.numpy()
+    mean = (size + size[smoother.graph.indices.numpy()].sum(1)) / (1 + smoother.graph.k)
+    rho = (mean / np.exp(np.log(mean).mean())) ** (2 * (alpha - 1))
+    altered = alter(smoother, cloud, 3, Alteration(measure=alpha))
+    np.testing.assert_allclose(altered.density.numpy(), rho, rtol=1e-9)
+    for wrong, match in (
+        (float("nan"), "expected alpha, a finite number"),
+        (float("inf"), "expected alpha, a finite number"),
+        (-float("inf"), "expected alpha, a finite number"),
+        (np.zeros(220), "weights above 0, got 0"),
+        (-np.ones(220), "weights above 0, got -1"),
+    ):
+        with pytest.raises(InputError, match=match):
+            alter(smoother, cloud, 3, Alteration(measure=wrong))
+
+
+def test_a_scale_invariant_metric_multiplies_the_mass(bowl: tuple[Arranged, Smoother]) -> None:
+    from eigenprobe.smoothers.curvature import curvature
+
+    cloud, smoother = bowl
+    bent = curvature(smoother.graph, 2).gaussian.abs()
+    bent = (bent.clamp_min(0.02 * float(bent.mean())) / cloud.frame.scale**2).numpy()
+    plain, mass = dense_operator(smoother)
+    altered = alter(smoother, cloud, 3, Alteration(scale_invariant=True))
+    found, own = dense_operator(altered)
+    np.testing.assert_allclose(own, mass * bent / (mass * bent).sum(), rtol=1e-9)
+    np.testing.assert_allclose(found, plain / bent[:, None], atol=1e-8 * np.abs(found).max())
+    with pytest.raises(InputError, match="needs a smoother with a graph"):
+        from dataclasses import replace
+
+        alter(replace(smoother, graph=None), cloud, 3, Alteration(scale_invariant=True))
+    row = build_smoother(smoother.graph, "row", dimension=2)
+    with pytest.raises(InputError, match="potential needs a symmetric smoother, got kind 'row'"):
+        alter(row, cloud, 3, Alteration(potential=np.zeros(220)))
+
+
+def test_a_potential_and_a_boundary_in_the_units_of_the_caller(bowl: tuple[Arranged, Smoother], rng: Any) -> None:
+    cloud, smoother = bowl
+    v, mask = rng.random(220), np.zeros(220, bool)
+    mask[:40] = True
+    plain, _ = dense_operator(smoother)
+    mine = cloud.collect(torch.from_numpy(v)).numpy() * cloud.frame.scale**2
+    altered = alter(smoother, cloud, 3, Alteration(potential=v))
+    found, _ = dense_operator(altered)
+    np.testing.assert_allclose(found + altered.lowest * np.eye(220), plain + np.diag(mine), atol=1e-7)
+    assert altered.lowest == pytest.approx(mine.min())
+    vanished = alter(smoother, cloud, 3, Alteration(boundary=mask))
+    fixed = cloud.collect(torch.from_numpy(mask * 1.0)).numpy() > 0
+    found, _ = dense_operator(vanished)
+    np.testing.assert_allclose(found[~fixed][:, ~fixed], plain[~fixed][:, ~fixed], atol=1e-8)
+    assert not found[fixed][:, ~fixed].any() and not found[~fixed][:, fixed].any()
+    np.testing.assert_allclose(vanished.leaving.numpy()[fixed], 1)
+    np.testing.assert_allclose(np.diag(found)[fixed] * float(vanished.step_time), 1)
+    assert vanished.lowest == 0 and vanishing(altered, torch.from_numpy(fixed)).lowest == altered.lowest
+    alter(smoother, cloud, 180, Alteration(boundary=mask))
+    with pytest.raises(InputError, match="k=181 vectors need at least 181 points off the boundary, got 180 of 220"):
+        alter(smoother, cloud, 181, Alteration(boundary=mask))
+    with pytest.raises(InputError, match="found no boundary: the cloud is closed"):
+        alter(*reversed(arranged(c.fibonacci_sphere(400))), 3, Alteration(boundary="dirichlet"))
+    for wrong, match in (
+        (np.ones(220, bool), "covers all 220 points"),
+        ("neumann", "must be 'dirichlet' or a bool mask"),
+        (mask[:9], r"mask of bools \(220,\)"),
+        (mask * 1, r"mask of bools \(220,\), got torch.int64"),
+    ):
+        with pytest.raises(InputError, match=match):
+            alter(smoother, cloud, 3, Alteration(boundary=wrong))
+
+
+def test_numbers_must_be_real_finite_and_of_the_points() -> None:
+    assert numbers([1, 2, 3], "potential", 3).dtype == torch.float64
+    assert numbers(np.ones((3, 2)), "anisotropy", 3).shape == (3, 2)
+    for values, name, match in (
+        ([1.0, 2.0], "potential", r"potential of shape \(n,\) with n=3, got \(2,\)"),
+        (np.ones((3, 1)), "measure", r"measure of shape \(n,\) with n=3, got \(3, 1\)"),
+        (np.ones(3), "anisotropy", r"anisotropy of shape \(n, m\) with n=3, got \(3,\)"),
+        ([1.0, np.nan, 2.0], "potential", "expected finite potential"),
+        ([1.0, np.inf, 2.0], "potential", "expected finite potential"),
+        ([True, False, True], "potential", "potential of real numbers, got torch.bool"),
+        (np.ones(3) * 1j, "measure", "measure of real numbers, got torch.complex128"),
+    ):
+        with pytest.raises(InputError, match=match):
+            numbers(values, name, 3)

@@ -74,9 +74,10 @@ def learn_probes(
     if target.ndim != 2 or len(target) != n or not target.numel():
         raise InputError(f"expected functions (n, m) of {n} values, got {tuple(target.shape)}")
     graph = build_graph(x, neighbours)
-    parts = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tensor_split(3)
+    generator = torch.Generator().manual_seed(seed)
+    parts = torch.randperm(n, generator=generator).tensor_split(3)
     start = float(graph.distances[:, min(10, neighbours) - 1].median())
-    steps = max(2, visible_scales(row_smoother(graph, start, 2.0), k, spread=(1,))[0])
+    steps = max(2, visible_scales(row_smoother(graph, start, 2.0), k, spread=(1,), generator=generator)[0])
     history: list[float] = []
 
     def error(q: Tensor, fit: Tensor, seen: Tensor) -> float:

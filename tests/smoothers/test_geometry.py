@@ -1,0 +1,184 @@
+"""Cells, boundaries and curvatures of clouds: against loops over points, Voronoi diagrams and known surfaces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial import ConvexHull, Voronoi
+
+from eigenprobe.errors import InputError
+from eigenprobe.graph import Graph, build_graph
+from eigenprobe.smoothers import Smoother, build_smoother, cells
+from eigenprobe.smoothers.cells import at_boundary, covered, even_directions
+from eigenprobe.smoothers.curvature import curvature
+from eigenprobe.smoothers.stencil import SELECTION, tangent_frames
+from tests import clouds as c
+
+BALLS = {1: 2.0, 2: math.pi, 3: 4 * math.pi / 3, 4: math.pi**2 / 2, 5: 8 * math.pi**2 / 15}
+
+
+def test_balls_and_directions() -> None:
+    for dimension, volume in BALLS.items():
+        assert cells._ball(dimension) == pytest.approx(volume)
+    assert even_directions(1).tolist() == [[1.0], [-1.0]]
+    ring = even_directions(2)
+    angle = 2 * math.pi * torch.arange(64, dtype=torch.float64) / 64
+    torch.testing.assert_close(ring, torch.stack([angle.cos(), angle.sin()], 1))
+    assert even_directions(3).shape == (200, 3)
+    torch.testing.assert_close(even_directions(3).norm(dim=1), torch.ones(200, dtype=torch.float64))
+
+
+def brute(graph: Graph, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of cells and whether they are open, by loops over points and directions."""
+    x, directions = graph.points.numpy(), even_directions(dimension).numpy()
+    sizes, opened = [], []
+    for i, row in enumerate(graph.indices.numpy()):
+        offsets, length = x[row] - x[i], graph.distances[i].numpy()
+        if dimension < x.shape[1]:
+            few = torch.from_numpy(offsets[: SELECTION.frame])[None]
+            frame = tangent_frames(few, torch.from_numpy(length[: SELECTION.frame])[None], dimension)[0].numpy()
+            offsets = offsets @ frame
+            if dimension == 2:
+                a, b = offsets[0] / np.linalg.norm(offsets[0])
+                offsets = offsets @ np.array([[a, -b], [b, a]])
+            offsets = offsets / np.linalg.norm(offsets, axis=1, keepdims=True) * length[:, None]
+        closing = np.array([max(2 * u @ o / (r * r) for o, r in zip(offsets, length, strict=True)) for u in directions])
+        is_open = closing.min() < 1 / length.max()
+        outward = -(offsets / length[:, None]).mean(0)
+        radius = 1 / np.maximum(closing, 1 / length.max())
+        radius[is_open & (directions @ outward > 0)] = 0
+        sizes.append(BALLS[dimension] * (radius**dimension).mean())
+        opened.append(is_open)
+    return np.array(sizes), np.array(opened)
+
+
+@pytest.mark.parametrize("name", ["interval", "square", "bent", "cube"])
+def test_cells_are_those_of_loops(name: str, rng: np.random.Generator) -> None:
+    x = rng.random((70, {"interval": 1, "square": 2, "bent": 2, "cube": 3}[name]))
+    dimension = x.shape[1]
+    if name == "bent":
+        x = np.c_[x, 0.3 * x[:, 0] ** 2]
+    graph = build_graph(torch.from_numpy(x), 20)
+    sizes, opened = cells._cells(graph, torch.arange(70), dimension)
+    exact, edge = brute(graph, dimension)
+    np.testing.assert_allclose(sizes.numpy(), exact, rtol=1e-6)
+    np.testing.assert_array_equal(opened.numpy(), edge)
+    part = torch.tensor([3, 60, 5])
+    torch.testing.assert_close(cells._cells(graph, part, dimension)[0], sizes[part])
+
+
+def test_cells_are_those_of_a_voronoi_diagram(rng: np.random.Generator) -> None:
+    x = rng.random((400, 2))
+    graph = build_graph(torch.from_numpy(x), 30)
+    sizes, opened = (part.numpy() for part in cells._cells(graph, torch.arange(400), 2))
+    diagram, inside = Voronoi(x), np.flatnonzero(((x > 0.2) & (x < 0.8)).all(1))
+    exact = np.array([ConvexHull(diagram.vertices[diagram.regions[diagram.point_region[i]]]).volume for i in inside])
+    np.testing.assert_allclose(sizes[inside].sum(), exact.sum(), rtol=0.01)
+    assert np.abs(sizes[inside] / exact - 1).mean() < 0.02
+    assert not opened[inside].any() and opened[(x.min(1) < 0.01) | (x.max(1) > 0.99)].mean() > 0.8
+
+
+def smoother_of(x: np.ndarray, dimension: float, mass: np.ndarray | None = None, k: int = 20) -> Smoother:
+    graph = build_graph(torch.from_numpy(x), k)
+    weights = np.full(len(x), 1 / len(x)) if mass is None else mass / mass.sum()
+    made = build_smoother(graph, "adaptive", dimension=min(dimension, 3))
+    return replace(made, mass=torch.from_numpy(weights), dimension=dimension)
+
+
+def test_what_is_covered_is_a_ratio_of_sums(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, mass = rng.random((90, 2)), rng.random(90) + 0.5
+    smoother = smoother_of(x, 2, mass)
+    sizes, _ = brute(smoother.graph, 2)
+    assert float(covered(smoother)) == pytest.approx(sizes.sum(), rel=1e-6)
+    density = torch.from_numpy(rng.random(90) + 0.5)
+    assert float(covered(replace(smoother, density=density))) == pytest.approx(
+        (sizes * density.numpy()).sum(), rel=1e-6
+    )
+    monkeypatch.setattr(cells, "SAMPLE", 30)  # every third
+    rows, share = np.arange(0, 90, 3), mass / mass.sum()
+    assert float(covered(smoother)) == pytest.approx(sizes[rows].sum() / share[rows].sum(), rel=1e-6)
+    monkeypatch.setattr(cells, "SAMPLE", 31)
+    assert float(covered(smoother)) == pytest.approx(sizes[rows].sum() / share[rows].sum(), rel=1e-6)
+    monkeypatch.setattr(cells, "SAMPLE", 90)
+    monkeypatch.setattr(cells, "BLOCK", 7)
+    assert float(covered(smoother)) == pytest.approx(sizes.sum(), rel=1e-6)
+    assert torch.equal(at_boundary(smoother), torch.from_numpy(brute(smoother.graph, 2)[1]))
+    high = smoother_of(rng.random((60, 5)), 4.3, k=9)  # balls of k neighbours above three dimensions
+    reach = high.graph.distances[:, -1].numpy()
+    assert float(covered(high)) == pytest.approx(BALLS[4] * (reach**4).sum() / 9, rel=1e-6)
+    for wrong in (replace(smoother, mass=None), replace(smoother, graph=None)):
+        with pytest.raises(InputError, match="a volume needs a smoother with a mass on a Euclidean graph"):
+            covered(wrong)
+    with pytest.raises(InputError, match="a volume needs"):
+        covered(replace(smoother, graph=replace(smoother.graph, metric="cosine")))
+    for wrong in (high, replace(smoother, graph=None), replace(smoother, dimension=4.0)):
+        with pytest.raises(InputError, match="a boundary is found in Euclidean clouds of up to three dimensions"):
+            at_boundary(wrong)
+    assert at_boundary(smoother_of(rng.random((90, 3)), 3.4)).dtype == torch.bool
+    with pytest.raises(InputError, match="a boundary is found"):
+        at_boundary(replace(smoother, graph=replace(smoother.graph, metric="cosine")))
+    assert float(covered(smoother_of(x, 0.3))) > 0  # at least one dimension
+
+
+def fit(graph: Graph, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Principal curvatures and the direction of the first, by one weighted least-squares fit of heights."""
+    x, row = graph.points.numpy(), graph.indices[i].numpy()
+    length = graph.distances[i].numpy()
+    scale = length[-1]
+    weight = np.exp(-((length / (0.55 * scale)) ** 2) / 2)
+    o = (x[row] - x[i]) / scale
+    frame = np.linalg.eigh((weight[:, None] * o).T @ o)[1][:, ::-1]
+    u, v, z = (o @ frame).T
+    stretch = np.sqrt(1 + z * z / (u * u + v * v))
+    u, v = u * stretch, v * stretch
+    design = np.stack([u, v, u * u / 2, u * v, v * v / 2, u**3, u * u * v, u * v * v, v**3], 1)
+    root = np.sqrt(weight)
+    a, b, p, q, r = np.linalg.lstsq(root[:, None] * design, root * z, rcond=None)[0][:5]
+    slope, hessian = np.array([a, b]), np.array([[p, q], [q, r]])
+    rise = 1 + slope @ slope
+    values, vectors = np.linalg.eig(np.linalg.inv(np.eye(2) + np.outer(slope, slope)) @ hessian / np.sqrt(rise))
+    order = np.argsort(-np.abs(values))
+    first = vectors[:, order[0]]
+    direction = frame @ np.array([*first, slope @ first])
+    return values[order] / scale, direction / np.linalg.norm(direction)
+
+
+def test_curvature_is_that_of_a_fit_of_heights(rng: np.random.Generator) -> None:
+    x = c.random_sphere(300, rng) * [1.0, 0.7, 1.3]
+    graph = build_graph(torch.from_numpy(x), 30)
+    bent = curvature(graph, 2.2)
+    for i in range(0, 300, 7):
+        values, direction = fit(graph, i)
+        np.testing.assert_allclose(bent.values[i].abs().numpy(), np.abs(values), rtol=1e-4, atol=1e-6)
+        assert abs(direction @ bent.direction[i].numpy()) == pytest.approx(1, abs=1e-4) or abs(
+            abs(values[0]) - abs(values[1])
+        ) < 0.02 * abs(values[0])
+    torch.testing.assert_close(bent.gaussian, bent.values[:, 0] * bent.values[:, 1])
+    assert bool((bent.values[:, 0].abs() >= bent.values[:, 1].abs() - 1e-12).all())
+    torch.testing.assert_close(bent.direction.norm(dim=1), torch.ones(300, dtype=torch.float64))
+
+
+def test_curvature_of_a_saddle_and_of_a_plane() -> None:
+    grid = torch.cartesian_prod(*(torch.linspace(-1, 1, 21, dtype=torch.float64),) * 2)
+    for a, b in ((0.5, -0.3), (0.4, 0.1), (0.0, 0.0)):
+        x = torch.cat([grid, (a * grid[:, :1] ** 2 + b * grid[:, 1:] ** 2) / 2], 1)
+        bent = curvature(build_graph(x, 30), 2)
+        middle = int(grid.square().sum(1).argmin())
+        assert float(bent.gaussian[middle]) == pytest.approx(a * b, abs=2e-3)
+        assert sorted(bent.values[middle].abs().tolist()) == pytest.approx(sorted([abs(a), abs(b)]), abs=5e-3)
+        if a:
+            assert abs(float(bent.direction[middle, 0])) == pytest.approx(1, abs=1e-4)
+    flat = build_graph(torch.cat([grid, 0 * grid[:, :1]], 1), 30)
+    assert float(curvature(flat, 2).values.abs().max()) < 1e-6
+    for wrong, dimension in (
+        (build_graph(grid, 20), 2.0),
+        (flat, 1.4),
+        (flat, 2.6),
+        (replace(flat, metric="cosine"), 2.0),
+    ):
+        with pytest.raises(InputError, match="curvature is that of a surface in three dimensions"):
+            curvature(wrong, dimension)
