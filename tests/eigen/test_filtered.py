@@ -124,9 +124,9 @@ def test_products_of_a_device_are_widened(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda self: True), raising=False)
     monkeypatch.setattr(filtered, "WIDENED", 7)
     x, y = block(50, 3).float(), block(50, 2, 1).float()
-    assert torch.equal(inner(x, y), sum(a.double().T @ b.double() for a, b in zip(x.split(7), y.split(7), strict=True)))
+    torch.testing.assert_close(inner(x, y), x.double().T @ y.double(), rtol=1e-12, atol=1e-12)
     small = block(3, 4)
-    assert torch.equal(times(x, small), (x.double() @ small).float())
+    torch.testing.assert_close(times(x, small), (x.double() @ small).float(), rtol=1e-7, atol=0)
     torch.testing.assert_close(inner(x.double(), y.double()), x.double().T @ y.double())
 
 
@@ -147,8 +147,8 @@ def test_sweeps_reach_the_tolerance(tol: float) -> None:
 
 def test_a_solver_that_is_stopped_says_so() -> None:
     _, work = operator()
-    with pytest.warns(EigenprobeWarning, match=r"stopped after 2 sweeps with a residual of .*, above 1\.0e-10"):
-        found = filtered.solve(problem(work, 5, tol=1e-10, max_sweeps=2))
+    with pytest.warns(EigenprobeWarning, match=r"stopped after 3 sweeps with a residual of .*, above 1\.0e-10"):
+        found = filtered.solve(problem(work, 5, tol=1e-10, max_sweeps=3))
     assert found.vectors.shape == (200, 5)
 
 
@@ -287,3 +287,54 @@ def test_filters_of_a_sparse_matrix_reach_lapack() -> None:
     found = filtered.solve(asked)
     exact = np.linalg.eigvalsh(np.eye(700) - smoother.matrix.to_dense().numpy())[1:9]
     np.testing.assert_allclose(found.gaps.numpy(), exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("residuals", "sweeps"),
+    [
+        ([1e-3, 9e-6, 5e-6, 1e-9], 2),  # near what single precision can, and no longer halved
+        ([1e-3, 9e-6, 4e-6, 5e-7, 1e-9], 3),  # halved: goes on until it has converged
+        ([1e-3, 9.9e-6, 9.8e-6, 5e-7], 3),  # not near yet
+        ([1e-9], 0),
+        ([1e-3] * 9, 4),  # never: the limit of sweeps
+    ],
+)
+def test_sweeps_end_where_they_no_longer_gain(
+    monkeypatch: pytest.MonkeyPatch, residuals: list[float], sweeps: int
+) -> None:
+    _, work = operator()
+    told = iter(residuals)
+
+    def pretend(_operator: object, given: torch.Tensor, _settings: object) -> tuple[torch.Tensor, _Pairs]:
+        return given, pairs([0.0, 0.01, 0.02, 0.03], [next(told)] * 2 + [1.0] * 2)
+
+    monkeypatch.setattr(filtered, "rayleigh_ritz", pretend)
+    sweeper = _Sweeper(problem(work, 2, max_sweeps=4), block(200, 4))
+    sweeper.run(torch.float32, False)
+    assert sweeper.sweeps == sweeps
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_first_interval_damps_three_quarters_of_the_spectrum(known: bool) -> None:
+    a, _ = operator(lowest=-0.5)
+    asked: list[tuple[int, float, float]] = []
+
+    class Seen(FunctionOperator):
+        def filter(self, x: torch.Tensor, degree: int, lo: float, hi: float) -> torch.Tensor:
+            asked.append((degree, lo, hi))
+            return super().filter(x, degree, lo, hi)
+
+    vectors = torch.linalg.eigh(0.9 * a).eigenvectors[:, -1:] if known else torch.empty((200, 0), dtype=torch.float64)
+    work = Seen(lambda x: 0.9 * a.to(x.dtype) @ x, 200, CPU)
+    found = filtered.solve(problem(work, 3, known=vectors))
+    degree, lo, hi = asked[0]
+    top = 1.0 if known else 0.9
+    assert degree == 8 and lo == pytest.approx(-0.45, abs=0.05) and hi == pytest.approx((lo + 3 * top) / 4, abs=0.02)
+    first = 0.9 * torch.linspace(1, -0.5, 200, dtype=torch.float64)
+    torch.testing.assert_close(1 - found.gaps, first[int(known) : 3 + int(known)], atol=1e-6, rtol=0)
+
+
+def test_large_columns_stay_in_range() -> None:
+    _, work = operator()
+    vectors, found = rayleigh_ritz(work, 1e25 * block(200, 4).float())
+    assert bool(vectors.isfinite().all()) and bool((found.gaps >= -1e-6).all())

@@ -145,3 +145,32 @@ def test_accuracy_is_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = inverse.solve(surface)
     assert seen[-1] == (1e-9, 1e-5)
     np.testing.assert_allclose(pairs.gaps.numpy(), 1 - (1 - exact) ** 3, rtol=1e-4)
+
+
+def test_copies_that_are_little_larger_than_the_last_one_found() -> None:
+    values = np.concatenate([np.full(8, 0.1), np.full(3, 0.12), np.linspace(0.2, 2, 189)])
+    found, vectors = inverse.smallest_pairs(csr_array(np.diag(values)), 6, shift=1e-3)
+    np.testing.assert_allclose(found, 0.1, rtol=1e-9)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-8)
+    lifted = np.diag(np.linspace(0.0, 1, 40)) @ np.eye(40)  # known vectors are lifted beyond all others
+    known = np.eye(40)[:, :2]
+    small, _ = inverse.smallest_pairs(csr_array(lifted), 38, shift=1e-3, known=known)
+    np.testing.assert_allclose(small, np.linspace(0, 1, 40)[2:], atol=1e-9)
+
+
+def test_a_krylov_space_is_looked_at_when_it_may_be_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First at five halves of the wanted vectors, then a block to half of them later; three solves a vector suffice."""
+    side = np.arange(36)
+    weights = path(36).toarray()
+    grid = csr_array(np.kron(weights, np.eye(36)) + np.kron(np.eye(36), 1.3 * weights)) / 12
+    sizes: list[int] = []
+    real = inverse.small_ritz
+    monkeypatch.setattr(inverse, "small_ritz", lambda small, *more: sizes.append(len(small)) or real(small, *more))
+    values, _ = inverse.smallest_pairs(grid, 30, shift=1e-9, known=np.full((36 * 36, 1), 1 / 36), accuracy=1e-6)
+    one = 2 - 2 * np.cos(np.pi * side / 36)
+    exact = np.sort((one[:, None] + 1.3 * one).ravel())[1:31] / 12
+    np.testing.assert_allclose(values, exact, rtol=1e-5)
+    *looks, last = sizes
+    assert looks[0] == 75 and last == 30 and looks[-1] <= 3 * 30 + 45
+    assert all(3 <= after - before <= 15 for before, after in zip(looks, looks[1:], strict=False))
+    assert len(looks) <= 6
