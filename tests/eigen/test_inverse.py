@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -172,5 +173,5 @@ def test_a_krylov_space_is_looked_at_when_it_may_be_enough(monkeypatch: pytest.M
     np.testing.assert_allclose(values, exact, rtol=1e-5)
     *looks, last = sizes
     assert looks[0] == 75 and last == 30 and looks[-1] <= 3 * 30 + 45
-    assert all(3 <= after - before <= 15 for before, after in zip(looks, looks[1:], strict=False))
+    assert all(3 <= after - before <= 15 for before, after in pairwise(looks))
     assert len(looks) <= 6
