@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,16 +14,7 @@ from sklearn.random_projection import SparseRandomProjection
 
 from eigenprobe.errors import InputError
 from eigenprobe.estimators import rows as access
-from eigenprobe.estimators.rows import (
-    Items,
-    ParquetColumns,
-    Rows,
-    SparseRows,
-    affordable_rows,
-    checked,
-    open_rows,
-    open_table,
-)
+from eigenprobe.estimators.rows import Items, ParquetColumns, Rows, SparseRows, checked, open_rows, open_table
 
 
 @pytest.fixture
@@ -185,15 +175,6 @@ def test_sparse_distances_to_fitted_rows(table: np.ndarray) -> None:
     model._graph = SimpleNamespace(k=3)
     missing = open_table(model, distances, False, 0)[0].take(np.arange(3))[1, 2]
     assert missing == pytest.approx(np.finfo(np.float64).max / 1e6)  # farther than any
-
-
-def test_rows_that_half_of_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2_000_000}.__getitem__)
-    for columns, neighbours, components in ((128, 12, 10), (768, 30, 2)):
-        expected = 4096 * 2_000_000 / 2 / (16 * columns + 400 * neighbours + 60 * (components + 10))
-        assert affordable_rows(columns, neighbours, components, torch.device("cpu")) == int(expected)
-    assert affordable_rows(10**7, 12, 10, torch.device("cpu")) == 20_000
-    assert affordable_rows(1, 1, 1, torch.device("cpu")) == 2_000_000
 
 
 def test_small_print_of_sources(tmp_path: Path, table: np.ndarray) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..annotations import as_array
 from ..cloud import Frame
-from ..errors import InputError, as_array
+from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..graph.neighbours import searcher, without_self
