@@ -24,13 +24,10 @@ from torch import Tensor
 from .annotations import door
 from .basis import Basis
 from .cloud import Array, Origin, check_points, each_of, points_and_faces, several
-from .eigen import Rotation, Span, rotate, solve
-from .eigen.basis import basis_of
-from .eigen.derivative import with_derivatives
+from .eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
 from .errors import InputError, warn
 from .extensions import KernelExtension
-from .graph import Metric, estimate_dimension
-from .graph.arranged import Arranged, arrange
+from .graph import Arranged, Metric, arrange, estimate_dimension
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .probes.estimates import Eigenvalues, best_basis, check_estimator, with_eigenvalues
 from .probes.families import best_of_family

@@ -18,15 +18,11 @@ from torch import Tensor
 
 from .basis import Basis
 from .cloud import Frame, check_points
-from .eigen import Span, rotate
-from .eigen.basis import basis_of
+from .eigen import Span, basis_of, rotate
 from .eigen.stacked import ROOM, columns, solve_each
 from .errors import InputError
 from .extensions import KernelExtension
-from .graph.arranged import Arranged
-from .graph.dimension import cloud_dimensions
-from .graph.neighbours import build_graph
-from .graph.segments import Segments
+from .graph import Arranged, Segments, build_graph, cloud_dimensions
 from .pretrained.neighbours import Neighbours, without_short_cuts
 from .smoothers import NEIGHBOURS
 from .smoothers.balanced import balanced_smoother

@@ -18,10 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from ..decomposition import decompose
 from ..errors import InputError
-from ..geometry import load
-from ..geometry.io import Shape
-from ..geometry.mesh import Array
-from ..geometry.oracle import point_cloud
+from ..geometry import Array, Shape, load, point_cloud
 from ..graph import build_graph
 from ..pretrained.neighbours import keep_only
 from ..smoothers import NEIGHBOURS, build_smoother

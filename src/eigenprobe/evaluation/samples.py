@@ -17,9 +17,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import Archive, atomic_path
-from ..geometry import farthest_points, find_shapes, load, oracle, sample_volume
-from ..geometry.io import Shape
-from ..geometry.mesh import Array
+from ..geometry import Array, Shape, farthest_points, find_shapes, load, oracle, sample_volume
 from ..progress import in_parallel
 from .alignment import Alignment, compare_vectors, nearest_sample_areas
 

@@ -19,9 +19,7 @@ import numpy as np
 
 from ..basis import Basis
 from ..errors import InputError
-from ..geometry import load
-from ..geometry.io import Shape
-from ..geometry.oracle import point_cloud
+from ..geometry import Shape, load, point_cloud
 from .alignment import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from .samples import Measured, Sample, agreement, measure_files
 from .surface_report import Evaluation, Published, draw_shape, levels

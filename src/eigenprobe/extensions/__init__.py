@@ -19,8 +19,7 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph.arranged import Arranged
-from ..graph.neighbours import Graph, Metric, Search, query, searcher
+from ..graph import Arranged, Graph, Metric, Search, query, searcher
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, overlaps
 

@@ -22,8 +22,7 @@ import torch
 
 from ..annotations import door
 from ..basis import Basis
-from ..eigen import canonical_signs
-from ..eigen.inverse import smallest_pairs
+from ..eigen import canonical_signs, smallest_pairs
 from ..errors import InputError, extra, warn
 from ..files import default_cache_dir
 from .mesh import Array, check_mesh

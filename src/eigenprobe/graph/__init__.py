@@ -1,19 +1,10 @@
 """Points -> graph: neighbours, undirected edges, components, memory order, dimension."""
 
-from .dimension import estimate_dimension, local_dimension
+from .arranged import Arranged, arrange
+from .axes import canonical_pose
+from .dimension import cloud_dimensions, estimate_dimension, local_dimension
 from .edges import Edges, components, undirected
+from .farthest import farthest_points
 from .graph import Graph, Metric, stack
-from .neighbours import build_graph, query
-
-__all__ = [
-    "Edges",
-    "Graph",
-    "Metric",
-    "build_graph",
-    "components",
-    "estimate_dimension",
-    "local_dimension",
-    "query",
-    "stack",
-    "undirected",
-]
+from .neighbours import Search, build_graph, query, searcher
+from .segments import Segments

@@ -19,10 +19,8 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor, nn
 
-from ..eigen import orthonormalise
-from ..eigen.chebyshev import smoother_filter
-from ..graph.axes import canonical_pose
-from ..graph.farthest import farthest_points
+from ..eigen import orthonormalise, smoother_filter
+from ..graph import canonical_pose, farthest_points
 from ..smoothers import Smoother
 from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from .transformer import Transformer, TransformerConfig, split_heads, stacked

@@ -23,12 +23,8 @@ from torch.utils.data import DataLoader
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph.farthest import farthest_points
-from ..graph.graph import Graph
-from ..probes.covariance import DENSE_LIMIT, Covariance, visible_scales
-from ..probes.objective import Objective, nested_basis
-from ..probes.probes import Probes, smooth_noise
-from ..probes.scale import learn_scale
+from ..graph import Graph, farthest_points
+from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, learn_scale, nested_basis, smooth_noise, visible_scales
 from ..smoothers import Kind, Smoother, build_smoother
 
 CHUNK = (4, 128)  # fresh samplings drawn at once: on a processor, on a GPU

@@ -24,8 +24,7 @@ from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
 from ..graph.arranged import Arranged
 from ..networks.extension import NetworkExtension
-from ..probes.covariance import visible_scales
-from ..probes.objective import Objective, Projection
+from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
 from .data import Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
