@@ -101,10 +101,8 @@ class Basis:
             raise InputError(f"expected arrays: a basis (n, K), mass (n,) and eigenvalues (K,), got shapes {shapes}")
         n, k = self.normalized.shape
         if tuple(self.mass.shape) != (n,) or tuple(self.eigenvalues.shape) != (k,):
-            raise InputError(
-                f"expected mass ({n},) and eigenvalues ({k},) for a basis ({n}, {k}), "
-                f"got {tuple(self.mass.shape)} and {tuple(self.eigenvalues.shape)}"
-            )
+            got = f"{tuple(self.mass.shape)} and {tuple(self.eigenvalues.shape)}"
+            raise InputError(f"expected mass ({n},) and eigenvalues ({k},) for a basis ({n}, {k}), got {got}")
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value!r}" for key, value in self.info.items() if key in ("method", "dimension"))
@@ -156,7 +154,7 @@ class Basis:
     @door
     def truncate(self, k: int) -> Basis:
         """The first ``k`` vectors only."""
-        if not isinstance(k, (int, np.integer)) or not 1 <= k <= self.k:
+        if not 1 <= k <= self.k:
             raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
         return replace(self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k])
 
@@ -295,9 +293,7 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
     if q.ndim != 2 or not q.is_floating_point() or not bool((mass > 0).all()):
         raise InputError(f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}")
     if points is not None and (points.ndim != 2 or len(points) != len(q)):
-        raise InputError(
-            f"expected {len(q)} points (n, d) for a basis of {len(q)}, got {tuple(points.shape)} in {path}"
-        )
+        raise InputError(f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}")
     faces, rows = tensors.get("faces"), tensors.get("rows")
     if faces is not None and not (faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())):
         raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")

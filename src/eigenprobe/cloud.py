@@ -208,9 +208,7 @@ class Frame:
         if not extent > 1e-12 * largest or not math.isfinite(extent):
             raise InputError(f"expected distinct points, got {len(points)} that are all equal")
         if extent < SMALLEST:
-            raise InputError(
-                f"expected a cloud larger than {SMALLEST:.0e}, got one of size {extent:.3g}: change the unit"
-            )
+            raise InputError(f"expected a cloud larger than {SMALLEST:.0e}, got size {extent:.3g}: change the unit")
         return cls(centre, extent * float(((points - centre) / extent).norm(dim=1).max()), unit)
 
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -185,18 +185,14 @@ def decompose(
     else:
         from .pretrained.model import SpectralModel
 
-        _refuse({**chosen, "smoother": smoother, "seed": seed, "tol": tol})
+        # A model has its graph and its smoother built in: settings of others are errors, not silence.
+        default = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}
+        for name, value in {**chosen, "smoother": smoother, "seed": seed, "tol": tol}.items():
+            if value != default.get(name):
+                raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
         basis = SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=k, **options)
     info = basis.info | {"method": method, "seconds": round(time.perf_counter() - began, 4)}
     return replace(basis, info=info, faces=faces).as_given(origin)
-
-
-def _refuse(chosen: dict[str, Any]) -> None:
-    """A pretrained model has its graph and its smoother built in: settings of others are errors, not silence."""
-    default = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}
-    for name, value in chosen.items():
-        if value != default.get(name):
-            raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
 
 
 def requires_derivatives(origin: Origin, asked: list[str]) -> bool:

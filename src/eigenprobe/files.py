@@ -179,15 +179,14 @@ class Archive:
             if key not in names:
                 raise InputError(f"{self.path} has no array {key!r}, it has {', '.join(names)}")
             return key
-        found = [name for name in known if name in names][:1] or [name for name in names if self._dimensions(name) == 2]
+        found = [name for name in known if name in names][:1]
+        for name in names if not found else ():
+            with reading(self.path), self._zip.open(self._members[name]) as file:
+                found += [name] if len(_header(file)[0]) == 2 else []
         if len(found) != 1:
             held = ", ".join(names) or "nothing"
             raise InputError(f"{self.path} holds {held}, expected one array named {known[0]!r}: choose one by its key")
         return found[0]
-
-    def _dimensions(self, name: str) -> int:
-        with reading(self.path), self._zip.open(self._members[name]) as file:
-            return len(_header(file)[0])
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         member = self._members[name]

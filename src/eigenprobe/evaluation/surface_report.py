@@ -148,9 +148,9 @@ class Evaluation(tables.Report):
         """Where the coordinates are rebuilt better than by the oracle, what differs, what was skipped."""
         told = []
         for method in self.methods:
+            rows = self.of(method)
             better = {
-                k: [row["shape"] for row in self.of(method) if (row.get(f"rebuild_ratio_{k}") or 1.0) < 1.0]
-                for k in self.levels
+                k: [row["shape"] for row in rows if (row.get(f"rebuild_ratio_{k}") or 1) < 1] for k in self.levels
             }
             if method not in PEERS and any(better.values()):
                 found = "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names)

@@ -51,9 +51,8 @@ def _grid(basis: Basis, suffix: str) -> Any:
     meshio = extra("meshio")
     d = 0 if basis.points is None else basis.points.shape[1]
     if basis.points is None or d > 3:
-        raise InputError(
-            f"a {suffix[1:]} file holds points of at most 3 dimensions, got {d or 'none'}: write .npz or .mat"
-        )
+        most = f"a {suffix[1:]} file holds points of at most 3 dimensions"
+        raise InputError(f"{most}, got {d or 'none'}: write .npz or .mat")
     points = np.pad(basis.points.astype(np.float64), ((0, 0), (0, 3 - d)))
     if basis.faces is not None:
         cells = [("triangle", basis.faces.astype(np.int32))]

@@ -152,6 +152,8 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
             name, names = archive.only(POINTS, key), archive.keys()
             triangles = next((archive[each] for each in FACES if each in names and name in POINTS[:2]), None)
             array, faces = archive[name], None if triangles is None else triangles.astype(np.int64)
+    elif suffix == ".npy":
+        array, faces = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
     else:
         array, faces = read_text(path, columns) if suffix in TEXT else READERS[suffix](path)
     if array.ndim != 2 or array.shape[1] == 0:
@@ -225,12 +227,8 @@ def _gltf(path: Path) -> Claim:
 CLAIMS = {".ply": _ply, ".off": _off, ".glb": _gltf, ".gltf": _gltf}
 
 
-def _npy(path: Path) -> tuple[Array, None]:
-    return load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
-
-
 READERS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = dict.fromkeys(WRITTEN, _through_trimesh)
-READERS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp, ".pcd": read_pcd, ".npy": _npy}
+READERS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp, ".pcd": read_pcd}
 READERS |= dict.fromkeys((".las", ".laz"), read_las)
 
 

@@ -123,9 +123,8 @@ def _binary(file: Any, path: Path, n: int, layout: np.dtype[Any], kind: str, nam
         records = np.frombuffer(data, layout, n)
         return np.column_stack([records[name][:, 0].astype(np.float64) for name in names])
     starts = {name: n * place[1] for name, place in (layout.fields or {}).items()}
-    return np.column_stack(
-        [np.frombuffer(data, layout[name].base, n, starts[name]).astype(np.float64) for name in names]
-    )
+    columns = [np.frombuffer(data, layout[name].base, n, starts[name]) for name in names]
+    return np.column_stack([column.astype(np.float64) for column in columns])
 
 
 def _lzf(data: bytes, size: int) -> bytes:

@@ -109,9 +109,7 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
     wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
     wrong += [name for name in state if name not in own]
     if wrong:
-        raise InputError(
-            f"expected weights for the sizes in {where}, got {len(wrong)} that do not fit, first {wrong[0]}"
-        )
+        raise InputError(f"expected weights for the sizes in {where}, got {len(wrong)} that do not fit: {wrong[0]} ...")
     if not all(bool(torch.isfinite(t).all()) for t in state.values()):
         raise InputError(f"expected finite weights, got NaN or infinity in {where}")
     network = make() if any(t.is_meta for t in own.values()) else network

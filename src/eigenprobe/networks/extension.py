@@ -74,12 +74,8 @@ class NetworkExtension:
 
     def facts(self) -> dict[str, Any]:
         """JSON-able settings beside the tensors."""
-        return {
-            "network": self.network.describe(),
-            "radius": self.frame.scale,
-            "unit": self.frame.unit,
-            "learned_mass": self.learned_mass,
-        }
+        frame = {"radius": self.frame.scale, "unit": self.frame.unit}
+        return {"network": self.network.describe(), **frame, "learned_mass": self.learned_mass}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:

@@ -19,6 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention, silu
 
 from ..graph.segments import Segments
 from ..graph.suspicion import EDGE, NODE, Suspects
+from .transformer import split_heads
 
 
 @dataclass(frozen=True)
@@ -128,20 +129,15 @@ class _Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.norm, self.norm_memory, self.norm_after = (nn.LayerNorm(width) for _ in range(3))
-        self.query, self.key_value, self.out = (
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, width),
-        )
+        self.query, self.key_value = nn.Linear(width, width), nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
         self.feedforward = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         key, value = self.key_value(self.norm_memory(memory)).chunk(2, -1)
-        query, key, value = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (self.query(self.norm(x)), key, value)
-        )
+        query, key, value = (split_heads(t, self.heads) for t in (self.query(self.norm(x)), key, value))
         seen = scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
         x = x + self.out(seen)
         return x + self.feedforward(self.norm_after(x))

@@ -6,7 +6,6 @@ fails.
 """
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -29,10 +28,9 @@ LAST = "last.ckpt"
 SOURCE = "eigenprobe_source"  # key of a checkpoint
 
 
-def last_checkpoint(folder: str | os.PathLike[str] | None) -> Path | None:
+def last_checkpoint(folder: str | Path | None) -> Path | None:
     """The checkpoint to resume from, if the folder has one."""
-    path = None if folder is None else Path(folder) / LAST
-    return path if path is not None and path.is_file() else None
+    return Path(folder) / LAST if folder is not None and (Path(folder) / LAST).is_file() else None
 
 
 def check_source(path: Path, source: Mapping[str, str]) -> None:
@@ -41,9 +39,8 @@ def check_source(path: Path, source: Mapping[str, str]) -> None:
         stored = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get(SOURCE, {})
     differing = [name for name in source if name in stored and stored[name] != source[name]]
     if differing:
-        raise InputError(
-            f"{path} belongs to another run ({', '.join(differing)} differ): choose another folder, or resume=never"
-        )
+        others = ", ".join(differing)
+        raise InputError(f"{path} belongs to another run ({others} differ): choose another folder, or resume=never")
 
 
 class Checkpoints(pl.Callback):
@@ -52,9 +49,7 @@ class Checkpoints(pl.Callback):
     ``source`` says what is learned, as names and digests; it is kept in the checkpoint for `check_source`.
     """
 
-    def __init__(
-        self, folder: str | os.PathLike[str], every: int = 200, source: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path, every: int = 200, source: Mapping[str, str] | None = None) -> None:
         self.folder, self.every, self.source = Path(folder), every, dict(source or {})
         self.saved = -1
 

@@ -286,21 +286,19 @@ def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother
     if smoother.mass is not None:
         features = features * smoother.mass.sqrt()[:, None]
     turn = ritz and smoother.symmetric
-    options: dict[str, Any] = {"turn": turn, "power": ritz_power(smoother, k) if turn else 1}
-    options |= {"extension": lambda rotation: function.rotated(rotation.matrix)}
+    options: dict[str, Any] = {"turn": turn, "extension": lambda rotation: function.rotated(rotation.matrix)}
+    if turn:
+        # The covariance A^s whose Ritz problem is solved: s about four times the decay of the last vector, not 1. A
+        # network's functions carry a little noise at high frequency, to which q^T A q gives the weight of its large
+        # eigenvalue and q^T A^s q none.
+        scales = visible_scales(smoother, k, generator=torch.Generator(smoother.device).manual_seed(0))
+        options["power"] = min(scales[1], RITZ_POWER)
     info = {"method": "network", "ritz": turn}
     try:
         return basis_from_span(Span(features), smoother, k, Arranged.plain(points.double()), info=info, **options)
     except RankError as error:
         message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
         raise InputError(message) from error
-
-
-def ritz_power(smoother: Smoother, k: int) -> int:
-    """The covariance ``A^s`` whose Ritz problem is solved: s about four times the decay of the last vector, not 1: a
-    network's functions carry a little noise at high frequency, to which ``q^T A q`` gives the weight of its large
-    eigenvalue and ``q^T A^s q`` none."""
-    return min(visible_scales(smoother, k, generator=torch.Generator(smoother.device).manual_seed(0))[1], RITZ_POWER)
 
 
 def _now(device: torch.device) -> float:
