@@ -29,9 +29,9 @@ from .errors import InputError, warn
 from .extensions import KernelExtension
 from .graph import Arranged, Metric, arrange, estimate_dimension
 from .pretrained.neighbours import Neighbours, without_short_cuts
-from .probes.estimates import Eigenvalues, best_basis, check_estimator, with_eigenvalues
+from .probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from .probes.families import best_of_family
-from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother, check_kind
+from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
 from .smoothers.altered import PLAIN, Alteration, alter, numbers
 from .threads import limited_threads
 from .together import solved_at_once
@@ -140,8 +140,6 @@ def decompose(
     if (clouds := several(settings.pop("points"))) is not None:
         solved = {} if options else solved_at_once(clouds, {**settings, "options": None})
         return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT, solved)
-    if method not in ("direct", "network", "pretrained"):
-        raise InputError(f"method must be 'direct', 'network' or 'pretrained', got {method!r}")
     points, faces = points_and_faces(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
@@ -152,8 +150,6 @@ def decompose(
         "bandwidth": bandwidth,
         "dimension": dimension,
     }
-    if eigenvalues != "rayleigh":
-        check_estimator(eigenvalues)
     asked = [*operator.asked, *(["probes"] if probes is not None else [])]
     asked += ["eigenvalues"] if eigenvalues != "rayleigh" else []
     if method != "direct" and asked:
@@ -241,6 +237,7 @@ def _rotation(
     return rotation, facts
 
 
+@door
 def smoothed(
     x: Tensor,
     k: int,
@@ -260,7 +257,6 @@ def smoothed(
             raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
         cloud = Arranged.plain(x, smoother.graph)
         return cloud, alter(smoother, cloud, k, operator)
-    check_kind(smoother)
     count = neighbours if isinstance(neighbours, int) else operator.neighbours(NEIGHBOURS[smoother])
     cloud = arrange(x, count, k, metric)
     width = None if bandwidth is None else bandwidth / cloud.frame.scale

@@ -144,7 +144,7 @@ def test_first_mass_and_bad_input():
         Objective("sampled")(torch.ones(4, 2))
     with pytest.raises(InputError, match="needs a covariance"):
         Objective()(torch.ones(4, 2))
-    with pytest.raises(InputError, match="objective kind"):
+    with pytest.raises(InputError, match="kind must be 'expected' or 'sampled', got 'typo'"):
         Objective("typo")
 
 

@@ -103,7 +103,7 @@ def test_bad_input():
         fit_network(ellipsoid(), 4, resamplings="fresh")
     with pytest.raises(InputError, match="drawn probes"):
         Objective("expected", "mass")
-    with pytest.raises(InputError, match="must be one of"):
+    with pytest.raises(InputError, match="probe must be 'mean' or 'worst', got 'least'"):
         Objective("sampled", probe="least")
     assert prefix_errors(torch.ones(5, 1), torch.ones(5, 2)).shape == (1, 2)
 

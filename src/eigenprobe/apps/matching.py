@@ -59,10 +59,8 @@ def functional_map(
     norm and the eigenvalues to a largest of 1 first. Each row of C is one k_s x k_s solve.
     """
     k_source, k_target = _sizes(k, source, target)
-    a, b = (
-        _coefficients(source, source_functions, k_source),
-        _coefficients(target, target_functions, k_target).to("cpu"),
-    )
+    a = _coefficients(source, source_functions, k_source)
+    b = _coefficients(target, target_functions, k_target).to("cpu")
     if a.shape[1] != b.shape[1]:
         raise InputError(f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}")
     a, b = a.double().cpu(), b.double()

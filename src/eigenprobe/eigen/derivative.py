@@ -36,9 +36,8 @@ def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud
     weight, mass = stencil.weight / stencil.mass.sum(), stencil.mass / stencil.mass.sum()
     values, vectors = MovingPairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
     mass, vectors = cloud.spread(mass, vectors)
-    return replace(
-        basis, normalized=vectors * mass.sqrt()[:, None], mass=mass, eigenvalues=values / cloud.frame.scale**2
-    )
+    values = values / cloud.frame.scale**2
+    return replace(basis, normalized=vectors * mass.sqrt()[:, None], mass=mass, eigenvalues=values)
 
 
 class MovingPairs(torch.autograd.Function):

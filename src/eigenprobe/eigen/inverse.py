@@ -180,10 +180,8 @@ def _smallest(
             looked = m + max(b, min(k // 2, round((0.13 if pole < 0 else 0.09) * k * math.log10(left))))
         first = float(small[c : c + b, c : c + b].abs().max())
         if float(right.diagonal().abs().min()) < 1e-12 * first:  # the blocks hold all that they can reach
-            block, right = (
-                _apart(torch.randn(block.shape, dtype=torch.float64, generator=generator), basis[:m]),
-                0 * right,
-            )
+            fresh = torch.randn(block.shape, dtype=torch.float64, generator=generator)
+            block, right = _apart(fresh, basis[:m]), 0 * right
         small[m : m + b, m - b : m], small[m - b : m, m : m + b] = right, right.mT
 
 

@@ -35,11 +35,9 @@ def sampled(table: Any, size: int, rng: np.random.RandomState) -> Any:
     array = _array(table)
     lengths = np.array(array.chunks[0])
     total = int(lengths.sum())
-    wanted = (
-        lengths
-        if total <= size
-        else np.random.default_rng(rng.randint(2**31)).multivariate_hypergeometric(lengths, size)
-    )
+    wanted = lengths
+    if total > size:
+        wanted = np.random.default_rng(rng.randint(2**31)).multivariate_hypergeometric(lengths, size)
     seeds = rng.randint(2**31, size=len(lengths))
     dask = extra("dask")
     parts = [

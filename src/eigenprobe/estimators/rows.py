@@ -129,10 +129,9 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
     if not streamed:
         X = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset}
+        options |= {"ensure_min_samples": 2 if reset else 1, "ensure_all_finite": False}
         try:
-            found = validate_data(
-                estimator, X, ensure_min_samples=2 if reset else 1, ensure_all_finite=False, **options
-            )
+            found = validate_data(estimator, X, **options)
         except (ValueError, TypeError) as error:
             kind = InputError if isinstance(error, ValueError) else InputTypeError
             raise (_not_a_number(X) or kind(error)) from error

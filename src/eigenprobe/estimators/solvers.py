@@ -101,9 +101,7 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     return root[:, None] * (columns / weight.sqrt())[labels]
 
 
-def _train(
-    features: Sequence[Tensor], smoothers: Sequence[Smoother], count: int, seed: int, training: Training
-) -> Network:
+def _train(features: list[Tensor], smoothers: list[Smoother], count: int, seed: int, training: Training) -> Network:
     """A network ``(width) -> (count)`` trained on the probes of every cloud."""
     from ..probes.objective import Objective
     from ..training.data import ManifoldData, Pool

@@ -71,11 +71,8 @@ def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     s = t * c
     one, two, values = c * p - s * q, s * p + c * q, torch.stack([here - change, there + change])
     ascending = values[0] <= values[1]
-    return (
-        torch.where(ascending, one, two),
-        torch.where(ascending, two, one),
-        torch.where(ascending, values, values.flip(0)),
-    )
+    first, second = torch.where(ascending, one, two), torch.where(ascending, two, one)
+    return first, second, torch.where(ascending, values, values.flip(0))
 
 
 def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:

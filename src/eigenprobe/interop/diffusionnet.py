@@ -135,6 +135,5 @@ def _as_given(found: dict[str, Any], origin: Origin) -> DiffusionNetOperators:
 def _sparse(matrix: Any) -> Tensor:
     entries = matrix.tocoo()
     places = torch.as_tensor(np.stack([entries.row, entries.col]).astype(np.int64))
-    return torch.sparse_coo_tensor(
-        places, torch.as_tensor(entries.data), entries.shape, check_invariants=False
-    ).coalesce()
+    values = torch.as_tensor(entries.data)
+    return torch.sparse_coo_tensor(places, values, entries.shape, check_invariants=False).coalesce()

@@ -38,12 +38,6 @@ def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation,
     return ordered(left[:, :k], smoother), {"probes": functions.shape[1], "explained": explained}
 
 
-def check_estimator(kind: str) -> None:
-    """An error that lists the known estimators."""
-    if kind not in ("rayleigh", "worst", "mean"):
-        raise InputError(f"eigenvalues must be 'rayleigh', 'worst' or 'mean', got {kind!r}")
-
-
 def with_eigenvalues(
     rotation: Rotation,
     smoother: Smoother,

@@ -53,8 +53,6 @@ def rayleigh(mu: Tensor, step_time: float, *, form: Literal["linear", "log"] = "
         return (1 - mu) / step_time
     if form == "log":
         if not bool((mu > 0).all()):
-            raise InputError(
-                f"the log form needs positive Rayleigh quotients, got a smallest one of {float(mu.min()):.3g}"
-            )
+            raise InputError(f"the log form needs positive Rayleigh quotients, got one of {float(mu.min()):.3g}")
         return -mu.log() / step_time
     raise InputError(f"form must be 'linear' or 'log', got {form!r}")

@@ -49,7 +49,6 @@ def build_smoother(
     balanced weights on or off (adaptive). ``options``: ``self_loops`` of the graph; ``alpha``, the power of the
     density that `symmetric` divides by (1); ``settings`` and ``field`` of balanced weights.
     """
-    check_kind(kind)
     if isinstance(source, Graph):
         graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
@@ -76,25 +75,3 @@ def build_smoother(
     if options.get("field") is not None:
         raise InputError("anisotropy needs Euclidean points of one to three dimensions without a bandwidth")
     return variable_smoother(graph, bandwidth, dimension)
-
-
-def check_kind(kind: str) -> None:
-    """An error that lists the known kinds."""
-    if kind not in KINDS:
-        raise InputError(f"smoother must be one of {', '.join(KINDS)}, got {kind!r}")
-
-
-__all__ = [
-    "BALANCED_DIMENSIONS",
-    "KINDS",
-    "NEIGHBOURS",
-    "ROW_STEPS",
-    "Kind",
-    "Smoother",
-    "build_smoother",
-    "check_kind",
-    "laplacian_smoother",
-    "neighbourhood_smoother",
-    "symmetric_matrix",
-    "variable_smoother",
-]

@@ -47,9 +47,8 @@ def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, 
     degree = edges.at(weight) + loops
     time = float(2 * (weight * squared).sum() / degree.sum() / (2 * dimension))
     off = weight * (degree[edges.head] * degree[edges.tail]).rsqrt()
-    return Smoother(
-        "symmetric", symmetric_matrix(edges, off, loops / degree), graph, degree / degree.sum(), time, dimension
-    )
+    matrix = symmetric_matrix(edges, off, loops / degree)
+    return Smoother("symmetric", matrix, graph, degree / degree.sum(), time, dimension)
 
 
 def _sigma2(graph: Graph, squared: Tensor, bandwidth: float | None) -> Tensor:

@@ -8,6 +8,8 @@ otherwise bound by kernel launches.  A batch whose gradient is not finite is ski
 optimiser, counted, and reported in one warning; training stops only when `patience` such batches come in a row.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 from dataclasses import asdict, dataclass
@@ -17,6 +19,7 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
+from ..annotations import door
 from ..errors import InputError, warn
 from ..probes.objective import Objective
 from .data import Batch
@@ -24,6 +27,7 @@ from .data import Batch
 log = logging.getLogger(__name__)
 
 
+@door
 @dataclass(frozen=True)
 class Optimisation:
     """AdamW (or Adam) and its schedule over ``steps`` optimiser steps.
@@ -52,10 +56,8 @@ class Optimisation:
             return 1.0
         if self.schedule == "step":
             return 0.1 ** ((done >= 0.3) + (done >= 0.7))
-        if self.schedule == "cosine":
-            floor = self.final_rate / self.rate
-            return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
-        raise InputError(f"schedule must be 'cosine', 'step' or 'constant', got {self.schedule!r}")
+        floor = self.final_rate / self.rate
+        return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
 
 
 class Mixed(nn.Module):

@@ -5,6 +5,8 @@ flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP
 else.
 """
 
+from __future__ import annotations
+
 import logging
 import signal
 import warnings
@@ -18,6 +20,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
+from ..annotations import door
 from ..errors import InputError
 from ..files import locked_folder
 from ..networks import RANDOMNESS
@@ -28,6 +31,7 @@ from .module import SpectralModule
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
 
 
+@door
 @dataclass(frozen=True)
 class RunSettings:
     """How to run.  ``folder`` receives checkpoints and logs; without one nothing is written.
@@ -62,8 +66,6 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     An interrupt saves a checkpoint first and then raises ``KeyboardInterrupt``.
     """
     settings = settings or RunSettings()
-    if settings.resume not in ("auto", "never"):
-        raise InputError(f"resume must be 'auto' or 'never', got {settings.resume!r}")
     if settings.accumulate > 1 and module.accelerate == "graph":
         raise InputError("CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'")
     callbacks: list[pl.Callback] = [Averaged(settings.average)] if settings.average > 0 else []
