@@ -18,6 +18,7 @@ from torch import Tensor
 from ..annotations import as_array, door
 from ..cloud import as_tensor
 from ..errors import InputError
+from .fused import fused
 
 Array = NDArray[Any]
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
@@ -30,7 +31,14 @@ HEAD = 64  # the first balls cover most of the cloud: pass over all points inste
 
 @door
 def farthest_points(
-    x: A, n: int, seed: int | None = None, *, start: int | None = None, weight: A | None = None, valid: A | None = None
+    x: A,
+    n: int,
+    seed: int | None = None,
+    *,
+    start: int | None = None,
+    weight: A | None = None,
+    valid: A | None = None,
+    compiled: bool = False,
 ) -> A:
     """Indices of ``n`` points of ``x``, each the farthest from all chosen before it.
 
@@ -41,7 +49,7 @@ def farthest_points(
 
     ``weight`` multiplies the squared distance of each point: above 1 asks for more points there. ``valid`` leaves
     the other points out, as if they were not in the cloud (``start`` counts the valid ones). Both have one entry per
-    point.
+    point. ``compiled`` makes a pass over a batch one kernel on a GPU, which pays where many of one size follow.
 
     >>> farthest_points(np.array([[0.0], [1.0], [4.0], [9.0]]), 3, start=0)
     array([0, 3, 2])
@@ -51,8 +59,8 @@ def farthest_points(
     shape = tuple(x.shape)
     if len(shape) not in (2, 3):
         raise InputError(f"farthest_points needs points (n, d) or a batch (b, n, d), got shape {shape}")
-    if (kind := as_array(x).dtype.kind) not in "fiub" or (valid is None and not np.isfinite(as_array(x)).all()):
-        raise InputError(f"farthest_points needs finite numbers, got {'NaN or infinity' if kind == 'f' else x.dtype}")
+    if as_array(x[:0]).dtype.kind not in "fiub":  # none of it: a file may be large, a tensor on a device
+        raise InputError(f"farthest_points needs finite numbers, got {x.dtype}")
     for name, given in (("weight", weight), ("valid", valid)):
         if given is not None and as_array(given).shape != shape[:-1]:
             raise InputError(f"farthest_points needs one {name} per point {shape[:-1]}, got {as_array(given).shape}")
@@ -61,16 +69,16 @@ def farthest_points(
         raise InputError(f"farthest_points can choose 1 to {fewest} of {fewest} points, got n={n}")
     if start is not None and not 0 <= start < fewest:
         raise InputError(f"start must be an index below {fewest}, got {start}")
-    return _choose(x, n, None if seed is None else np.random.default_rng(seed), start, weight, valid)
+    return _choose(x, n, None if seed is None else np.random.default_rng(seed), start, weight, valid, compiled)
 
 
-def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, valid: Any) -> Any:
+def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, valid: Any, compiled: bool) -> Any:
     """Batches of tensors and everything on a device together; arrays, and single tensors on the host, one by one."""
     tensor, single = isinstance(x, Tensor), x.ndim == 2
     x = x.detach() if tensor else x
     x, weight, valid = (a[None] if single and a is not None else a for a in (x, weight, valid))
     if tensor and not (single and x.device.type == "cpu"):
-        indices = _in_batch(x, n, generator, start, weight, valid)
+        indices = _in_batch(x, n, generator, start, weight, valid, compiled)
         return indices[0] if single else indices
     clouds, weights, masks = ([None] * len(x) if a is None else a.numpy() if tensor else a for a in (x, weight, valid))
     rows = zip(clouds, weights, masks, strict=True)
@@ -160,6 +168,15 @@ def _in_balls(points: Array, chosen: Array, nearest: Array, index: int) -> None:
         index = block * width + int(blocks[block].argmax())
 
 
+def _nearer(nearest: Tensor, x: Tensor, current: Tensor, *weight: Tensor) -> Tensor:
+    """``nearest (b, n)`` after points ``current (b, 1, d)`` were chosen too."""
+    offset = (x - current).square().sum(2)
+    return torch.minimum(nearest, offset * weight[0] if weight else offset)
+
+
+_nearer_at_once = fused(_nearer)
+
+
 def _in_batch(
     x: Tensor,
     n: int,
@@ -167,6 +184,7 @@ def _in_batch(
     start: int | None,
     weight: Tensor | None,
     valid: Tensor | None,
+    compiled: bool = False,
 ) -> Tensor:
     """All clouds of a batch at once: one small pass per point, no transfer to the host inside the loop."""
     b = x.shape[0]
@@ -189,10 +207,10 @@ def _in_batch(
         if valid is not None:  # the place among the valid points to the place in the cloud
             index = (valid.cumsum(1) > index[:, None]).int().argmax(1)
     chosen = torch.empty((b, n), dtype=torch.int64, device=x.device)
+    step, given = (_nearer_at_once if compiled else _nearer), (() if weight is None else (weight,))
     for t in range(n):
         chosen[:, t] = index
         current = x.gather(1, index[:, None, None].expand(b, 1, x.shape[2]))  # (b, 1, d)
-        offset = (x - current).square().sum(2)
-        nearest = torch.minimum(nearest, offset if weight is None else offset * weight)
+        nearest = step(nearest, x, current, *given)
         index = nearest.argmax(1)
     return chosen

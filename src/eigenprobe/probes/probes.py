@@ -13,9 +13,8 @@ These are the paper's probes, on the directed graph.  Probes of a given `Smoothe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -23,7 +22,8 @@ from torch import Tensor
 
 from ..annotations import door
 from ..cloud import as_tensor
-from ..errors import InputError, warn
+from ..errors import InputError
+from ..graph.fused import fused
 from ..graph.graph import Graph
 from ..graph.neighbours import build_graph
 
@@ -117,9 +117,11 @@ class Probes:
         alike = not varying and self.vary == "field" and isinstance(self.k, int)  # every step, for all fields
         if compiled and alike and graph.device.type == "cuda":
             exponents, sigma = self._kernel(graph, self.count, generator)
+            # Bound by reading the signal again for every neighbour: half the bytes, sums in single precision.
+            indices, rates, half = graph.indices.int(), _rates(sigma), signal.half()
             for _ in range(last):
-                signal = _step(signal, graph.indices, exponents, sigma)
-            return signal
+                half = _step(half, indices, exponents, rates)
+            return half.to(signal.dtype)
         weights = None if self.vary == "step" else self._weights(graph, self.count, generator)
         for step in range(last):
             if self.vary == "step":
@@ -167,37 +169,19 @@ class Probes:
         return weights / weights.sum(1, keepdim=True)
 
 
-def _fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The function, compiled to one kernel where its first argument lies on a GPU; plain, after one warning, where
-    that fails."""
-    chosen: list[Callable[..., Tensor]] = []
-
-    @wraps(function)
-    def call(first: Tensor, *others: Tensor) -> Tensor:
-        if not first.is_cuda:
-            return function(first, *others)
-        if not chosen:
-            chosen.append(torch.compile(function, dynamic=False))
-        try:
-            return chosen[0](first, *others)
-        except Exception as error:  # no compiler, no Triton: whatever it is, the plain function is right
-            if chosen[0] is function:
-                raise
-            warn(f"no compiled kernels ({type(error).__name__}): every operation is its own")
-            chosen[0] = function
-            return function(first, *others)
-
-    return call
+def _rates(sigma: Tensor) -> Tensor:
+    """``r`` of exp(x / sigma^2) = 2^(r x)."""
+    return sigma.square().reciprocal() / math.log(2)
 
 
-@_fused
-def _step(signal: Tensor, indices: Tensor, exponents: Tensor, sigma: Tensor) -> Tensor:
+@fused
+def _step(signal: Tensor, indices: Tensor, exponents: Tensor, rates: Tensor) -> Tensor:
     """One step in one pass over ``signal (n, m)``: weights computed again are faster than ``(n, k, m)`` read again."""
-    total, mass = torch.zeros_like(signal), torch.zeros_like(signal)
+    total, mass = torch.zeros_like(exponents[:1, :1]), torch.zeros_like(exponents[:1, :1])
     for j in range(indices.shape[1]):
-        weights = torch.exp(exponents[:, j : j + 1] / sigma.square())
+        weights = torch.exp2(exponents[:, j : j + 1] * rates)
         total, mass = total + weights * signal[indices[:, j]], mass + weights
-    return total / mass
+    return (total / mass).to(signal.dtype)
 
 
 def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
