@@ -7,9 +7,9 @@ Seven scores of k-means, means over random class-weighted subsets of 1500; rows 
 estimator's defaults were chosen on even rows, so that the subsets are of the odd ones; the paper's network is trained
 on even rows and sees the subsets in one pass. Seconds are warm: every method has run once before.
 
-A file is filled method by method: rows of peers stay valid while their own sources (`PEERS`) do, whatever changes in
-ours, and are not measured again. Without --methods those that are missing or out of date are measured, but for t-SNE
-and the paper's network.
+A file is written whole after each method: rows of peers stay valid while their own sources (`PEERS`) do, whatever
+changes in ours, and are not measured again. Without --methods those that are missing or out of date are measured, but
+for t-SNE and the paper's network, which may have fewer runs: every row says its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import parallel_config
 
 from benchmarks.catalogue import digest, made_by
 from benchmarks.record import best_device, facts, results_file, write
@@ -45,18 +46,26 @@ def sources(name: str, method: str) -> str:
     return digest(name, NETWORK if method == "paper" else made_by(name).sources if method in OURS else PEERS)
 
 
-def measure(x: np.ndarray, y: np.ndarray, methods: list[str], o: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rows of some methods on the odd rows."""
+def measure(x: np.ndarray, y: np.ndarray, method: str, o: argparse.Namespace) -> list[dict[str, Any]]:
+    """Rows of a method on the odd rows."""
     fitted, even, odd = None, np.asarray(x[0::2], np.float32), x[1::2]
-    if "paper" in methods:
+    if method == "paper":
         recipe = ImagesRecipe(o.dataset, steps=o.steps, sample=min(5000, len(even)))
         unit = Protocol().rows(even, np.arange(len(even)))
         basis = learn_rows(recipe, torch.from_numpy(unit).to(o.device), RunSettings(device=o.device))
         fitted = partial(feed_forward, basis)
-    for name in methods:
-        embed(name, np.asarray(odd[:200], np.float32), (2,), 0, fitted)  # warm: compilation is not the method's time
-    jobs = 1 if set(methods) & set(SLOW) else o.jobs
-    return summarise(Protocol(o.runs, methods=methods).records(odd, y[1::2], jobs, fitted))
+    embed(method, np.asarray(odd[:200], np.float32), (2,), 0, fitted)  # warm: compilation is not the method's time
+    # A network that lies on a device is not sent to other processes; most of its time is that of the scores.
+    with parallel_config("threading" if method == "paper" else "loky"):
+        found = summarise(Protocol(o.runs, methods=[method]).records(odd, y[1::2], o.jobs, fitted))
+    return [row | ({"steps": o.steps} if method == "paper" else {}) for row in found]
+
+
+def kept(name: str, runs: int) -> list[dict[str, Any]]:
+    """The rows of a file that are as measured today."""
+    rows = json.loads(results_file(name).read_text())["rows"] if results_file(name).is_file() else []
+    enough = [row for row in rows if row["runs"] >= runs or row["method"] in SLOW]
+    return [row for row in enough if row.get("sources") == sources(name, row["method"])]
 
 
 def main() -> None:
@@ -71,22 +80,18 @@ def main() -> None:
     o = parser.parse_args()
     warnings.filterwarnings("ignore")
     for path in o.features:
-        name, kept = f"images_{path.stem}.json", []
-        if results_file(name).is_file():
-            kept = json.loads(results_file(name).read_text())["rows"]
-        kept = [row for row in kept if row.get("sources") == sources(name, row["method"]) and row["runs"] >= o.runs]
-        missing = [m for m in METHODS if m not in (*SLOW, *(row["method"] for row in kept))]
-        methods = o.methods or missing
-        table = read_table(path)
-        made = facts("clusters", o.device, peers=("umap-learn",))
-        found = measure(np.asarray(table.features), np.asarray(table.labels), methods, o) if methods else []
-        origin = {"commit": made["commit"], "device": made["device"]}
-        found = [row | origin | {"sources": sources(name, row["method"])} for row in tables.plain(found)]
-        rows = [row for row in kept if row["method"] not in methods] + found
-        rows.sort(key=lambda row: (row["k"], list(METHODS).index(row["method"])))
-        print(Images(rows).markdown(), flush=True)
-        about = {"table": path.stem, "rows": "odd", "count": len(table.features) // 2, "runs": o.runs}
-        write(name, made | {"facts": about, "rows": rows})
+        name, table = f"images_{path.stem}.json", read_table(path)
+        known = {row["method"] for row in kept(name, o.runs)}
+        for method in o.methods or [m for m in METHODS if m not in (*SLOW, *known)]:
+            made = facts("clusters", o.device, peers=("umap-learn",))
+            found = measure(np.asarray(table.features), np.asarray(table.labels), method, o)
+            origin = {"commit": made["commit"], "device": made["device"], "sources": sources(name, method)}
+            rows = [row for row in kept(name, o.runs) if row["method"] != method]
+            rows += [row | origin for row in tables.plain(found)]
+            rows.sort(key=lambda row: (row["k"], list(METHODS).index(row["method"])))
+            about = {"table": path.stem, "rows": "odd", "count": len(table.features) // 2, "runs": o.runs}
+            write(name, made | {"facts": about, "rows": rows})
+        print(Images(kept(name, o.runs)).markdown(), flush=True)
 
 
 if __name__ == "__main__":

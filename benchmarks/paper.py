@@ -1,6 +1,6 @@
 """The paper's experiments its own way, on a machine with a GPU: without mesh libraries and without the command line.
 
-    python -m benchmarks.paper prepare MESHES... --data carried [--n 4000] [--names ...]
+    python -m benchmarks.paper prepare MESHES... --data carried [--n 4000] [--names ...] [--faces 40000]
     python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--tag full]
     python -m benchmarks.paper generalisation --data carried [--steps 400]
     python -m benchmarks.paper merge --state FOLDER
@@ -27,6 +27,7 @@ import lightning.pytorch as pl
 
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe import geometry
+from eigenprobe.evaluation.areas import nearest_sample_areas
 from eigenprobe.evaluation.samples import Sample
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.amortised import AmortisedRecipe, amortise, unseen
@@ -47,11 +48,23 @@ def prepare(o: argparse.Namespace) -> None:
         shape = geometry.load(path)
         if (o.names and path.stem not in o.names) or shape.n < min(o.n, 1500):
             continue
+        if o.faces:
+            drawn_on_faces(shape, o).save(o.data / f"{path.stem}_faces.npz")
+            continue
         sample = Sample.on_surface(shape, min(o.n, shape.n), o.k, 0 if o.n == 1500 else SAMPLE_SEED)
         if o.n == 1500:  # unseen shapes: nothing but the points compared is needed
             small = geometry.Shape(sample.points, None, shape.name)
             sample = replace(sample, shape=small, indices=range(o.n), known_areas=sample.areas)
         sample.save(o.data / f"{path.stem}.npz")
+
+
+def drawn_on_faces(shape: geometry.Shape, o: argparse.Namespace) -> Sample:
+    """Samples of points drawn evenly on the faces, in place of the vertices: for meshes whose vertices are uneven."""
+    exact, drawn = geometry.oracle(shape.vertices, shape.faces, o.k), geometry.draw_surface(shape, o.faces, SAMPLE_SEED)
+    indices = geometry.farthest_points(drawn.points, o.n, SAMPLE_SEED)
+    cloud = geometry.Shape(drawn.points, None, f"{shape.name}_faces")
+    vectors, points = drawn.interpolate(shape, exact.vectors)[indices], drawn.points[indices]
+    return Sample(cloud, points, vectors, exact.eigenvalues, indices, nearest_sample_areas(shape, points))
 
 
 class Deadline(pl.Callback):
@@ -162,6 +175,7 @@ def main() -> None:
     parser.add_argument("--tag", default="full")
     for name, value in {
         "n": 4000,
+        "faces": 0,
         "k": 50,
         "steps": 0,
         "seconds": 0,

@@ -20,7 +20,7 @@ from eigenprobe.evaluation.surface_report import Evaluation
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.generalisation import Generalisation
 from eigenprobe.paper.images import Images
-from eigenprobe.paper.published import PAPER, single_shape
+from eigenprobe.paper.published import DIFFERENT, PAPER, single_shape
 
 LEVELS = (10, 20, 50)
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
@@ -73,8 +73,11 @@ def overfit(document: Document) -> str:
 
 
 def paper_overfit(document: Document) -> str:
-    """The paper's way by shape beside its printed numbers, and what the network adds, in the mean."""
-    theirs = [row for row in document["rows"] if row["method"] == "the paper's way"]
+    """The paper's way by shape beside its printed numbers, and what the network adds, in the mean over its files."""
+    theirs = sorted(
+        (row for row in document["rows"] if row["method"] == "the paper's way"),
+        key=lambda row: row["shape"] in DIFFERENT,
+    )
     table = []
     for row in theirs:
         printed = single_shape(row["shape"])
@@ -85,10 +88,12 @@ def paper_overfit(document: Document) -> str:
         table.append(line | {"mass~area": row["mass_correlation"], "adaptive": row["mass_correlation_adaptive"]})
     if len(table) > 1:
         numbers = [key for key in table[0] if key not in ("shape", "steps")]
-        table.append(mean_row(table, numbers, shape="**mean**"))
+        same = [line for line in table if line["shape"] not in DIFFERENT]
+        table.insert(len(same), mean_row(same, numbers, shape="**mean**"))
     columns = {"what": "mean of", **COSINES, "discrepancy": "λ tuned", "discrepancy_fixed": "λ fixed"}
     columns |= {"discrepancy_rayleigh": "λ Rayleigh", "mass_correlation": "mass~area"}
-    means = [mean_row(rows, what=name) for (name,), rows in grouped(document["rows"], "method").items()]
+    same = [row for row in document["rows"] if row["shape"] not in DIFFERENT]
+    means = [mean_row(rows, what=name) for (name,), rows in grouped(same, "method").items()]
     return markdown(table) + "\n\n" + markdown(means, columns)
 
 

@@ -138,3 +138,30 @@ def test_memory_is_that_of_the_call() -> None:
     hold(200)
     assert record.peak(lambda: hold(40)) == pytest.approx(40, abs=6)
     assert record.peak(lambda: hold(120)) == pytest.approx(120, abs=6)
+
+
+def test_a_table_of_clusters_is_whole_after_each_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import clusters
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 60)
+    table, file = tmp_path / "cifar10_efflite0.npz", tmp_path / "images_cifar10_efflite0.json"
+    np.savez(table, features=rng.normal(size=(180, 12)) + 9 * np.eye(12)[labels], labels=labels)
+    monkeypatch.setenv("OUT", str(tmp_path))
+
+    def run(*words: str) -> dict[str, list[int]]:
+        monkeypatch.setattr(sys, "argv", ["clusters", str(table), "--device", "cpu", *words])
+        clusters.main()
+        rows = json.loads(file.read_text())["rows"]
+        assert all(row["nmi"] > 0.99 for row in rows if row["method"] == "pca")  # three clusters far apart
+        return {row["method"]: [r["runs"] for r in rows if r["method"] == row["method"]] for row in rows}
+
+    assert run("--methods", "pca", "--runs", "2") == {"pca": [2, 2, 2]}
+    monkeypatch.setattr(clusters, "SLOW", ("isomap", "paper"))  # as t-SNE: may have fewer runs and stays
+    assert run("--methods", "isomap", "--runs", "1") == {"pca": [2, 2, 2], "isomap": [1, 1, 1]}
+    assert clusters.kept(file.name, 2) == json.loads(file.read_text())["rows"]
+    document = json.loads(file.read_text())
+    for row in document["rows"]:
+        row["sources"] = "another"
+    file.write_text(json.dumps(document))
+    assert clusters.kept(file.name, 1) == []

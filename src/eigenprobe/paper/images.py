@@ -31,8 +31,9 @@ class Images(tables.Report):
         shown = []
         best = {metric: _ranks(self.rows, metric) for metric in ("nmi", "ari")}
         others = [name for name in METRICS if name not in (*best, "v_measure")]  # the V-measure is the NMI
+        uneven = len({row["runs"] for row in self.rows}) > 1
         for index, row in enumerate(self.rows):
-            cells = {"method": METHODS[row["method"]], "k": row["k"]}
+            cells = {"method": METHODS[row["method"]], "k": row["k"], **({"runs": row["runs"]} if uneven else {})}
             for metric, ranks in best.items():
                 text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
                 cells[METRICS[metric]] = f"**{text}**" if ranks[index] == 0 else text

@@ -45,6 +45,7 @@ DIFFERENT = {
     "beetle": ("beetle", "open surface"),
     "david_head": ("david", "head only"),
     "dragon": ("dragon", "another model of that name"),
+    "fertility_faces": ("fertility", "points drawn on the faces"),
     "heptoroid_merged": ("heptoroid", "coincident vertices merged"),
     "knot1": ("knot", "another model of that name"),
     "knot1_merged": ("knot", "another model of that name, coincident vertices merged"),
