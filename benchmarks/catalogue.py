@@ -5,8 +5,9 @@
     python -m benchmarks.catalogue --stale [--gpu]  only those whose sources have changed since
     python -m benchmarks.catalogue --list           say which files are stale
 
-A file carries a hash of the rooms that it measures and of its benchmark: of what the sources do, so that comments and
-docstrings do not count, and of model weights as they are. `make readme` refuses a file whose hash is another one.
+A file carries a hash of the definitions that its benchmark can reach (`reached`) in the rooms that it measures: of what
+they do, so that comments and docstrings do not count, and of model weights as they are. A function that a measurement
+never calls does not make it stale. `make readme` refuses a file whose hash is another one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reached import reached, without_texts
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "eigenprobe"
 DATA = "../shared/data"
@@ -34,18 +37,25 @@ ORACLE = ("geometry/oracle.py", "geometry/mesh.py", "evaluation/alignment.py", "
 MODEL = ("pretrained/model.py", "pretrained/prediction.py", "pretrained/surface", "networks/spectral.py")
 TABLES = ("graph", "smoothers/neighbourhood.py", "eigen", "extensions", "estimators")
 TRAINING = ("probes", "networks/transformer.py", "training")
-PAPER = (*TRAINING, "paper/single.py", "paper/amortised.py")
+PAPER = ("cloud.py", "graph", "smoothers", *TRAINING, "paper/single.py", "paper/amortised.py", "paper/published.py")
 ROOMS = ("probes", "smoothers", "eigen", "extensions", "estimators")  # whose tests are tried
 EMBEDDINGS = ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
 
 
 @dataclass(frozen=True)
 class Result:
-    """The command that writes a file, and what it measures: paths below src/eigenprobe."""
+    """The command that writes a file, the rooms that it measures (below src/eigenprobe), and what it calls, if that is
+    not the benchmark as a whole: entries of `reached`."""
 
     command: str
     sources: tuple[str, ...]
     gpu: bool = False
+    entries: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The benchmark's file."""
+        return shlex.split(self.command)[2].replace(".", "/") + ".py"
 
 
 def _kept(name: str, command: str) -> str:
@@ -55,17 +65,21 @@ def _kept(name: str, command: str) -> str:
 RESULTS = (
     {
         "surfaces.json": Result(
-            _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"), (*CORE, *NEIGHBOURS, *ORACLE)
+            _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"),
+            (*CORE, *NEIGHBOURS, *ORACLE),
+            entries=("src/eigenprobe/evaluation/surfaces.py",),
         ),
         "neighbours.json": Result(
             _kept(
                 "neighbours.json", f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2"
             ),
             (*CORE, *NEIGHBOURS, *ORACLE, "evaluation/neighbours.py"),
+            entries=("src/eigenprobe/evaluation/neighbours.py",),
         ),
         "generalisation_mpz14.json": Result(
             _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"),
             (*CORE, *ORACLE, *MODEL),
+            entries=("src/eigenprobe/paper/generalisation.py",),
         ),
         "generalisation_shrec07.json": Result(
             _kept(
@@ -73,6 +87,7 @@ RESULTS = (
                 f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
             ),
             (*CORE, *ORACLE, *MODEL),
+            entries=("src/eigenprobe/paper/generalisation.py",),
         ),
         "probe_scale.json": Result(
             f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")
@@ -116,10 +131,16 @@ RESULTS = (
             "python -m benchmarks.training shapes --device cuda", ("graph", "smoothers", "eigen", *TRAINING), gpu=True
         ),
         "paper_overfit*.json": Result(
-            "python -m benchmarks.paper overfit --data carried/overfit --device cuda", PAPER, gpu=True
+            "python -m benchmarks.paper overfit --data carried/overfit --device cuda",
+            PAPER,
+            gpu=True,
+            entries=("benchmarks/paper.py:overfit",),
         ),
         "paper_generalisation.json": Result(
-            "python -m benchmarks.paper generalisation --data carried/unseen --device cuda", PAPER, gpu=True
+            "python -m benchmarks.paper generalisation --data carried/unseen --device cuda",
+            (*PAPER, "pretrained/shapes.py", "geometry/procedural"),
+            gpu=True,
+            entries=("benchmarks/paper.py:generalisation",),
         ),
         "embedding_cpu.json": Result(
             f"python -m benchmarks.embedding {' '.join(f'{DATA}/embeddings/{name}.npz' for name in EMBEDDINGS)}"
@@ -129,11 +150,17 @@ RESULTS = (
         "embedding_cuda.json": Result(
             "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
         ),
-        "mutants.json": Result("python -m benchmarks.mutants", ROOMS),
+        "mutants.json": Result(
+            "python -m benchmarks.mutants",
+            ROOMS,
+            entries=("benchmarks/mutants.py", *(f"src/eigenprobe/{room}" for room in ROOMS)),
+        ),
     }
     | {
         f"probes_{name}.json": Result(
-            f"python -m benchmarks.probes {name} {DATA}/mpz14{options}", ("smoothers", "probes", "training", *ORACLE)
+            f"python -m benchmarks.probes {name} {DATA}/mpz14{options}",
+            ("graph", "smoothers", "probes", "training", *ORACLE),
+            entries=(f"benchmarks/probes.py:{name}",),
         )
         for name, options in (
             ("families", " --n 500"),
@@ -160,30 +187,28 @@ def made_by(name: str) -> Result:
 
 
 def digest(name: str, sources: tuple[str, ...] | None = None) -> str:
-    """The hash of what a file measures, or of ``sources`` alone: what a part of it measures."""
+    """The hash of what a file measures; or of ``sources`` as they are, which a part of it measures."""
     result = made_by(name)
-    module = shlex.split(result.command)[2].replace(".", "/") + ".py"
-    total = hashlib.sha256()
-    measured = [ROOT / module, *(SOURCE / source for source in result.sources)]
-    for path in measured if sources is None else [SOURCE / source for source in sources]:
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        for file in files:
-            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md":
-                total.update(f"{file.relative_to(ROOT).as_posix()} {_of_file(file)}\n".encode())
-    return total.hexdigest()[:16]
+    rooms = [SOURCE / source for source in (result.sources if sources is None else sources)]
+    files = [file for room in rooms for file in (sorted(room.rglob("*")) if room.is_dir() else [room])]
+    files = [file for file in files if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md"]
+    lines = [f"{_path(file)} {_of_file(file)}" for file in files if sources is not None or file.suffix != ".py"]
+    if sources is None:
+        rooms.append(ROOT / result.module)
+        found = reached(result.entries or (result.module,), ROOT)
+        inside = sorted(place for place in found if any(place[0].is_relative_to(room) for room in rooms))
+        lines += [f"{_path(file)} {name} {found[file, name]}" for file, name in inside]
+    return hashlib.sha256("\n".join([*lines, ""]).encode()).hexdigest()[:16]
+
+
+def _path(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
 
 
 @cache
 def _of_file(path: Path) -> str:
     """The hash of a file; of a Python source, of its syntax tree without docstrings."""
-    content = path.read_bytes()
-    if path.suffix == ".py":
-        tree = ast.parse(content)
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-                body[0] = ast.Pass() if isinstance(body[0].value, ast.Constant) else body[0]
-        content = ast.dump(tree).encode()
+    content = ast.dump(without_texts(path)).encode() if path.suffix == ".py" else path.read_bytes()
     return hashlib.sha256(content).hexdigest()
 
 

@@ -84,6 +84,8 @@ def paper_overfit(document: Document) -> str:
         line = {"shape": row["shape"], "steps": int(row["steps"])}
         for key, title in {**COSINES, "discrepancy": "λ tuned"}.items():
             line |= {f"{title} published": printed.get(key), f"{title} here": row.get(key)}
+            if (matched := key.replace("cosine", "matched")) != key:
+                line[f"{title} any order"] = row.get(matched)
         line |= {"λ fixed": row["discrepancy_fixed"], "λ Rayleigh": row["discrepancy_rayleigh"]}
         table.append(line | {"mass~area": row["mass_correlation"], "adaptive": row["mass_correlation_adaptive"]})
     if len(table) > 1:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import catalogue, readme, record
+from benchmarks import catalogue, reached, readme, record
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,6 +30,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
     catalogue._of_file.cache_clear()
+    reached.module.cache_clear()
 
 
 def test_every_file_has_a_command_and_every_source_is_there() -> None:
@@ -52,8 +53,8 @@ def test_no_file_names_a_place_on_the_machine_that_made_it() -> None:
         assert not [word for line in commands for word in line.split() if word.startswith("/")], path.name
 
 
-def test_a_hash_follows_what_the_measured_rooms_do(sources: Path) -> None:
-    names = ("images_cifar10_efflite0.json", "surfaces.json")
+def test_a_hash_follows_what_a_measurement_can_reach(sources: Path) -> None:
+    names = ("images_cifar10_efflite0.json", "surfaces.json", "multigrid.json")
     before = {name: catalogue.digest(name) for name in names}
 
     def changed() -> list[str]:
@@ -62,11 +63,40 @@ def test_a_hash_follows_what_the_measured_rooms_do(sources: Path) -> None:
     package = sources / "src" / "eigenprobe"
     append(package / "eigen" / "span.py", "# a comment\n")
     append(package / "viz" / "report.py", "LATER = 1\n")  # draws, measures nothing
+    append(package / "smoothers" / "balanced.py", "def later() -> None: ...\n")  # which nothing calls
+    append(
+        package / "pretrained" / "model.py", "SpectralModel = None\n"
+    )  # reached by decompose, not by its closed form
     assert changed() == []
-    append(package / "estimators" / "context.py", "LATER = 1\n")
+    append(package / "estimators" / "context.py", "CONTEXT = (4,)\n")
     assert changed() == [names[0]]
-    append(package / "smoothers" / "balanced.py", "LATER = 1\n")
+    append(package / "pretrained" / "neighbours.py", "without_short_cuts = None\n")  # imported inside a function
+    assert changed() == [*names[:2]]
+    append(package / "smoothers" / "balanced.py", "BALANCE = None\n")
     assert changed() == [*names]
+
+
+def test_names_are_followed_through_packages_tables_and_lazy_imports(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "eigenprobe"
+    (package / "room").mkdir(parents=True)
+    (tmp_path / "benchmarks").mkdir()
+    files = {
+        "__init__.py": "if TYPE_CHECKING:\n    from .room import front\ndef __getattr__(name): ...\n",
+        "room/__init__.py": "from .one import front\n",
+        "room/one.py": "from . import two\nTABLE = (two,)\nunused = 1\ndef front():\n    from .three import late\n"
+        "    return TABLE, late\n",
+        "room/two.py": "import os\nprint('loose')\ndef anything(): return beside\nbeside = 1\n",
+        "room/three.py": "def late(): return 1\ndef other(): return 2\n",
+    }
+    for name, text in files.items():
+        (package / name).write_text(text)
+    (tmp_path / "benchmarks" / "each.py").write_text(
+        "import eigenprobe as ep\ndef main(): ep.front()\ndef not_it(): ...\n"
+    )
+    found = reached.reached(["benchmarks/each.py:main"], tmp_path)
+    names = {f"{path.stem}.{name}" for path, name in found if name}
+    assert names == {"each.main", "one.front", "one.TABLE", "two.anything", "two.beside", "three.late"}
+    assert (package / "room" / "two.py", reached.LOOSE) in found
 
 
 def test_a_file_says_how_it_was_made_and_goes_stale(
@@ -81,7 +111,7 @@ def test_a_file_says_how_it_was_made_and_goes_stale(
     assert {"python", "torch", "numpy", "scipy"} <= set(found["versions"])
     assert {"commit", "date", "device", "sources"} <= set(found)
     assert not catalogue.stale("probe_scale.json", found)
-    append(sources / "src" / "eigenprobe" / "probes" / "scale.py", "LATER = 1\n")
+    append(sources / "src" / "eigenprobe" / "probes" / "scale.py", "learn_scale = None\n")
     assert catalogue.stale("probe_scale.json", found)
 
 
@@ -98,7 +128,7 @@ def test_pages_refuse_stale_results_or_mark_them(
     monkeypatch.setattr(sys, "argv", ["readme"])
     readme.main()
     assert "| n=500" in page.read_text() and "Stale" not in page.read_text()
-    append(sources / "src" / "eigenprobe" / "smoothers" / "balanced.py", "LATER = 1\n")
+    append(sources / "src" / "eigenprobe" / "smoothers" / "balanced.py", "BALANCE = None\n")
     page.write_text(empty)
     with pytest.raises(SystemExit, match="1 files are stale"):
         readme.main()
