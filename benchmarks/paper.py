@@ -27,7 +27,7 @@ import lightning.pytorch as pl
 
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe import geometry
-from eigenprobe.evaluation.areas import nearest_sample_areas
+from eigenprobe.evaluation.alignment import nearest_sample_areas
 from eigenprobe.evaluation.samples import Sample
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.amortised import AmortisedRecipe, amortise, unseen
