@@ -5,7 +5,8 @@
     X <- Ritz vectors of each cloud                       Cholesky and products for all at once, in float64
 
 As `filtered`, but a sweep and a rotation take all clouds together, so that a device is busy: one small cloud leaves it
-idle.  A cloud that has converged keeps its vectors.  The small eigenproblems are solved on the host, by as many threads
+idle.  Every cloud has the degree d that it needs (small ones a lower one: their vectors would depend on each other), and
+one that has converged keeps its vectors.  The small eigenproblems are solved on the host, by as many threads
 as it has: a device takes them one after the other.
 """
 
@@ -22,12 +23,13 @@ from ..errors import warn
 from ..graph.segments import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
-from .chebyshev import last_term, normal_block
+from .chebyshev import normal_block, terms
 from .filtered import FILTERING
 from .problem import Eigenpairs
 from .span import orthonormalise
 
 SWEEPS = 60
+LEVEL = 1.25  # ratio of the degrees that clouds have in one sweep
 ROOM = 4  # a cloud has at least so many points per column of its block; smaller ones are solved densely
 
 
@@ -47,7 +49,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     width, wanted = columns(k), k - 1
     x = padded.clouds.padded(normal_block((smoother.n, width), generator, smoother.device, torch.float64))
     bounds = torch.full((count,), 0.75, dtype=torch.float64)  # what lies below is damped: at first a guess
-    x = padded.filter(x, bounds, FILTERING.first_degree, torch.float32)
+    x = padded.filter(x, bounds, [FILTERING.first_degree] * count, torch.float32)
     gaps, residuals = torch.zeros((2, count, width), dtype=torch.float64)
     done, before, dtype = torch.zeros(count, dtype=torch.bool), math.inf, torch.float32
     for _ in range(SWEEPS):
@@ -63,9 +65,8 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
         if now > before / 2 and now < 16 * FILTERING.floor[0]:
             dtype = torch.float64  # float32 no longer gains
         before = now
-        degree = _degree(gaps[~done], residuals[~done], wanted, 0.9 * tol, dtype)
-        swept = padded.filter(x, 1 - gaps[:, -1], degree, dtype)
-        x = torch.where(done.to(x.device)[:, None, None], x, swept)
+        degrees = _degrees(gaps, residuals, wanted, 0.9 * tol, dtype).masked_fill(done, 0)
+        x = padded.filter(x, 1 - gaps[:, -1], degrees.tolist(), dtype)
     else:
         warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
     vectors = torch.cat([padded.known, x[..., :wanted]], 2)
@@ -73,14 +74,15 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     return Eigenpairs(vectors, values)
 
 
-def _degree(gaps: Tensor, residuals: Tensor, wanted: int, target: float, dtype: torch.dtype) -> int:
-    """Enough for the slowest cloud, but no more than keeps the columns of the quickest independent."""
+def _degrees(gaps: Tensor, residuals: Tensor, wanted: int, target: float, dtype: torch.dtype) -> Tensor:
+    """Enough for every cloud ``(b,)``, but no more than keeps its columns independent; of few different numbers."""
     position = 1 + 2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:]).clamp_min(1e-3)
-    rates = torch.acosh(position.clamp_min(1 + 1e-12))  # (a, p)
-    need = torch.acosh((2 * residuals / target).clamp_min(1.5)) / rates.clamp_min(1e-6)
-    spread = FILTERING.spread[dtype != torch.float32]
-    most = math.log(2 * spread) / float(rates[:, 0].max())
-    return max(3, math.ceil(min(float(need[:, :wanted].max()), most)))
+    rates = torch.acosh(position.clamp_min(1 + 1e-12))  # (b, p)
+    need = (torch.acosh((2 * residuals / target).clamp_min(1.5)) / rates.clamp_min(1e-6))[:, :wanted].amax(1)
+    most = math.log(2 * FILTERING.spread[dtype != torch.float32]) / rates[:, 0]
+    degrees = torch.minimum(need, most).ceil().clamp_min(3)
+    levels = ((degrees.max() / degrees).log() / math.log(LEVEL)).ceil()
+    return (degrees.max() / LEVEL**levels).long().clamp_min(3)
 
 
 class _Padded:
@@ -92,22 +94,42 @@ class _Padded:
         self.pattern = (smoother.matrix.crow_indices(), smoother.matrix.col_indices())
         assert smoother.mass is not None
         self.known = self.clouds.padded(smoother.mass.double().sqrt())[..., None]
+        ends = torch.tensor([0, *smoother.clouds], device=smoother.device).cumsum(0)
+        self.ends = list(
+            zip(ends.tolist(), self.pattern[0][ends].tolist(), strict=True)
+        )  # rows and entries before each
         self.matrix = self._with(self.values)
 
-    def _with(self, values: Tensor) -> Tensor:
-        return csr(*self.pattern, values, (len(self.clouds.owner), len(self.clouds.owner)))
+    def _with(self, values: Tensor, clouds: int | None = None) -> Tensor:
+        """The matrix of the first ``clouds`` with other values."""
+        rows, entries = self.ends[-1 if clouds is None else clouds]
+        return csr(self.pattern[0][: rows + 1], self.pattern[1][:entries], values[:entries], (rows, rows))
 
-    def filter(self, x: Tensor, lowest: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-        """``T_degree`` of every cloud's matrix, with [0, lowest] damped; ``x (b, most, p)``, ``lowest (b,)``."""
+    def filter(self, x: Tensor, lowest: Tensor, degrees: list[int], dtype: torch.dtype) -> Tensor:
+        """``T_degree`` of every cloud's matrix, with [0, lowest] damped; ``x (b, most, p)``, ``lowest (b,)``.
+
+        The first clouds are the largest and have the highest degrees: products go as far as the last that needs them.
+        """
         half = (lowest.clamp(1e-5, 1 - 1e-12) / 2).to(x.device)
-        scaled = self._with((self.values / half[self.owner] - self.diagonal).to(dtype))  # centre = half
+        values = (self.values / half[self.owner] - self.diagonal).to(dtype)  # centre = half
+        own = self.clouds.spread(torch.tensor(degrees, device=x.device))[:, None]
+        start = self.clouds.stacked(x).to(dtype)
+        now = self._with(values)
 
-        def step(now: Tensor, before: Tensor | None) -> Tensor:
+        def step(term: Tensor, before: Tensor | None) -> Tensor:
             if before is None:
-                return scaled @ now
-            return torch.addmm(before, scaled, now, beta=-1.0, alpha=2.0, out=before)
+                return now @ term
+            few = slice(0, now.shape[0])
+            torch.addmm(before[few], now, term[few], beta=-1.0, alpha=2.0, out=before[few])
+            return before
 
-        return self.clouds.padded(last_term(step, self.clouds.stacked(x).to(dtype), degree).to(x.dtype))
+        result = start
+        for degree, term in enumerate(terms(step, start, max(degrees))):
+            if degree and degree in degrees:
+                result = torch.where(own == degree, term, result)
+                left = [number for number, each in enumerate(degrees, 1) if each > degree]
+                now = self._with(values, max(left, default=None))
+        return self.clouds.padded(torch.where(own > 0, result.to(x.dtype), self.clouds.stacked(x)))
 
     def rotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ritz vectors ``(b, most, p)``; on the host their gaps and the norms of their residuals ``(b, p)``."""
