@@ -5,7 +5,7 @@
     X <- Ritz vectors of each cloud                       Cholesky and products for all at once, in float64
 
 As `filtered`, but a sweep and a rotation take all clouds together, so that a device is busy: one small cloud leaves it
-idle.  Every cloud has the degree d that it needs (small ones a lower one: their vectors would depend on each other), and
+idle.  Every cloud has the degree d that it needs (small ones a lower one: more would make their columns dependent), and
 one that has converged keeps its vectors.  The small eigenproblems are solved on the host, by as many threads
 as it has: a device takes them one after the other.
 """
@@ -65,7 +65,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
         if now > before / 2 and now < 16 * FILTERING.floor[0]:
             dtype = torch.float64  # float32 no longer gains
         before = now
-        degrees = _degrees(gaps, residuals, wanted, 0.9 * tol, dtype).masked_fill(done, 0)
+        degrees = _degrees(gaps, residuals, wanted, 0.3 * tol, dtype).masked_fill(done, 0)
         x = padded.filter(x, 1 - gaps[:, -1], degrees.tolist(), dtype)
     else:
         warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
@@ -95,9 +95,7 @@ class _Padded:
         assert smoother.mass is not None
         self.known = self.clouds.padded(smoother.mass.double().sqrt())[..., None]
         ends = torch.tensor([0, *smoother.clouds], device=smoother.device).cumsum(0)
-        self.ends = list(
-            zip(ends.tolist(), self.pattern[0][ends].tolist(), strict=True)
-        )  # rows and entries before each
+        self.ends = list(zip(ends.tolist(), self.pattern[0][ends].tolist(), strict=True))  # rows, entries before
         self.matrix = self._with(self.values)
 
     def _with(self, values: Tensor, clouds: int | None = None) -> Tensor:
