@@ -28,7 +28,7 @@ from joblib import parallel_config
 from benchmarks.catalogue import digest
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe.estimators.tables import read_table
-from eigenprobe.evaluation import tables
+from eigenprobe.files import plain
 from eigenprobe.paper.images import Images
 from eigenprobe.paper.images_recipe import ImagesRecipe, feed_forward, learn_rows
 from eigenprobe.paper.peers import METHODS, embed
@@ -87,7 +87,7 @@ def main() -> None:
             found = measure(np.asarray(table.features), np.asarray(table.labels), method, o)
             origin = {"commit": made["commit"], "device": made["device"], "sources": sources(name, method)}
             rows = [row for row in kept(name, o.runs) if row["method"] != method]
-            rows += [row | origin for row in tables.plain(found)]
+            rows += [row | origin for row in plain(found)]
             rows.sort(key=lambda row: (row["k"], list(METHODS).index(row["method"])))
             about = {"table": path.stem, "rows": "odd", "count": len(table.features) // 2, "runs": o.runs}
             write(name, made | {"facts": about, "rows": rows})

@@ -32,6 +32,7 @@ from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.evaluation.clustering import kmeans_scores
+from eigenprobe.files import plain
 
 PEERS = {"direct": "SpectralEmbedding", "network": "UMAP"}
 
@@ -161,7 +162,7 @@ def main() -> None:
         parts["many rows"] = lambda: [many_rows(options.rows, solver, device, 0) for solver in options.solver]
     found = {}
     for name, part in parts.items():
-        found[name] = tables.plain(part())
+        found[name] = plain(part())
         print(f"\n{name}\n{tables.markdown(found[name])}", flush=True)
     write(
         f"embedding_{device.split(':')[0]}.json", facts("embedding", device, peers=("umap-learn",)) | {"parts": found}

@@ -23,6 +23,7 @@ from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
+from eigenprobe.files import plain
 from eigenprobe.paper.protocol import weighted_subset
 
 COMPONENTS, ROWS = 50, 1500
@@ -71,7 +72,7 @@ def main() -> None:
     for path in options.features:
         rows += compare(path, options.runs, options.seed)
         print(tables.markdown(rows[-2:]), flush=True)
-    write("maps.json", facts("maps", "cpu", peers=("umap-learn", "openTSNE")) | {"rows": tables.plain(rows)})
+    write("maps.json", facts("maps", "cpu", peers=("umap-learn", "openTSNE")) | {"rows": plain(rows)})
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ check_size     bytes claimed by a header <= EXPANSION x bytes on disk, before an
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,38 @@ def _is_full(error: Exception) -> bool:
     """Writers in other languages give the operating system's error as text."""
     text = re.search(r"No space left|File too large|quota exceeded", str(error), re.IGNORECASE)
     return text is not None or (isinstance(error, OSError) and error.errno in FULL)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Text that ends in one line break, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Strict JSON: numpy numbers become plain ones, and a value that is not finite becomes null."""
+    write_text(path, json.dumps(plain(content), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The same value made of what JSON knows."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any], compressed: bool = False) -> None:
+    """Arrays by name, whole or not at all."""
+    import numpy as np
+
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        (np.savez_compressed if compressed else np.savez)(file, **arrays)
 
 
 def writable_folder(folder: str | os.PathLike[str]) -> Path:

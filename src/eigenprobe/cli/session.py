@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import progress
 from ..errors import InputError
-from ..files import atomic_path, writable_folder
+from ..files import writable_folder, write_json
 
 if TYPE_CHECKING:
     from ..evaluation.tables import Report
@@ -109,8 +108,7 @@ class Session:
 
     def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
         """Facts as JSON, whole or not at all."""
-        with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps(facts, indent=2, default=_plain) + "\n", encoding="utf-8")
+        write_json(path, facts)
         self.wrote(path, what)
 
     def finish(self, headline: str) -> None:
@@ -131,8 +129,3 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
-
-
-def _plain(value: Any) -> Any:
-    """Arrays, tensors and paths as JSON knows them."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from .. import progress
 from ..errors import InputError
-from ..files import atomic_path
+from ..files import atomic_path, write_npz
 from .session import Session
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def embed(
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: a sample is fitted, its workers place blocks of rows
     """
-    import numpy as np
 
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.tables import read_table
@@ -96,8 +95,7 @@ def embed(
     if read is not None and read.labels is not None:
         arrays["labels"] = read.labels.astype(str) if read.labels.dtype == object else read.labels
     path = folder / "embedding.npz"
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
+    write_npz(path, arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
         from ..viz.scatter import write_scatter

@@ -17,7 +17,7 @@ import torch
 
 from ..basis import Basis
 from ..errors import InputError
-from ..files import atomic_path, reading, writable_folder
+from ..files import atomic_path, reading, writable_folder, write_json
 from ..graph import Graph
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
         facts["parameters"]["random_state"] = None  # a generator is not a setting
     facts |= {"dtype": np.dtype(model._dtype).name, "columns": model.n_features_in_, "total": model._total}
     facts["names"] = [str(name) for name in getattr(model, "feature_names_in_", [])]
-    with atomic_path(target / "estimator.json") as temporary:
-        temporary.write_text(json.dumps(facts, indent=2, default=_plain) + "\n", encoding="utf-8")
+    write_json(target / "estimator.json", facts)
 
 
 def read_estimator(
@@ -80,7 +79,3 @@ def read_estimator(
         if "layout" in arrays:
             model.__dict__["layout_"], model._map = arrays["layout"], arrays["map"]
     return model
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)

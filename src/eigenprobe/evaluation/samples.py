@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..files import Archive, atomic_path
+from ..files import Archive, write_npz
 from ..geometry import Array, Shape, farthest_points, find_shapes, load, oracle, sample_volume
 from ..progress import in_parallel
 from .alignment import Alignment, compare_vectors, nearest_sample_areas
@@ -48,8 +48,7 @@ class Sample:
         arrays = {"vertices": self.shape.vertices, "vectors": self.vectors, "areas": self.areas}
         single: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
         single |= {"indices": self.indices, "eigenvalues": self.eigenvalues}
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **single)
+        write_npz(path, single, compressed=True)
 
     @classmethod
     def load(cls, path: Path, k: int | None = None) -> Sample:

@@ -4,14 +4,13 @@ rows: a sequence of flat mappings, column -> str, int, float, bool or None; colu
 """
 
 import csv
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from ..files import atomic_path
+from ..files import atomic_path, write_json, write_text
 
 Row = Mapping[str, Any]
 
@@ -93,36 +92,12 @@ def markdown(
     return "\n".join([lines[0], "|" + "|".join(rule) + "|", *lines[1:]])
 
 
-def write_text(path: Path, text: str) -> None:
-    """Text that ends in one line break, whole or not at all."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-
-
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Full precision, one header line, missing values empty."""
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns_of(rows))  # writes None and absent values as empty cells
         writer.writeheader()
         writer.writerows(rows)
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Strict JSON: numpy numbers become plain ones, and a value that is not finite becomes null."""
-    write_text(path, json.dumps(plain(content), indent=2, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """The same value made of what JSON knows."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 def _is_number(value: Any) -> bool:

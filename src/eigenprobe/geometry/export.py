@@ -14,7 +14,7 @@ import numpy as np
 
 from ..basis import Basis
 from ..errors import InputError, extra
-from ..files import atomic_path
+from ..files import atomic_path, write_npz
 
 GRIDS, ARRAYS = (".ply", ".vtk", ".vtu"), (".npz", ".mat")
 
@@ -27,15 +27,13 @@ def write_functions(path: str | os.PathLike[str], basis: Basis) -> None:
         grid = _grid(basis, suffix)
         with atomic_path(target) as temporary:
             grid.write(temporary)
-    elif suffix in ARRAYS:
-        arrays = _arrays(basis, first=1 if suffix == ".mat" else 0)
-        with atomic_path(target) as temporary, temporary.open("wb") as file:
-            if suffix == ".npz":
-                np.savez(file, **arrays)
-            else:
-                from scipy.io import savemat
+    elif suffix == ".npz":
+        write_npz(target, _arrays(basis, first=0))
+    elif suffix == ".mat":
+        from scipy.io import savemat
 
-                savemat(file, arrays, oned_as="column")
+        with atomic_path(target) as temporary, temporary.open("wb") as file:
+            savemat(file, _arrays(basis, first=1), oned_as="column")
     else:
         raise InputError(f"a basis is written as .safetensors, {', '.join(GRIDS + ARRAYS)}, got {str(target)!r}")
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from ..annotations import door
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError
-from ..files import Archive, atomic_path, writable_folder
+from ..files import Archive, writable_folder, write_npz
 from ..operators import gradients
 from ..pretrained.neighbours import Neighbours
 from .shapes import solved
@@ -102,8 +102,7 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
     for name in MATRICES:
         matrix = found[name].tocsc().astype(np.float32)
         arrays |= {f"{name}_{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
+    write_npz(path, arrays)
 
 
 def _read(path: Path, points: np.ndarray, k: int) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import atomic_path
+from ..files import atomic_path, write_npz
 from ..progress import Progress
 from .datasets import ImageSet, Split, open_images
 from .vision import Encoder, load_encoder
@@ -60,8 +60,7 @@ def run(
     arrays |= {"names": np.array([found.names[i] for i in rows]), "key": np.array(key)}
     if found.labels is not None:
         arrays |= {"labels": found.labels[rows], "classes": np.array(found.classes)}
-    with atomic_path(out) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
+    write_npz(out, arrays)
     shutil.rmtree(parts, ignore_errors=True)
     return out
 

@@ -1,6 +1,5 @@
 """The ``overfit`` recipe: one network on one shape, its basis and the facts of the run in a folder."""
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..files import atomic_path
+from ..files import write_json
 from ..geometry import Shape, farthest_points, oracle
 from .callbacks import OracleCosine
 from .data import Batch
@@ -66,6 +65,5 @@ def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
     basis = fit_network(points, recipe.k, settings=recipe, run=run, device=how.device)
     result = out / "basis.safetensors"
     basis.save(result)
-    with atomic_path(out / "summary.json") as temporary:
-        temporary.write_text(json.dumps({"recipe": asdict(recipe), **basis.info}, indent=1, default=str) + "\n")
+    write_json(out / "summary.json", {"recipe": asdict(recipe), **basis.info})
     return result
