@@ -7,6 +7,7 @@ namespace. Long commands are shortened by the arguments in ``SHORTER``, never le
 from __future__ import annotations
 
 import argparse
+import doctest
 import re
 import runpy
 import shlex
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, write_vision_mod
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
 PAGES.remove(ROOT / "docs" / "gallery.md")  # its blocks are what examples/gallery.py runs
+EXAMPLES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>> " in path.read_text())
 FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
 
 # command prefix -> arguments appended to make it quick
@@ -91,6 +94,13 @@ def test_page(
             _run(command, capsys)
     for command in inline(page):
         _run(command, capsys)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_examples_in_docstrings(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parts = [part for part in path.relative_to(ROOT / "src").with_suffix("").parts if part != "__init__"]
+    assert doctest.testmod(import_module(".".join(parts))).failed == 0
 
 
 def _interrupt() -> None:

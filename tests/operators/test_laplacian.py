@@ -148,6 +148,18 @@ def test_drop_in_for_generalised_eigenproblems() -> None:
     np.testing.assert_allclose(values[1:], c.sphere_spectrum(9)[1:], rtol=0.02)
 
 
+def test_a_solid_without_boundary_follows_its_dispersion(rng: np.random.Generator) -> None:
+    angle = lambda n, rng: 2 * np.pi * rng.random((n, 3))  # noqa: E731
+    x = c.even(lambda n, rng: np.concatenate([np.cos(a := angle(n, rng)), np.sin(a)], 1), 2000, rng)
+    whole = np.arange(-4, 5.0) ** 2
+    expected = np.sort((whole[:, None, None] + whole[:, None] + whole).ravel())[1:20]
+    low = (
+        0.074 * expected * (2 * np.pi / 2000 ** (1 / 3)) ** 2
+    )  # the fourth moment of the stencil, in volumes of a point
+    found = ep.decompose(2 * x, k=20, dimension=3).eigenvalues[1:]
+    np.testing.assert_allclose(4 * found, expected * (1 - low), rtol=0.015)
+
+
 def test_lists_and_tensors(rng: np.random.Generator) -> None:
     clouds = [c.random_sphere(200, rng), c.random_sphere(300, rng)]
     pairs = ep.laplacian(clouds)

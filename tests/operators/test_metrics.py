@@ -45,13 +45,13 @@ def _sums(a: np.ndarray, b: np.ndarray, k: int = 20) -> np.ndarray:
     return np.sort((a[:, None] + b).ravel())[:k]
 
 
-@pytest.mark.parametrize(("strength", "bound"), [(0.5, 0.02), (1.0, 0.02), (2.0, 0.025)])
-def test_a_stretched_torus(strength: float, bound: float, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("strength", [0.5, 1.0, 2.0])
+def test_a_stretched_torus(strength: float, rng: np.random.Generator) -> None:
     x = 2 * c.even(_torus, 4000, rng)
     field = strength * np.stack([-x[:, 2], np.zeros(4000), x[:, 0], np.zeros(4000)], 1) / 2  # along the first angle
     whole = np.arange(-20, 21.0) ** 2 / 4
     basis = ep.decompose(x, k=20, anisotropy=field)
-    assert _errors(basis.eigenvalues, _sums(whole / (1 + strength) ** 2, whole)).max() < bound
+    assert _errors(basis.eigenvalues, _sums(whole / (1 + strength) ** 2, whole)).max() < 0.02
     assert basis.info["anisotropy"] and np.allclose(basis.vectors[:, 0], 1)
     stiffness, mass = ep.laplacian(x, anisotropy=torch.as_tensor(field))
     assert mass.sum() == pytest.approx(16 * np.pi**2 * (1 + strength), rel=0.03)

@@ -36,8 +36,8 @@ RESPONSES: dict[str, Callable[..., Tensor]] = {
 def response(name: str, **parameters: float) -> Callable[[Array], Array]:
     """The named response as a function of eigenvalues (numpy or torch), for `Basis.filter`.
 
-    >>> response("heat", time=1.0)(torch.tensor([0.0, 1.0])).round(decimals=3).tolist()
-    [1.0, 0.368]
+    >>> response("heat", time=1.0)(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.3679])
     """
     if name not in RESPONSES:
         raise InputError(f"response must be one of {', '.join(RESPONSES)}, got {name!r}")

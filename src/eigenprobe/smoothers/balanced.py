@@ -39,7 +39,7 @@ from ..graph.arranged import Arranged
 from ..graph.graph import local_spacing
 from ..graph.segments import Segments
 from .smoother import Smoother, csr, laplacian_smoother
-from .stencil import SELECTION, Neighbours, choose_edges, principal, stretch, tangent_frames
+from .stencil import SELECTION, STRETCHED, Neighbours, choose_edges, principal, stretch, tangent_frames
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Balance:
 BALANCE = Balance()
 # Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the first eigenvalue of
 # a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one below 1; and neighbours that are even in
-# space are not in a stretched metric, where a grid is 12 per cent off with the usual roundness and 5 with this one.
-FIRM = Balance(ridge=1e-3, round_ridge=0.5, end_ridge=0.2, tolerance=1e-3, steps=200)
+# space are not in a stretched metric, where a grid is 12 per cent off with the usual roundness and 4 with this one.
+FIRM = Balance(ridge=1e-3, round_ridge=0.2, end_ridge=1.0, tolerance=1e-3, steps=200)
 # Where derivatives are asked for the dual systems are solved to rounding: what is left of them is not smooth.
 EXACT = Balance(tolerance=1e-13, steps=2000)
 
@@ -115,7 +115,7 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
-    edges = choose_edges(near, frames)
+    edges = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
     head, tail = edges.head, edges.tail
 
     chord = points[tail] - points[head]
