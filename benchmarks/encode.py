@@ -71,8 +71,15 @@ def main() -> None:
 
     keep(turns(calls, options.repeats, device))
     if device.startswith("cuda"):
-        for name, how in ((f"encode, batch of {options.batch}", {}), ("the same, adaptive", {"smoother": "adaptive"})):
-            batch = turns({name: partial(model.encode, clouds, k=k, **how)}, options.repeats, device)[name]
+        sizes = np.random.default_rng(7).integers(options.n // 3, options.n + 1, options.batch)
+        unequal = [cloud[:size] for cloud, size in zip(clouds, sizes.tolist(), strict=True)]
+        ways: dict[str, tuple[Any, dict[str, Any]]] = {
+            f"encode, batch of {options.batch}": (clouds, {}),
+            "the same, adaptive": (clouds, {"smoother": "adaptive"}),
+            f"encode, {options.n // 3} to {options.n} points": (unequal, {}),
+        }
+        for name, (given, how) in ways.items():
+            batch = turns({name: partial(model.encode, given, k=k, **how)}, options.repeats, device)[name]
             keep({f"{name}, per cloud": {key: np.divide(batch[key], options.batch).tolist() for key in batch}})
 
 

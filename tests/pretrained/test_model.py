@@ -94,6 +94,26 @@ def test_batches_lists_and_folders(model, clouds, tmp_path):
     assert [b.n for b in model.encode(tmp_path, k=5)] == [300, 300, 300]
 
 
+@pytest.mark.parametrize("ritz", [False, True])
+def test_clouds_of_unequal_sizes_go_through_the_network_together(model, clouds, ritz, monkeypatch):
+    """Padded and masked in one pass, each cloud is what it is alone; a ball among them is taken by itself."""
+    rng, passes, raw = np.random.default_rng(0), [], SpectralNetwork.raw
+    several = [clouds[0][:130], clouds[1], clouds[2][:211].flip(0), clouds[0]]
+    alone = [model.encode(cloud, k=8, ritz=ritz, smoother="heat") for cloud in several]
+    monkeypatch.setattr(
+        SpectralNetwork, "raw", lambda self, seen, mask=None: passes.append(seen) or raw(self, seen, mask)
+    )
+    found = model.encode([*several[:2], ball(300, rng), *several[2:]], k=8, ritz=ritz, smoother="heat")
+    assert [each.features.shape[:2] for each in passes] == [(4, 300), (1, 300)]  # all surfaces, then the ball
+    assert [basis.info.get("smoother") for basis in found] == ["heat", "heat", "adaptive", "heat", "heat"]
+    for basis, own in zip([*found[:2], *found[3:]], alone, strict=True):
+        torch.testing.assert_close(basis.eigenvalues, own.eigenvalues, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(basis.mass, own.mass, rtol=1e-6, atol=1e-9)
+        inner = (basis.vectors * basis.mass[:, None]).mT @ own.vectors
+        torch.testing.assert_close(inner.abs(), torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-4)
+        torch.testing.assert_close(inner.mT @ inner, torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("refine", [0, 1])
 @pytest.mark.parametrize("smoother", ["adaptive", "heat"])
 def test_new_points_each_on_their_own_and_fitted_values_at_fitted_points(model, clouds, smoother, refine):

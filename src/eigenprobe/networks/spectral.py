@@ -66,9 +66,11 @@ class ChannelAttention(nn.Module):
         self.out = nn.Linear(width, width)
         self.scale = nn.Parameter(torch.ones(heads, 1, 1))
 
-    def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        parts = self.query_key(x).chunk(2, -1)
-        query, key = (nn.functional.normalize(split_heads(part, self.heads), dim=-2) for part in parts)
+    def memory(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        both = self.query_key(x)
+        if mask is not None:  # (b, 1, 1, n): padding has no part in any channel
+            both = both.masked_fill(~mask[:, 0].mT, 0)
+        query, key = (nn.functional.normalize(split_heads(part, self.heads), dim=-2) for part in both.chunk(2, -1))
         gram = (key.mT @ query) * self.scale.to(key.dtype)
         return gram, gram
 
@@ -78,7 +80,7 @@ class ChannelAttention(nn.Module):
 
 
 class SpectralTransformer(Transformer):
-    """The library's transformer, with some layers attending between channels; clouds of one size, without padding."""
+    """The library's transformer, with some layers attending between channels."""
 
     kind = "spectral"
 
@@ -127,11 +129,14 @@ class SpectralNetwork(nn.Module):
         seen = inputs(points, smoother, pose)
         return self.finish(*self.raw(seen), seen, smoother)
 
-    def raw(self, seen: Inputs) -> tuple[Tensor, Tensor]:
-        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 49, K - 1)`."""
+    def raw(self, seen: Inputs, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 49, K - 1)`.
+
+        `mask (b, n)` is True at the points of clouds that are padded to one size.
+        """
         shape = self.shape(seen.gram)
         mixing = self.mixing(shape).float().unflatten(-1, (SEEDS, -1))
-        return self.transformer(seen.features, bias=self.bias(shape)[:, None]), mixing
+        return self.transformer(seen.features, mask, self.bias(shape)[:, None]), mixing
 
     def finish(self, raw: Tensor, mixing: Tensor, seen: Inputs, smoother: Smoother) -> Tensor:
         """`Z (b, n, K - 1)` in float32: the mixed seeds added, the whole polished."""

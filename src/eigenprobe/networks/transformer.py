@@ -55,7 +55,7 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def memory(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         key, value = self.key_value(x).chunk(2, -1)
         return split_heads(key, self.heads), split_heads(value, self.heads)
 
@@ -87,7 +87,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None, mask: Tensor | None = None) -> Tensor:
         normed = self.norm_attention(x)
-        memory = self.attention.memory(normed) if memory is None else memory
+        memory = self.attention.memory(normed, mask) if memory is None else memory
         x = x + self.drop(self.attention(normed, memory, mask))
         return x + self.drop(self.feedforward(self.norm_feedforward(x)))
 

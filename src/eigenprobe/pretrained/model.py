@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,30 +27,26 @@ from torch import Tensor
 
 from ..annotations import door
 from ..basis import Basis
-from ..cloud import LARGEST, SMALLEST, Frame, Origin, check_points, points_and_faces, several
+from ..cloud import Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..geometry import find_shapes
-from ..graph import Graph
 from ..graph.arranged import Arranged, arrange
-from ..graph.dimension import cloud_dimensions
 from ..graph.farthest import farthest_points
 from ..networks.diffusion import NEIGHBOURS as SEEN
-from ..networks.diffusion import batch_graph, diffusion, masses
-from ..networks.spectral import SpectralNetwork, guards, inputs
+from ..networks.diffusion import diffusion, masses
+from ..networks.spectral import Inputs, SpectralNetwork, guards, inputs
 from ..smoothers import NEIGHBOURS, build_smoother
 from ..threads import limited_threads
 from .neighbours import without_short_cuts
-from .prediction import CloudMemory, ModelExtension, predict
+from .prediction import CloudMemory, ModelExtension, Surfaces, packed, predict
 from .store import fingerprint, load_network, write
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # up to here every point is part of the context; above, a farthest-point subset of CONTEXT is
 CONTEXT = 4096
-BATCH_POINTS = 131_072  # points that go through the network together
-LOCAL = 16  # neighbours that tell a surface from a solid
 
 
 class SpectralModel:
@@ -130,8 +127,8 @@ class SpectralModel:
             Rotate within the predicted span; sweeps of smoothing and rotation after that.
         smoother
             Whose mass and eigenvalues: `"adaptive"` or `"symmetric"` as in `decompose`, or `"heat"`, the one that
-            the network itself looks through, which handles a batch of surfaces at once (solids, curves and clouds with
-            coinciding points are taken one by one, by `"adaptive"`). `"auto"` is `"heat"` for batches on a GPU.
+            the network itself looks through, which handles surfaces of any sizes at once (solids, curves and clouds
+            with coinciding points are taken one by one, by `"adaptive"`). `"auto"` is `"heat"` for batches on a GPU.
         """
         if refine < 0 or (refine and not ritz):
             raise InputError(f"expected refine >= 0, and ritz=True with sweeps, got refine={refine} and ritz={ritz}")
@@ -143,17 +140,20 @@ class SpectralModel:
         single, read = clouds is None, [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
         checked = [self._check(cloud, k, device) for cloud, _ in read]
         kind: Any = "adaptive" if smoother in ("auto", "heat") else smoother
-        bases: dict[int, Basis] = {}
-        by_size: dict[tuple[int, torch.device], list[int]] = {}
+        by_size: dict[tuple[int, str], list[int]] = {}
         for i, (x, _) in enumerate(checked):
-            by_size.setdefault((len(x), x.device), []).append(i)
-        for members in by_size.values():
-            x = torch.stack([checked[i][0] for i in members])
-            batched = smoother == "heat" or (smoother == "auto" and x.is_cuda and len(members) > 1)
-            together, how = batched and x.shape[1] <= WHOLE, (k, ritz, refine, kind)
-            with limited_threads(x.device):
-                found = self._together(x, *how) if together else (self._one(cloud, *how) for cloud in x)
-                for i, basis in zip(members, found, strict=True):
+            by_size.setdefault((len(x), str(x.device)), []).append(i)
+        bases: dict[int, Basis] = {}
+        for device in {str(x.device) for x, _ in checked}:
+            groups = [members for (_, place), members in sorted(by_size.items()) if place == device]
+            batched = smoother == "heat" or (smoother == "auto" and device != "cpu" and sum(map(len, groups)) > 1)
+            whole = [members for members in groups if batched and len(checked[members[0]][0]) <= WHOLE]
+            alone = [i for members in groups if members not in whole for i in members]
+            stacks = [torch.stack([checked[i][0] for i in members]) for members in whole]
+            how = (k, ritz, refine, kind)
+            with limited_threads(torch.device(device)):
+                found = chain(self._together(stacks, *how), (self._one(checked[i][0], *how) for i in alone))
+                for i, basis in zip([*chain(*whole), *alone], found, strict=True):
                     bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
         return bases[0] if single else [bases[i] for i in range(len(read))]
 
@@ -167,35 +167,38 @@ class SpectralModel:
             raise InputError(f"expected at least {max(FEWEST, k + 1)} points for k={k}, got {shape[0]}")
         return check_points(cloud, k, device)
 
-    def _together(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
-        """A batch `(b, n, 3)` at once: mass, Ritz and eigenvalues from the smoother that the network looks through.
+    def _together(self, stacks: list[Tensor], k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
+        """Batches `(b, n, 3)`, one per size, in one forward pass: mass, Ritz and eigenvalues from the smoother that the
+        network looks through.
 
         That smoother is one of surfaces: solids, curves and clouds with coinciding points are encoded by `_one`.
         """
-        for part in x.split(max(1, BATCH_POINTS // x.shape[1])):
-            began = time.perf_counter()
-            centre = part.mean(1, keepdim=True)
-            scale = (part - centre).norm(dim=-1).amax(-1)
-            points = ((part - centre) / scale[:, None, None]).float()
-            graph = batch_graph(points, min(LOCAL, x.shape[1] - 1))
-            plain = _plain(graph, scale)
-            if not all(plain):
-                rest = self._together(part[torch.tensor(plain, device=x.device)], k, ritz, refine, kind)
+        for parts in packed(stacks):
+            began, made = time.perf_counter(), [Surfaces.of(part) for part in parts]
+            batches = [batch for batch, _ in made if batch is not None]
+            network = self.network.to(parts[0].device)
+            seen = predict(network, [(batch.points, batch.smoother) for batch in batches]) if batches else []
+            share = (time.perf_counter() - began) / max(1, sum(len(batch.given) for batch in batches))
+            turned = zip(batches, seen, strict=True)
+            bases = chain.from_iterable(self._turned(batch, z, s, (k, ritz, refine), share) for batch, (z, s) in turned)
+            for part, (_, plain) in zip(parts, made, strict=True):
                 for cloud, ok in zip(part, plain, strict=True):
-                    yield next(rest) if ok else self._one(cloud, k, ritz, refine, kind)
-                continue
-            smoother = diffusion(graph)
-            z, seen = predict(self.network.to(x.device), points, smoother)
-            columns = torch.cat([torch.ones_like(z[..., :1]), z, *([seen.seeds] if ritz else [])], -1)
-            span = Span(masses(smoother).double().sqrt()[..., None] * columns, leading=self.k)
-            found = rotate(span, smoother, k, turn=ritz, sweeps=refine)
-            seconds = (time.perf_counter() - began) / len(part)
-            for i, count in enumerate(graph.each.parts(graph.truncate(SEEN).components())):
-                own = found.of(i, x.shape[1])
-                cloud = Arranged(part[i], Frame(centre[i, 0], float(scale[i])), None)
-                info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
-                extension = self._extension(points[i], cloud.frame, span.columns[i], refine)
-                yield basis_of(own, smoother, cloud, extension=extension, info=info)
+                    yield next(bases) if ok else self._one(cloud, k, ritz, refine, kind)
+
+    def _turned(
+        self, batch: Surfaces, z: Tensor, seen: Inputs, how: tuple[int, bool, int], share: float
+    ) -> Iterator[Basis]:
+        """The bases of surfaces of one size from their columns; ``share`` of the seconds are already spent on each."""
+        began, (k, ritz, refine) = time.perf_counter(), how
+        columns = torch.cat([torch.ones_like(z[..., :1]), z, *([seen.seeds] if ritz else [])], -1)
+        span = Span(masses(batch.smoother).double().sqrt()[..., None] * columns, leading=self.k)
+        found = rotate(span, batch.smoother, k, turn=ritz, sweeps=refine)
+        seconds = share + (time.perf_counter() - began) / len(z)
+        for i, count in enumerate(batch.graph.each.parts(batch.graph.truncate(SEEN).components())):
+            cloud = Arranged(batch.given[i], batch.frames[i], None)
+            info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
+            extension = self._extension(batch.points[i], cloud.frame, span.columns[i], refine)
+            yield basis_of(found.of(i, z.shape[1]), batch.smoother, cloud, extension=extension, info=info)
 
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
         """One cloud: mass, Ritz and eigenvalues from the smoother that `decompose` would use."""
@@ -258,14 +261,7 @@ class SpectralModel:
         network = self.network.to(points.device)
         if len(points) <= WHOLE:
             smoother = diffusion(points[None])
-            z, seen = predict(network, points[None], smoother)
+            z, seen = predict(network, [(points[None], smoother)])[0]
             return torch.cat([z, seen.seeds, guards(points[None], smoother, seen)], -1)[0], False
         few = points[farthest_points(points, CONTEXT, seed=0)]
         return CloudMemory.of(network, few, diffusion(few[None]))(points), True
-
-
-def _plain(graph: Graph, scale: Tensor) -> list[bool]:
-    """Which clouds of a batch are surfaces of distinct points."""
-    apart = graph.distances[:, 0].view(len(scale), -1).amin(-1) > 0
-    sound = apart & (scale > SMALLEST) & (scale < LARGEST)
-    return [ok and dimension == 2 for ok, dimension in zip(sound.tolist(), cloud_dimensions(graph), strict=True)]

@@ -10,31 +10,95 @@ point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from ..cloud import Frame
+from ..cloud import LARGEST, SMALLEST, Frame
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..networks.diffusion import diffusion
+from ..graph import Graph
+from ..graph.dimension import cloud_dimensions
+from ..networks.diffusion import batch_graph, diffusion
 from ..networks.spectral import GUARDS, Inputs, SpectralNetwork, guards, inputs, place, place_inputs
 from ..smoothers import Smoother
 from .store import fingerprint, load_network
 
 PLACED = 15  # inputs that are functions of the place alone
 CHUNK = 4096  # rows at once
+BATCH_POINTS = 131_072  # points that go through the network together
+LOCAL = 16  # neighbours that tell a surface from a solid
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """Surfaces of one size in their frames, and the smoother that the network looks through."""
+
+    given: Tensor  # (b, n, 3)
+    points: Tensor  # the same in their frames, float32
+    frames: list[Frame]
+    graph: Graph
+    smoother: Smoother
+
+    @classmethod
+    def of(cls, x: Tensor) -> tuple[Surfaces | None, list[bool]]:
+        """The batch of those clouds of `(b, n, 3)` that are surfaces of distinct points, and which these are."""
+        centre = x.mean(1, keepdim=True)
+        scale = (x - centre).norm(dim=-1).amax(-1)
+        points = ((x - centre) / scale[:, None, None]).float()
+        graph = batch_graph(points, min(LOCAL, x.shape[1] - 1))
+        plain = _plain(graph, scale)
+        if not all(plain):
+            return cls.of(x[torch.tensor(plain, device=x.device)])[0] if any(plain) else None, plain
+        frames = [Frame(c, s) for c, s in zip(centre[:, 0], scale.tolist(), strict=True)]
+        return cls(x, points, frames, graph, diffusion(graph)), plain
+
+
+def packed(stacks: list[Tensor]) -> Iterator[list[Tensor]]:
+    """Batches cut and put together so that, with padding, at most `BATCH_POINTS` go through the network at once."""
+    pack: list[Tensor] = []
+    for x in stacks:
+        for part in x.split(max(1, BATCH_POINTS // x.shape[1])):
+            rows = max(each.shape[1] for each in [*pack, part]) * sum(len(each) for each in [*pack, part])
+            if pack and rows > BATCH_POINTS:
+                yield pack
+                pack = []
+            pack = [*pack, part]
+    if pack:
+        yield pack
+
+
+def _plain(graph: Graph, scale: Tensor) -> list[bool]:
+    """Which clouds of a batch are surfaces of distinct points."""
+    apart = graph.distances[:, 0].view(len(scale), -1).amin(-1) > 0
+    sound = apart & (scale > SMALLEST) & (scale < LARGEST)
+    return [ok and dimension == 2 for ok, dimension in zip(sound.tolist(), cloud_dimensions(graph), strict=True)]
 
 
 @torch.no_grad()
-def predict(network: SpectralNetwork, points: Tensor, smoother: Smoother) -> tuple[Tensor, Inputs]:
-    """Columns `Z (b, n, K - 1)` of `points (b, n, 3)`, and what the network saw; in bfloat16 on CUDA."""
-    seen = inputs(points, smoother)
-    with torch.autocast(points.device.type, torch.bfloat16, enabled=points.is_cuda):
-        raw, mixing = network.raw(seen)
-    return network.finish(raw, mixing, seen, smoother), seen
+def predict(network: SpectralNetwork, batches: Sequence[tuple[Tensor, Smoother]]) -> list[tuple[Tensor, Inputs]]:
+    """Columns `Z (b, n, K - 1)` of batches `(b, n, 3)`, and what the network saw; in bfloat16 on CUDA.
+
+    Clouds of different sizes, each size a batch with its smoother, go through the network together: they are padded.
+    """
+    seen = [inputs(points, smoother) for points, smoother in batches]
+    sizes = [each.features.shape[1] for each in seen]
+    most = max(sizes)
+    features = torch.cat([pad(each.features, (0, 0, 0, most - n)) for each, n in zip(seen, sizes, strict=True)])
+    every = replace(seen[0], features=features, gram=torch.cat([each.gram for each in seen]))
+    counts = torch.tensor([n for each, n in zip(seen, sizes, strict=True) for _ in each.features])
+    mask = None if min(sizes) == most else (torch.arange(most) < counts[:, None]).to(features.device)
+    with torch.autocast(features.device.type, torch.bfloat16, enabled=features.is_cuda):
+        found = network.raw(every, mask)
+    parts = zip(*(part.split([len(each.features) for each in seen]) for part in found), strict=True)
+    return [
+        (network.finish(raw[:, :n], mixing, each, smoother), each)
+        for (raw, mixing), each, n, (_, smoother) in zip(parts, seen, sizes, batches, strict=True)
+    ]
 
 
 @dataclass
