@@ -10,8 +10,6 @@ it.  Exact where the cloud is flat.  With j = k it is d_j + |x_i - x_j|.  In coo
 Points are visited by their distance along edges, a narrow band at a time, until nothing falls any more.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

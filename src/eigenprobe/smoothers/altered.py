@@ -11,8 +11,6 @@ After a potential or a boundary the constant is no longer an eigenvector, which 
 eigenvalues are counted from; None for a plain smoother).  Arrays: v, rho and the mask have one entry per point, (n,).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any
 

@@ -24,8 +24,6 @@ An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count
 and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after is the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

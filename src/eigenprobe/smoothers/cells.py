@@ -8,8 +8,6 @@ the neighbours on its other side.  A smoother knows the relative sizes of its po
 the cells of a sample of them, as the ratio of two sums.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@ S = G^-1 H / sqrt(1 + |a|^2)            shape operator, G = I + a a^T;   its eig
 K = k_1 k_2 = det H / (1 + |a|^2)^2     curvatures, its eigenvectors their directions
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

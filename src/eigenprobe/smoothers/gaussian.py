@@ -7,8 +7,6 @@
 sigma is the median distance to the tenth neighbour unless it is given.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -17,8 +17,6 @@ exact eigenvalues of random spheres, tori and sheets of dimension 2 to 5 with 12
 near 0 and need none. A cosine graph is that of the unit rows, in units of the cosine distance, half a squared length.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -7,8 +7,6 @@ For clouds of more than three dimensions, and (in the settings that its weights 
 the pretrained network.  Stacked clouds have their own scales.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

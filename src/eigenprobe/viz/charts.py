@@ -1,7 +1,5 @@
 """Charts without a shape in them: eigenvalues against index, embeddings (n, 2) coloured by label."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ Signed functions are drawn blue-white-orange on a symmetric range, each scaled b
 equal values and a bold one the zero set. Nothing here touches pyplot, so no window opens and no global state changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 

@@ -1,7 +1,5 @@
 """How a figure is laid out: sizes in inches, tight grids of images, one typeface, files written whole."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Sequence
