@@ -8,20 +8,17 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.probes.covariance import Covariance, DenseCovariance, visible_scales
+from eigenprobe.probes.covariance import Covariance, visible_scales
 
 
-def dense_smoother(n: int = 20, symmetric: bool = True, seed: int = 0, blocks: int = 1) -> SimpleNamespace:
+def dense_smoother(n: int = 20, symmetric: bool = True, seed: int = 0) -> SimpleNamespace:
     """The interface of a smoother on a dense matrix."""
-    parts = []
-    for i in range(blocks):
-        w = torch.rand(n, n, generator=torch.Generator().manual_seed(seed + i), dtype=torch.float64)
-        w = w @ w.T if symmetric else w
-        r = w.sum(1)
-        parts.append(w / (r[:, None] * r).sqrt() if symmetric else w / r[:, None])
-    a = torch.block_diag(*parts)
+    w = torch.rand(n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    w = w @ w.T if symmetric else w
+    r = w.sum(1)
+    a = w / (r[:, None] * r).sqrt() if symmetric else w / r[:, None]
     return SimpleNamespace(
-        n=n * blocks,
+        n=n,
         symmetric=symmetric,
         matrix=a,
         device=a.device,
@@ -58,20 +55,6 @@ def test_apply_trace_and_dense_agree_with_the_definition(symmetric, options):
     torch.testing.assert_close(covariance.dense().trace(), exact.trace())
 
 
-def test_clouds_of_a_block_diagonal_smoother_are_independent():
-    both = dense_smoother(blocks=2)
-    each = [dense_smoother(seed=i) for i in range(2)]
-    x = torch.randn(2, 20, 3, dtype=torch.float64)
-    covariance = Covariance(both, scales=[2, 6], clouds=2)
-    single = [Covariance(s, scales=[2, 6]) for s in each]
-    torch.testing.assert_close(covariance(x), torch.stack([c(y) for c, y in zip(single, x)]))
-    torch.testing.assert_close(covariance.trace(), torch.stack([c.trace() for c in single]))
-    stacked = DenseCovariance.stack([c.dense() for c in single])
-    torch.testing.assert_close(stacked(x), covariance(x))
-    torch.testing.assert_close(stacked.trace(), covariance.trace())
-    torch.testing.assert_close(DenseCovariance(stacked.matrix).trace(), covariance.trace())
-
-
 def test_hutchinson_is_close_and_deflation_makes_it_closer(monkeypatch):
     smoother = dense_smoother(200)
     covariance = Covariance(smoother, steps=1)
@@ -94,8 +77,6 @@ def test_variance_scales_and_bad_input():
         Covariance(dense_smoother(symmetric=False), scales=[3])
     with pytest.raises(InputError, match="rows"):
         Covariance(smoother, steps=1)(x[:5])
-    with pytest.raises(InputError, match="clouds of one size"):
-        Covariance(smoother, steps=1, clouds=3)
     with pytest.raises(InputError, match="distinct"):
         Covariance(smoother, scales=[])
 
@@ -150,8 +131,6 @@ def test_powers_are_multiplied_out_by_repeated_squaring(monkeypatch):
     assert Covariance(smoother, scales=[2]).dense(torch.float32).matrix.dtype == torch.float32
     moved = Covariance(smoother, scales=[2]).dense().to("cpu")
     torch.testing.assert_close(moved.trace(), torch.tensor(1.0, dtype=torch.float64))
-    with pytest.raises(InputError, match="covariance of one cloud, got 2"):
-        Covariance(dense_smoother(blocks=2), steps=1, clouds=2).dense()
 
 
 def test_estimated_traces_are_hutchinsons(monkeypatch):
@@ -171,12 +150,6 @@ def test_estimated_traces_are_hutchinsons(monkeypatch):
         rest = signs - top @ (top.T @ signs)
         deflated = (top * (a2 @ top)).sum() + (rest * (a2 @ rest)).sum() / count
         torch.testing.assert_close(covariance.trace(g.manual_seed(4), deflate=top, **options), 0.5 * deflated)
-    both = Covariance(dense_smoother(15, blocks=2), steps=1, clouds=2)  # of several clouds nothing is deflated
-    torch.testing.assert_close(both.trace(g.manual_seed(1), deflate=top), both.trace(g.manual_seed(1)))
-    signs = torch.where(torch.rand((30, 64), generator=g.manual_seed(1)) < 0.5, -1.0, 1.0).double()
-    squares = torch.block_diag(*(dense_smoother(15, seed=i).matrix for i in range(2)))
-    each = (signs * (squares @ squares @ signs)).sum(1).reshape(2, 15).sum(1) / 64
-    torch.testing.assert_close(both.trace(g.manual_seed(1)), each)
     balanced = [Covariance(smoother, scales=[2], generator=g.manual_seed(6)).coefficients[2] for _ in range(2)]
     assert balanced[0] == balanced[1]
     monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 2048)

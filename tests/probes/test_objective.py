@@ -202,7 +202,7 @@ def test_an_expected_loss_is_that_of_its_probes(projection):
             Objective("expected", **wrong)
         Objective("sampled", **wrong)
     for name in ("projection", "probe", "prefix"):
-        with pytest.raises(InputError, match=f"objective {name} must be one of"):
+        with pytest.raises(InputError, match=f"{name} must be '.*' or '.*', got 'other'"):
             Objective("sampled", **{name: "other"})
     torch.testing.assert_close(first_mass(q), q[:, 0].square() / q[:, 0].square().sum())
     for basis, probes in ((q[:, 0], f), (q, f[:, 0])):

@@ -16,15 +16,14 @@ by repeated squaring, log2(power) dense products once, after which a training st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-
-if TYPE_CHECKING:
-    from ..smoothers import Smoother
+from ..smoothers import Smoother
 
 DENSE_LIMIT = 8192  # points up to which an n x n matrix is worth its memory
 EXACT_LIMIT = 2048  # points up to which the trace is summed column by column
@@ -35,8 +34,7 @@ class Covariance:
     """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent``, ``scales``, ``terms``.
 
     ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not matter where every
-    scale is divided by its trace.  ``apply`` takes ``(n, K)``; with a block-diagonal smoother of ``clouds = b`` equal
-    clouds ``(b, n, K)``, and traces are then a number a cloud.
+    scale is divided by its trace.  ``apply`` takes ``(n, K)``.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class Covariance:
         scales: Sequence[int] | None = None,
         terms: Mapping[int, float] | None = None,
         variance: float = 1.0,
-        clouds: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
         kinds = {"steps": steps, "resolvent": resolvent, "scales": scales, "terms": terms}
@@ -57,28 +54,21 @@ class Covariance:
             raise InputError(f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}")
         if not given:
             scales = DEFAULT_SCALES
-        if smoother.n % clouds:
-            raise InputError(f"expected {smoother.n} stacked points to be {clouds} clouds of one size")
-        self.smoother, self.variance, self.clouds = smoother, variance, clouds
+        self.smoother, self.variance = smoother, variance
         known = terms or _coefficients(steps, resolvent, scales, smoother.symmetric)
         self.terms = dict(sorted(known.items()))  # power -> weight
         self.balanced = scales is not None  # every power is divided by its trace
         if not smoother.symmetric and any(power % 2 for power in self.terms):
             raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.terms)}")
         self._generator = generator
-        self._coefficients: dict[int, Any] | None = None
 
-    @property
-    def coefficients(self) -> dict[int, Any]:
-        """Power of A -> its coefficient, a number or, for several clouds, a column ``(b n, 1)``."""
-        if self._coefficients is None:
-            self._coefficients = dict(self.terms)
-            for power, weight in self.terms.items() if self.balanced else ():
-                each = weight / self._traces({power: 1.0}, self._generator)
-                # Constant on each block, so it commutes with A.
-                rows = each.repeat_interleave(self.smoother.n // self.clouds).unsqueeze(-1).to(self.smoother.dtype)
-                self._coefficients[power] = float(each) if self.clouds == 1 else rows
-        return self._coefficients
+    @cached_property
+    def coefficients(self) -> dict[int, float]:
+        """Power of A -> its coefficient."""
+        if not self.balanced:
+            return self.terms
+        traces = {power: float(self._trace({power: 1.0}, self._generator)) for power in self.terms}
+        return {power: weight / traces[power] for power, weight in self.terms.items()}
 
     def apply(self, x: Tensor) -> Tensor:
         """``C x`` for ``x (..., n, K)``; differentiable in ``x``."""
@@ -113,47 +103,33 @@ class Covariance:
     def trace(
         self, generator: torch.Generator | None = None, *, deflate: Tensor | None = None, count: int = 64
     ) -> Tensor:
-        """``tr C``, float64, ``()`` or ``(b,)``: exact up to 2048 points, else Hutchinson's with ``count`` signs.
+        """``tr C ()``, float64: exact up to 2048 points, else Hutchinson's with ``count`` signs.
 
         ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is left is small.
         """
-        traces = self.variance * self._traces(self.coefficients, generator, deflate, count)
-        return traces.squeeze(0) if self.clouds == 1 else traces
+        return self.variance * self._trace(self.coefficients, generator, deflate, count)
 
     @torch.no_grad()
-    def _traces(
-        self,
-        coefficients: dict[int, Any],
-        generator: torch.Generator | None,
-        deflate: Tensor | None = None,
-        count: int = 64,
-    ) -> Tensor:
-        smoother = self.smoother
-        n, device, dtype = smoother.n, smoother.device, smoother.dtype
+    def _trace(self, terms: dict[int, float], generator: Any, deflate: Tensor | None = None, count: int = 64) -> Tensor:
+        n, device, dtype = self.smoother.n, self.smoother.device, self.smoother.dtype
 
-        def sums(products: Tensor) -> Tensor:
-            return products.double().sum(-1).reshape(self.clouds, -1).sum(-1)
+        def inner(x: Tensor) -> Tensor:
+            return (x * self._polynomial(x, terms)).double().sum()
 
-        known = torch.zeros(self.clouds, device=device, dtype=torch.float64)
         if n <= EXACT_LIMIT:
-            for block in torch.eye(n, device=device, dtype=dtype).split(512, 1):
-                known += sums(block * self._polynomial(block.contiguous(), coefficients))
-            return known
-        source = device if generator is None else generator.device
-        draw = torch.rand((n, count), generator=generator, device=source)
+            blocks = torch.eye(n, device=device, dtype=dtype).split(512, 1)
+            return torch.stack([inner(block.contiguous()) for block in blocks]).sum()
+        draw = torch.rand((n, count), generator=generator, device=device if generator is None else generator.device)
         signs = torch.where(draw < 0.5, -1.0, 1.0).to(device=device, dtype=dtype)
-        if deflate is not None and self.clouds == 1:
-            basis = deflate.to(device=device, dtype=dtype)
-            known = sums(basis * self._polynomial(basis, coefficients))
-            signs = signs - basis @ (basis.mT @ signs)
-        return known + sums(signs * self._polynomial(signs, coefficients)) / count
+        if deflate is None:
+            return inner(signs) / count
+        basis = deflate.to(device=device, dtype=dtype)
+        return inner(basis) + inner(signs - basis @ (basis.mT @ signs)) / count
 
     @torch.no_grad()
     def dense(self, dtype: torch.dtype | None = None) -> DenseCovariance:
         """The matrix itself ``(n, n)``, by repeated squaring; for up to a few thousand points."""
         smoother = self.smoother
-        if self.clouds != 1:
-            raise InputError(f"expected the covariance of one cloud, got {self.clouds}: stack dense ones instead")
         matrix = smoother.matrix.to_dense()
         matrix = matrix if dtype is None else matrix.to(dtype)
         ones = list(self.terms) == list(range(len(self.terms))) and set(self.terms.values()) == {1.0}
@@ -193,11 +169,6 @@ class DenseCovariance:
     def to(self, device: torch.device | str) -> DenseCovariance:
         """The same covariances on a device."""
         return DenseCovariance(self.matrix.to(device), self._trace.to(device))
-
-    @classmethod
-    def stack(cls, covariances: Sequence[DenseCovariance]) -> DenseCovariance:
-        """A batch ``(b, n, n)`` of covariances of equal size."""
-        return cls(torch.stack([c.matrix for c in covariances]), torch.stack([c._trace for c in covariances]))
 
 
 @torch.no_grad()

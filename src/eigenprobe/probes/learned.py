@@ -91,8 +91,7 @@ def learn_probes(
         return history[-1]
 
     first = np.zeros(2 + len(SPREAD))
-    moves = np.diag([0.7, 0.7, *[1.0] * len(SPREAD)])  # half and double, and one more unit of every logit
-    options = {"maxfev": trials, "initial_simplex": np.vstack([first, first + moves])}
+    options = {"maxfev": trials, "initial_simplex": _simplex(first)}
     found = minimize(trial, first, method="Nelder-Mead", options=options).x
     errors = {
         name: error(_basis(graph, k, start, steps, theta), parts[0], parts[2])
@@ -112,6 +111,11 @@ def monomials(points: Tensor, degree: int = 3) -> Tensor:
         columns += last
     stacked = torch.stack(columns, 1)
     return stacked - stacked.mean(0)
+
+
+def _simplex(start: np.ndarray) -> np.ndarray:
+    """Half and double, and one more unit of every logit."""
+    return np.vstack([start, start + np.diag([0.7, 0.7, *[1.0] * len(SPREAD)])])
 
 
 def _settings(start: float, steps: int, theta: np.ndarray) -> tuple[float, int, np.ndarray]:
