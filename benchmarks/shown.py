@@ -205,10 +205,11 @@ def retrieval(document: Document) -> str:
 
 def mutants(document: Document) -> str:
     """Mutants killed by room."""
-    table = [
-        {"room": room, "tried": row["tried"], "killed": row["killed"], "share": f"{row['killed'] / row['tried']:.0%}"}
-        for room, row in document["rooms"].items()
-    ]
+    table = []
+    for room, row in document["rooms"].items():
+        tried, killed, same = row["tried"], row["killed"], len(row["equivalent"])
+        shares = {"share": f"{killed / tried:.0%}", "of others": f"{killed / max(1, tried - same):.0%}"}
+        table.append({"room": room, "tried": tried, "killed": killed, "change nothing": same, **shares})
     return markdown(table)
 
 

@@ -338,3 +338,33 @@ def test_large_columns_stay_in_range() -> None:
     _, work = operator()
     vectors, found = rayleigh_ritz(work, 1e25 * block(200, 4).float())
     assert bool(vectors.isfinite().all()) and bool((found.gaps >= -1e-6).all())
+
+
+@pytest.mark.parametrize(
+    ("residuals", "precisions"),
+    [
+        ([1e-3, 9e-6, 5e-6, 1e-9], ["32", "32", "32", "64"]),  # single precision no longer gains
+        ([1e-3, 9e-6, 4e-6, 1e-9], ["32", "32", "32", "32"]),
+        ([1e-3, 9.9e-6, 9.8e-6, 1e-9], ["32", "32", "32", "32"]),
+    ],
+)
+def test_stacked_sweeps_change_to_double_where_single_no_longer_gains(
+    monkeypatch: pytest.MonkeyPatch, residuals: list[float], precisions: list[str]
+) -> None:
+    told, seen = iter(residuals), []
+    real = stacked._Padded.filter
+
+    def filtered_as(
+        self: object, x: torch.Tensor, lowest: torch.Tensor, degree: int, dtype: torch.dtype
+    ) -> torch.Tensor:
+        seen.append(str(dtype)[-2:])
+        return real(self, x, lowest, degree, dtype)  # type: ignore[arg-type]
+
+    def pretend(self: object, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        gaps = torch.linspace(0.01, 0.3, x.shape[2], dtype=torch.float64).expand(3, -1)
+        return x, gaps, torch.full((3, x.shape[2]), next(told), dtype=torch.float64)
+
+    monkeypatch.setattr(stacked._Padded, "filter", filtered_as)
+    monkeypatch.setattr(stacked._Padded, "rotated", pretend)
+    found = stacked.solve_each(clouds(), 4, tol=1e-6, generator=generator())
+    assert seen == precisions and found.gaps.shape == (3, 4)

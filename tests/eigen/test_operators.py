@@ -22,6 +22,7 @@ from eigenprobe.eigen.chebyshev import (
 from eigenprobe.eigen.problem import Eigenpairs, Problem, null_vectors
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
+from eigenprobe.graph.order import memory_order
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 
@@ -193,6 +194,10 @@ def test_lapack_takes_small_problems_and_many_vectors(monkeypatch: pytest.Monkey
         torch.testing.assert_close((pairs.vectors * vectors[:, rest]).sum(0).abs(), torch.ones(4, dtype=torch.float64))
 
 
+def solved_order(a: torch.Tensor) -> torch.Tensor | None:
+    return memory_order(a.to_sparse_csr())
+
+
 def test_what_the_front_door_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     a = symmetric(30)
     exact = 1 - torch.linalg.eigvalsh(a).flip(0)[:4]
@@ -228,6 +233,13 @@ def test_what_the_front_door_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     unfixed = Smoother("adaptive", smoother.matrix, smoother.graph, smoother.mass.roll(1), 1.0, 2.0)
     solve(unfixed, 5)  # the matrix does not fix the mass that it came with
     assert seen[-1].wanted == 5
+    vanished = Smoother("adaptive", smoother.matrix, smoother.graph, smoother.mass, 1.0, 2.0, lowest=0.0)
+    solve(vanished, 5)
+    assert seen[-1].wanted == 5  # what counts from another value does not fix the constant
+    near = torch.linalg.eigh(a).eigenvectors.flip(1)[:, :4]
+    solve(a, 4, start=near)
+    order = solved_order(a)
+    torch.testing.assert_close(seen[-1].start, near if order is None else near[order])
     row = build_smoother(torch.from_numpy(c.fibonacci_sphere(60)), "row", k=9, dimension=2)
     power = torch.linalg.matrix_power(row.matrix.to_dense(), 20)
     exact = torch.linalg.eigvalsh(power @ power.T).flip(0)[:3]

@@ -197,6 +197,9 @@ def test_an_expected_loss_is_that_of_its_probes(projection):
     sampled = Objective("sampled", projection, relative=True)
     found = expected(q, covariance=lambda x: covariance @ x, trace=covariance.trace())
     torch.testing.assert_close(found, sampled(q, probes=f))
+    for missing in ({"trace": 1.0}, {"covariance": lambda x: x}):
+        with pytest.raises(InputError, match="needs a covariance and its trace"):
+            expected(q, **missing)
     for wrong in ({"projection": "mass"}, {"probe": "worst"}):
         with pytest.raises(InputError, match="need drawn probes"):
             Objective("expected", **wrong)
