@@ -1,6 +1,6 @@
 """Every constant of the core beside smaller and larger values of it, on clouds whose spectrum is known.
 
-    python -m benchmarks.constants                 all groups, some minutes
+    python -m benchmarks.constants                 all groups: three minutes of one core, for which clouds are small
     python -m benchmarks.constants Balance
 
     error %   mean relative error of the eigenvalues          lost %   part of the exact eigenfunctions (n, K) that is
@@ -8,8 +8,9 @@
     products  10^9 multiplications of matrix products         residual largest |A q - mu q|
     recall    found of the 13 nearest, by cells               trustworthiness, ARI: of a map, by the stages
 
-One constant changes at a time, the clouds stay the same. The result goes to $OUT or benchmarks/results as JSON, from
-where `python -m benchmarks.readme` fills docs/constants.md.
+One constant changes at a time, the clouds stay the same. Solvers are measured where they are chosen among `filtered`
+and `nested` alone: on clouds as small as these `inverse` would take the surfaces. The result goes to $OUT or
+benchmarks/results as JSON, from where `python -m benchmarks.readme` fills docs/constants.md.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations_with_replacement, product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -27,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.record import facts, write
-from eigenprobe.eigen import rotate, solve
+from eigenprobe.eigen import filtered, nested, rotate, solve
 from eigenprobe.eigen.filtered import FILTERING
 from eigenprobe.eigen.multigrid import COARSENING
 from eigenprobe.eigen.nested import NESTING
@@ -223,9 +226,10 @@ class Products(TorchDispatchMode):
 def solver(clouds: list[Known], k: int) -> Callable[[], Numbers]:
     """Work of all clouds together, and the largest residual."""
     smoothers = [build_smoother(cloud.graph, dimension=cloud.dimension) for cloud in clouds]
+    front: Any = import_module("eigenprobe.eigen.solve")
 
     def run() -> Numbers:
-        with Products() as products:
+        with mock.patch.object(front, "SOLVERS", (nested, filtered)), Products() as products:
             pairs = [solve(smoother, k) for smoother in smoothers]
         worst = max(
             float((p.vectors - s.apply(p.vectors) - p.vectors * p.gaps).norm(dim=0).max())
@@ -256,7 +260,7 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Filtering.spread": ((1e2, 1e4), (1e6, 1e12)),
     "Filtering.floor": ((6e-8, 1e-15), (6e-6, 1e-13)),
     "Filtering.orthogonal": (1e-5, 1e-1),
-    "Nesting.points": (2000, 40_000),
+    "Nesting.points": (2000, 20_000),
     "Nesting.coarse_accuracy": (0.002, 0.05),
     "Nesting.swept_guards": (1, 10),
     "Coarsening.omega": (0.0, 1.0),
@@ -273,20 +277,20 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
 
     def low() -> list[Known]:
         return [
-            sphere(1500, 2, 3, rng),
-            sphere(1500, 2, 3, rng, uneven=True),
-            torus(1500, rng),
-            box(1500, (1.0, 0.8), 12, rng),
-            box(1500, (1.0, 0.8), 12, rng, folded=True),
-            box(2500, (1.0, 0.9, 0.8), 12, rng),
-            circle(400, rng),
+            sphere(800, 2, 3, rng),
+            sphere(800, 2, 3, rng, uneven=True),
+            torus(1200, rng),
+            box(800, (1.0, 0.8), 12, rng),
+            box(800, (1.0, 0.8), 12, rng, folded=True),
+            box(1200, (1.0, 0.9, 0.8), 12, rng),
+            circle(300, rng),
         ]
 
     def large() -> list[Known]:
-        return [sphere(4000, 2, 1, rng), sphere(16_000, 2, 1, rng), box(8000, (1.0, 0.9, 0.8), 1, rng)]
+        return [sphere(3000, 2, 1, rng), sphere(8000, 2, 1, rng), box(4000, (1.0, 0.9, 0.8), 1, rng)]
 
     def hard() -> list[Known]:
-        return [sheets(800, 3.0, rng), with_strays(sphere(1500, 2, 3, rng), 15, rng)]
+        return [sheets(500, 3.0, rng), with_strays(sphere(800, 2, 3, rng), 8, rng)]
 
     return {
         "Selection": (SELECTION, lambda: adaptive(low() + hard(), balance=True)),
@@ -294,18 +298,13 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
         "VariableBandwidth": (
             KERNEL,
             lambda: adaptive(
-                [sphere(2500, 4, 1, rng), sphere(2500, 4, 1, rng, uneven=True), sphere(2500, 5, 1, rng)], balance=False
+                [sphere(1500, 4, 1, rng), sphere(1500, 4, 1, rng, uneven=True), sphere(1500, 5, 1, rng)], balance=False
             ),
         ),
         "Neighbourhood": (SETTINGS, lambda: embeddings(rng)),
-        "Filtering": (FILTERING, lambda: solver([sphere(3000, 2, 1, rng), box(3000, (1.0, 0.9, 0.8), 1, rng)], 50)),
-        "Nesting": (
-            NESTING,
-            lambda: solver(
-                [sphere(4000, 2, 1, rng), sphere(16_000, 2, 1, rng), box(8000, (1.0, 0.9, 0.8), 1, rng)], 30
-            ),
-        ),
-        "Coarsening": (COARSENING, lambda: solver([sphere(16_000, 2, 1, rng)], 30)),
+        "Filtering": (FILTERING, lambda: solver([sphere(2000, 2, 1, rng), box(2000, (1.0, 0.9, 0.8), 1, rng)], 30)),
+        "Nesting": (NESTING, lambda: solver(large(), 20)),
+        "Coarsening": (COARSENING, lambda: solver([sphere(8000, 2, 1, rng)], 20)),
         "Division": (HOST, lambda: cells(rng)),
         "Stages": (STAGES, lambda: maps(rng)),
     }
@@ -330,13 +329,13 @@ def neighbours(group: str, name: str, value: Any) -> tuple[Any, Any]:
 
 def vary(group: str, constants: Any, run: Callable[[], Numbers]) -> list[dict[str, Any]]:
     """A row per constant: less, as it is, more."""
-    rows = []
+    rows, usual = [], run()
     for name, value in vars(constants).items():
         less, more = neighbours(group, name, value)
         cells: list[dict[str, Any]] = [{"value": each} for each in (less, value, more)]
         for cell in cells:
             with changed(constants, name, cell["value"]):
-                cell.update(run())
+                cell.update(usual if cell is cells[1] else run())
         rows.append({"constant": name, **dict(zip(("less", "default", "more"), cells, strict=True))})
         told = [f"{key} " + " / ".join(f"{cell[key]:.3g}" for cell in cells) for key in cells[0] if key != "value"]
         print(f"{group}.{name}: {less} / {value} / {more}   " + "   ".join(told), flush=True)

@@ -1,9 +1,10 @@
 """What a learned probe scale gains: `learn_scale` against the default bandwidth and the paper's, closed form.
 
-    python -m benchmarks.probe_scale MESHES... [--n 4000] [--k 50]
+    python -m benchmarks.probe_scale MESHES... [--n 600] [--k 50]
 
 Cosines up to 10 / 20 / 50 and eigenvalue discrepancy against the mesh oracle, for the `symmetric` smoother and the
-paper's `row` smoother (15 neighbours). The oracle is used to measure only: no scale sees it.
+paper's `row` smoother (15 neighbours); 600 points, so that all shapes take three minutes. The oracle is used to
+measure only: no scale sees it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def measure(sample: Sample, k: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    o = over_meshes(__doc__, n=4000, k=50).parse_args()
+    o = over_meshes(__doc__, n=600, k=50).parse_args()
     warnings.filterwarnings("ignore")
     rows: list[dict[str, Any]] = []
     for path in geometry.find_shapes(o.meshes):

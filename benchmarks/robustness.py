@@ -1,6 +1,6 @@
 """How much a pretrained basis loses for other sizes, noise and rotation, beside what the closed form loses.
 
-    python -m benchmarks.robustness MESHES... [--model surface]
+    python -m benchmarks.robustness MESHES... [--model surface] [--points 500 1500 4000]
 
 Mean |cosine| with the mesh oracle over i <= 10, default Ritz, no sweeps. Noise is Gaussian, one percent of the
 diameter.
@@ -20,14 +20,13 @@ from eigenprobe.evaluation.alignment import compare_vectors
 from eigenprobe.geometry import find_shapes
 
 
-def cases(vertices: np.ndarray, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def cases(vertices: np.ndarray, sizes: list[int], seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Name to (indices of the vertices, points)."""
     rng = np.random.default_rng(seed)
     out = {}
-    for n in (500, 1000, 1500, 4000, 8000):
-        if n <= len(vertices):
-            index = np.asarray(ep.geometry.farthest_points(vertices, n, seed=seed))
-            out[f"n={n}"] = (index, vertices[index])
+    index = np.asarray(ep.geometry.farthest_points(vertices, max(sizes), seed=seed))
+    for n in sizes:  # the first n of the farthest points are the farthest n
+        out[f"n={n}"] = (index[:n], vertices[index[:n]])
     index, points = out["n=1500"]
     diameter = float(np.linalg.norm(points.max(0) - points.min(0)))
     out["noise 1 %"] = (index, points + 0.01 * diameter * rng.normal(size=points.shape))
@@ -40,6 +39,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("meshes", type=Path, nargs="+")
     parser.add_argument("--model", default="surface")
+    parser.add_argument("--points", type=int, nargs="+", default=[500, 1500, 4000], help="1500 is among them")
+    parser.add_argument("--most", type=int, default=60_000, help="vertices of a mesh")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -48,10 +49,10 @@ def main() -> None:
     for path in find_shapes(options.meshes):
         shape = ep.geometry.load(path)
         vertices = np.asarray(shape.vertices)
-        if len(vertices) < 8000:
-            continue  # every case on the same shapes
+        if not 8000 <= len(vertices) <= options.most:
+            continue  # every case on the same shapes; oracles of larger meshes take minutes
         reference = np.asarray(ep.geometry.oracle(vertices, shape.faces, 10).vectors)
-        for name, (index, points) in cases(vertices, options.seed).items():
+        for name, (index, points) in cases(vertices, sorted({1500, *options.points}), options.seed).items():
             bases = {"pretrained": model.encode(points, k=10), "direct": ep.decompose(points, k=10)}
             for method, basis in bases.items():
                 alignment = compare_vectors(np.asarray(basis.vectors), reference[index], np.zeros(10), np.zeros(10))

@@ -195,3 +195,17 @@ def test_a_table_of_clusters_is_whole_after_each_method(tmp_path: Path, monkeypa
         row["sources"] = "another"
     file.write_text(json.dumps(document))
     assert clusters.kept(file.name, 1) == []
+
+
+def test_scores_are_of_rows_that_nothing_was_chosen_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defaults were chosen on even rows of the tables: what is scored are odd ones."""
+    from benchmarks import embedding, maps
+
+    x, seen = np.arange(400.0)[:, None] * np.ones(4), []
+    np.savez(tmp_path / "t.npz", features=x, labels=np.arange(400) % 2)
+    monkeypatch.setattr(maps, "layout", lambda rows, seed: seen.append(rows[:, 0]) or rows[:, :2])
+    monkeypatch.setattr(maps, "umap", lambda rows, seed: rows[:, :2])
+    maps.compare(tmp_path / "t.npz", 1, 0)
+    assert seen and all((rows % 2 == 1).all() for rows in seen)
+    source = Path(embedding.__file__).read_text()
+    assert "features[1::2]" in source and "labels)[1::2]" in source
