@@ -50,8 +50,6 @@ def test_settings_of_a_choice():
         sigma, steps, _ = learned._settings(0.2, 12, np.array([first, second, 0, 0, 0]))
         assert sigma == pytest.approx(0.2 * np.exp(expected)) and steps == count
     assert learned._settings(0.2, 2, np.array([0, -2.0, 0, 0, 0]))[1] == 2
-    simplex = learned._simplex(np.full(5, 0.1))
-    np.testing.assert_allclose(simplex - 0.1, np.vstack([np.zeros(5), np.diag([0.7, 0.7, 1, 1, 1])]), atol=1e-12)
 
 
 def test_monomials_are_centred_products():

@@ -25,7 +25,15 @@ from eigenprobe.smoothers.neighbourhood import (
     overlaps,
 )
 from eigenprobe.smoothers.smoother import csr
-from eigenprobe.smoothers.stencil import SELECTION, Neighbours, choose_edges, principal, stretch, tangent_frames
+from eigenprobe.smoothers.stencil import (
+    SELECTION,
+    STRETCHED,
+    Neighbours,
+    choose_edges,
+    principal,
+    stretch,
+    tangent_frames,
+)
 from tests import clouds as c
 
 
@@ -71,7 +79,7 @@ def reference(graph: Graph, dimension: int, s: Balance, field: np.ndarray | None
     measured = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     spacing, excess = (part.numpy() for part in measured)
     stray = excess > math.log(SELECTION.stray)
-    edges = choose_edges(near, frames)
+    edges = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
     head, tail = edges.head.numpy(), edges.tail.numpy()
     chord = x[tail] - x[head]
     chord2 = (chord**2).sum(1)
