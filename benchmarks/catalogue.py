@@ -13,7 +13,6 @@ never calls does not make it stale. `make readme` refuses a file whose hash is a
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
 import shlex
@@ -21,11 +20,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reached import reached, without_texts
+from benchmarks.reached import reached
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "eigenprobe"
@@ -187,29 +185,21 @@ def made_by(name: str) -> Result:
 
 
 def digest(name: str, sources: tuple[str, ...] | None = None) -> str:
-    """The hash of what a file measures; or of ``sources`` as they are, which a part of it measures."""
+    """The hash of what a file measures, its benchmark among it; of ``sources`` alone: what a part of it measures."""
     result = made_by(name)
     rooms = [SOURCE / source for source in (result.sources if sources is None else sources)]
-    files = [file for room in rooms for file in (sorted(room.rglob("*")) if room.is_dir() else [room])]
-    files = [file for file in files if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md"]
-    lines = [f"{_path(file)} {_of_file(file)}" for file in files if sources is not None or file.suffix != ".py"]
-    if sources is None:
-        rooms.append(ROOT / result.module)
-        found = reached(result.entries or (result.module,), ROOT)
-        inside = sorted(place for place in found if any(place[0].is_relative_to(room) for room in rooms))
-        lines += [f"{_path(file)} {name} {found[file, name]}" for file, name in inside]
-    return hashlib.sha256("\n".join([*lines, ""]).encode()).hexdigest()[:16]
+    others = [file for room in rooms for file in sorted(room.rglob("*")) if file.suffix not in (".py", ".md")]
+    kept = [file for file in others if file.is_file() and "__pycache__" not in file.parts]
+    lines = [f"{_path(file)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in kept]
+    rooms += [ROOT / result.module] if sources is None else []
+    found = reached(result.entries or (result.module,), ROOT)
+    inside = sorted(place for place in found if any(place[0].is_relative_to(room) for room in rooms))
+    lines += [f"{_path(file)} {name} {found[file, name]}" for file, name in inside]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _path(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
-
-
-@cache
-def _of_file(path: Path) -> str:
-    """The hash of a file; of a Python source, of its syntax tree without docstrings."""
-    content = ast.dump(without_texts(path)).encode() if path.suffix == ".py" else path.read_bytes()
-    return hashlib.sha256(content).hexdigest()
 
 
 def stale(name: str, content: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ class Module:
         self.path, self.root = path, root
         self.definitions: dict[str, list[ast.stmt]] = {LOOSE: []}
         self.imports: dict[str, Found] = {}
-        for statement in _flat(without_texts(path).body):
+        for statement in _flat(_without_texts(path).body):
             if isinstance(statement, Import):
                 self.imports |= self.imported(statement)
                 continue
@@ -98,7 +98,7 @@ class Module:
         return hashlib.sha256("".join(map(ast.dump, self.definitions[name])).encode()).hexdigest()
 
 
-def without_texts(path: Path) -> ast.Module:
+def _without_texts(path: Path) -> ast.Module:
     """The syntax tree of a file without docstrings."""
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):

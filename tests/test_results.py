@@ -29,7 +29,6 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
-    catalogue._of_file.cache_clear()
     reached.module.cache_clear()
 
 
