@@ -94,14 +94,14 @@ class TsneGradient:
     """
 
     def __init__(self, device: str = "cuda") -> None:
-        self.device, self.total, self.joint = device, 0.0, torch.empty(0)
+        self.device, self.first, self.joint = device, 0.0, torch.empty(0)
 
     def __call__(
         self, flat: Array, joint: Array, f: float, n: int, k: int, skip_num_points: int = 0, compute_error: bool = True
     ) -> tuple[float, Array]:
         """KL divergence of ``joint`` (condensed) from the kernel ``w`` of the embedding ``(n k,)``, and gradient."""
-        if self.total != joint.sum():  # exaggerated at first, not later
-            self.total, self.joint = joint.sum(), torch.as_tensor(squareform(joint), device=self.device)
+        if self.first != joint[0]:  # exaggerated at first, not later; never zero
+            self.first, self.joint = joint[0], torch.as_tensor(squareform(joint), device=self.device)
         y, p = torch.as_tensor(flat.reshape(n, k), device=self.device).double(), self.joint
         w = (1 + torch.cdist(y, y).square_() / f).pow_(-(f + 1) / 2).fill_diagonal_(0)
         q = (w / w.sum()).clamp_min_(TINY)
