@@ -16,7 +16,6 @@ from ..errors import InputError
 from ..estimators.tables import read_table
 from ..evaluation import tables
 from ..evaluation.clustering import METRICS
-from ..viz.charts import embeddings
 from .peers import METHODS, Function, embed
 from .protocol import Protocol, summarise
 
@@ -67,6 +66,8 @@ def run(
     tables.write_text(out / "images.tex", latex(result.rows, features.stem))
     files = [out / "records.csv", out / "images.tex"]
     if 2 in protocol.ks:
+        from ..viz.charts import embeddings  # scores are measured where nothing draws, too
+
         rows = protocol.subset(y, 0)
         chosen, seed = protocol.rows(x, rows), protocol.seed
         pictures = {METHODS[name]: embed(name, chosen, (2,), seed, fitted)[0][2] for name in protocol.methods}
