@@ -42,7 +42,7 @@ def toy1d(
 
     folder = session.folder("toy1d")
     if quick:
-        steps, probes = min(steps, 400), min(probes, 50_000)
+        steps, probes = min(steps, 400), min(probes, 5_000)
     found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes)
     _three(found, session, "learned the interval")
 
