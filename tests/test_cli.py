@@ -68,6 +68,12 @@ def test_help_has_examples_and_shared_options(path: tuple[str, ...], run: Run) -
         assert (option in out) == (option not in without.get(path, ()))
 
 
+@pytest.mark.parametrize("group", ["evaluate", "reproduce"])
+def test_help_of_a_group_has_an_example_of_each(group: str, run: Run) -> None:
+    told = run(group, "--help")[1].split("Examples:")[1]
+    assert all(f"eigenprobe {group} {below.name} " in told for below in cli.commands().find([group]).commands)
+
+
 @pytest.mark.parametrize("path, command", LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
 def test_every_option_is_documented_and_every_example_parses(path: tuple[str, ...], command: Command) -> None:
     from eigenprobe.cli.arguments import _lines

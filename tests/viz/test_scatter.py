@@ -198,3 +198,12 @@ def test_names_at_the_centres_do_not_cover_each_other(tmp_path: Path, watch: Any
         for b in boxes[:i]:
             across = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
             assert across <= 0 or abs(a["y"] - b["y"]) >= 13, (a, b)  # letters of 13 pixels
+    tight = np.repeat(rng.normal(size=(4, 2)) * 9, 100, 0) + 1e-3 * x  # a name above such a cluster, not on it
+    write_scatter(tmp_path / "b.html", tight, np.repeat(["a", "b", "c", "d"], 100))
+    page = watch((tmp_path / "b.html").as_uri()).page
+    page.wait_for_selector("#scatter .annotation-text", timeout=60_000)
+    middle = "(() => { const l = $('scatter')._fullLayout; return l.annotations.map((a) => l.yaxis.d2p(a.y) + l._size.t); })()"
+    top = page.locator("#scatter").bounding_box()["y"]
+    for text, y in zip(page.locator("#scatter .annotation-text").all(), page.evaluate(middle), strict=True):
+        box = text.bounding_box()
+        assert 0 < y + top - box["y"] - box["height"] < 12

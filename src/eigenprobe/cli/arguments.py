@@ -148,7 +148,8 @@ def gathered(words: list[str]) -> list[str]:
 
 def _description(command: Command) -> str:
     if command.function is None:
-        return command.summary
+        below = [_description(each).partition("Examples:\n")[2].partition("\n")[0] for each in command.commands]
+        return command.summary + ("\n\nExamples:\n" + "\n".join(below) if all(below) else "")
     return re.split(r"\n\s*Args:\n", inspect.getdoc(command.function) or "")[0].rstrip()
 
 

@@ -70,9 +70,9 @@ start().then((data) => {
     if (!c || !c.classes || c.classes.length < 2 || c.classes.length > 300) return [];
     const at = columns(main, Array.from({ length: n }, (_, i) => i)), few = named(c), out = [], taken = [], box = $("scatter"), span = (list) => list.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
     const [[left, right], [low, high]] = [span(at.x), span(at.y)], wide = (0.9 * box.clientWidth) / (right - left || 1), tall = (0.9 * box.clientHeight) / (high - low || 1);
-    const free = ({ x, y }, letters) => { // upwards by as many pixels as it takes not to cover a name that is there already
+    const free = ({ x, y }, letters, lift) => { // upwards by as many pixels as it takes not to cover a name that is there already
       const half = 4 * letters + 3, middle = x * wide;
-      let up = 0;
+      let up = lift;
       const hit = () => taken.find((t) => Math.abs(t.x - middle) < t.half + half && Math.abs(t.y - y * tall - up) < 14);
       for (let other = solid() ? null : hit(); other; other = hit()) up = other.y + 14.5 - y * tall;
       taken.push({ x: middle, y: y * tall + up, half });
@@ -83,7 +83,8 @@ start().then((data) => {
     members.forEach((rows, g) => {
       if (!rows.length || (state.only >= 0 && g !== state.only)) return;
       const spot = Object.fromEntries(Object.entries(at).map(([axis, list]) => [axis, middle(rows.map((i) => list[i]))]));
-      out.push({ ...spot, yshift: free(spot, few ? c.classes[g].length : 2), text: few ? safe(c.classes[g]) : String(g + 1), showarrow: false, font: { size: c.classes.length <= 12 ? 13 : 11.5, color: paint("--ink") }, captureevents: false });
+      const tight = !solid() && middle(rows.map((i) => Math.abs(at.y[i] - spot.y))) * tall < 8; // a name would hide the points
+      out.push({ ...spot, yshift: free(spot, few ? c.classes[g].length : 2, tight ? 12 : 0), text: few ? safe(c.classes[g]) : String(g + 1), showarrow: false, font: { size: c.classes.length <= 12 ? 13 : 11.5, color: paint("--ink") }, captureevents: false });
     });
     return out;
   }
