@@ -235,3 +235,15 @@ def test_one_word_for_one_thing_and_the_old_ones_still_work(run: Run) -> None:
     for path, _ in LEAVES:
         out = run(*path, "--help")[1]
         assert ("--neighbors" in out) <= ("--neighbours" in out) and ("--n N" in out) <= ("--samples N" in out)
+
+
+def test_nothing_is_frozen_that_tells_its_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """triton, which a torch for GPUs brings, prints a page at the end of a process whose objects are frozen."""
+    frozen: list[bool] = []
+    monkeypatch.setattr("gc.freeze", lambda: frozen.append(True))
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["eigenprobe", "--version"])
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    assert cli.main() == 0 and frozen
+    monkeypatch.setitem(sys.modules, "triton", inspect)
+    assert cli.main() == 0 and len(frozen) == 1

@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         code = _run(words)
-        if argv is None:
+        if argv is None and "triton" not in sys.modules:  # which would list all that it holds as leaked
             gc.freeze()  # the process ends: collecting what it holds would take a second of silence
         return code
     except KeyboardInterrupt as stop:
