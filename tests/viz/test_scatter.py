@@ -202,7 +202,8 @@ def test_names_at_the_centres_do_not_cover_each_other(tmp_path: Path, watch: Any
     write_scatter(tmp_path / "b.html", tight, np.repeat(["a", "b", "c", "d"], 100))
     page = watch((tmp_path / "b.html").as_uri()).page
     page.wait_for_selector("#scatter .annotation-text", timeout=60_000)
-    middle = "(() => { const l = $('scatter')._fullLayout; return l.annotations.map((a) => l.yaxis.d2p(a.y) + l._size.t); })()"
+    middle = "(({ annotations, yaxis, _size }) => annotations.map((a) => yaxis.d2p(a.y) + _size.t))"
+    middle += "($('scatter')._fullLayout)"
     top = page.locator("#scatter").bounding_box()["y"]
     for text, y in zip(page.locator("#scatter .annotation-text").all(), page.evaluate(middle), strict=True):
         box = text.bounding_box()
