@@ -222,7 +222,7 @@ def test_stacked_filters_and_rotations_are_those_of_every_cloud() -> None:
     padded = stacked._Padded(smoother)
     x = padded.clouds.padded(block(370, 10))
     lowest = torch.tensor([0.5, 0.7, 0.9], dtype=torch.float64)
-    found, whole, at = padded.filter(x, lowest, 3, torch.float64), smoother.matrix.to_dense(), 0
+    found, whole, at = padded.filter(x, lowest, [3, 3, 3], torch.float64), smoother.matrix.to_dense(), 0
     turned, gaps, residuals = padded.rotated(x)
     for i, n in enumerate(smoother.clouds):
         a = whole[at : at + n, at : at + n]
@@ -239,30 +239,25 @@ def test_stacked_filters_and_rotations_are_those_of_every_cloud() -> None:
 
 
 def test_degrees_of_stacked_sweeps() -> None:
+    """What each cloud needs, no more than keeps its columns apart, rounded down to few steps from the highest."""
     gaps = torch.tensor([[0.1, 0.2, 0.5], [0.05, 0.3, 0.6]], dtype=torch.float64)
     residuals = torch.tensor([[1e-3, 1e-2, 1.0], [1e-4, 1e-5, 1.0]], dtype=torch.float64)
-    rates = torch.acosh(1 + 2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:])).clamp_min(1e-6)
-    need = [math.acosh(2 * float(residuals[i, j]) / 1e-6) / float(rates[i, j]) for i in range(2) for j in range(2)]
-    single, double = (math.log(2 * s) / float(rates[:, 0].max()) for s in FILTERING.spread)
-    assert single < max(need) < 1e3
-    assert stacked._degree(gaps, residuals, 2, 1e-6, torch.float32) == math.ceil(min(max(need), single))
-    assert stacked._degree(gaps, residuals, 2, 1e-6, torch.float64) == math.ceil(min(max(need), double))
-    assert stacked._degree(gaps, residuals, 2, 1e-3, torch.float64) == max(
-        3,
-        math.ceil(
-            max(
-                math.acosh(max(2e3 * float(residuals[i, j]), 1.5)) / float(rates[i, j])
-                for i in range(2)
-                for j in range(2)
-            )
-        ),
-    )
-    assert stacked._degree(gaps, 0 * residuals, 2, 1e-3, torch.float64) == 3
+    rates = torch.acosh(1 + 2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:]))
+    for target, dtype in ((1e-6, torch.float32), (1e-6, torch.float64), (1e-3, torch.float64)):
+        spread = FILTERING.spread[dtype != torch.float32]
+        own = []
+        for rate, size in zip(rates, residuals, strict=True):
+            need = max(math.acosh(max(2 * float(size[j]) / target, 1.5)) / float(rate[j]) for j in range(2))
+            own.append(max(3, math.ceil(min(need, math.log(2 * spread) / float(rate[0])))))
+        found = stacked._degrees(gaps, residuals, 2, target, dtype).tolist()
+        steps = [math.ceil(math.log(max(own) / each) / math.log(stacked.LEVEL)) for each in own]
+        assert found == [max(3, int(max(own) / stacked.LEVEL**step)) for step in steps]
+        assert max(found) == max(own) and all(each <= most for each, most in zip(found, own, strict=True))
+    assert stacked._degrees(gaps, 0 * residuals, 2, 1e-3, torch.float64).tolist() == [3, 3]
     last = torch.tensor([[0.98, 0.99, 0.9999]], dtype=torch.float64)  # a block that reaches the bottom of the spectrum
     rate = math.acosh(1 + 2 * 0.0199 / 1e-3)
-    assert stacked._degree(last, torch.ones(1, 3), 1, 1e-6, torch.float64) == math.ceil(
-        min(math.acosh(2e6) / rate, math.log(2e8) / rate)
-    )
+    expected = math.ceil(min(math.acosh(2e6) / rate, math.log(2e8) / rate))
+    assert stacked._degrees(last, torch.ones(1, 3), 1, 1e-6, torch.float64).tolist() == [expected]
 
 
 def test_small_eigenproblems_of_many_clouds() -> None:
