@@ -101,6 +101,7 @@ RESULTS = (
         "scale_cuda.json": Result(
             "python -m benchmarks.scale --device cuda", (*CORE, *NEIGHBOURS, *TABLES, "together.py"), gpu=True
         ),
+        "cluster.json": Result("python -m benchmarks.cluster", (*CORE, *NEIGHBOURS, *TABLES, "cli/cluster.py")),
         "robustness.json": Result(
             f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)
         ),
