@@ -106,7 +106,7 @@ def spawn(options: argparse.Namespace, method: str, n: int, d: int) -> dict[str,
             return {"failed": str(error).splitlines()[0][:200]}
     arguments = json.dumps([method, n, d, "cpu", options.seed])
     command = [sys.executable, "-m", "benchmarks.scale", "--cell", arguments]
-    limit = OURS if ours else 2 * options.limit  # a warm-up and imports included
+    limit = OURS if ours else 60 + 2 * options.limit  # a warm-up, imports and compilation included
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired:

@@ -65,19 +65,23 @@ class ShortcutNetwork(nn.Module):
         """Logits ``(e,)`` of the edges of a suspicious part."""
         points = ((s.points - self.point_scale[0]) / self.point_scale[1]).clamp(-6, 6)
         pairs = ((s.pairs - self.pair_scale[0]) / self.pair_scale[1]).clamp(-6, 6)
-        x, y = self.encode_point(points), self.encode_pair(pairs)
         shape = self.encode_landmark(points.index_select(0, s.landmarks.flatten())).unflatten(0, s.landmarks.shape)
         for layer in self.shape:
             shape = layer(shape, shape)  # (b, L, H)
-        clouds = Segments(tuple(torch.bincount(s.owner, minlength=len(s.landmarks)).tolist()), x.device)
+        at_edge = torch.zeros_like(s.owner, dtype=torch.bool)  # the others are landmarks alone
+        at_edge[s.edges.head] = at_edge[s.edges.tail] = True
+        used, place = at_edge.nonzero()[:, 0], at_edge.cumsum(0) - 1
+        x, y = self.encode_point(points.index_select(0, used)), self.encode_pair(pairs)
+        ends = (place[s.edges.head], place[s.edges.tail])
+        clouds = Segments(tuple(torch.bincount(s.owner[used], minlength=len(s.landmarks)).tolist()), x.device)
         near = s.message.nonzero()[:, 0]
-        head, tail, close = (t.index_select(0, near) for t in (s.edges.head, s.edges.tail, y))
+        head, tail, close = (t.index_select(0, near) for t in (*ends, y))
         for i, turn in enumerate(self.rounds):
             x, close = turn(x, close, head, tail)
             if i % self.config.views == self.config.views - 1:
                 x = clouds.stacked(self.views[i // self.config.views](clouds.padded(x), shape))
         y = y.index_copy(0, near, close.to(y.dtype))
-        return self.out(self.meeting(x, y, s.edges.head, s.edges.tail)[0])[:, 0].float()
+        return self.out(self.meeting(x, y, *ends)[0])[:, 0].float()
 
     def describe(self) -> dict[str, Any]:
         """The configuration as JSON-able facts."""
