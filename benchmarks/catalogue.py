@@ -107,7 +107,7 @@ RESULTS = (
         ),
         "operators.json": Result(
             f"python -m benchmarks.operators {DATA}/mpz14 --nine",
-            (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", "apps/fronts.py", *ORACLE),
+            (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", *ORACLE),
         ),
         "retrieval.json": Result(
             f"python -m benchmarks.retrieval {DATA}/surfaces", (*CORE, *NEIGHBOURS, "apps", *ORACLE)

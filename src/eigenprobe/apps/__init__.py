@@ -4,9 +4,8 @@ Every function takes one or two `Basis` objects and gives numpy arrays for a num
 the mass scaled to sum to 1, kernels are densities against that mass: the constant of integral 1 is 1.
 """
 
-from .collections import retrieve, segment
-from .descriptors import hks, shape_dna, shape_dna_distance, wks
-from .distances import distance, spectral_embedding
+from .descriptors import hks, retrieve, shape_dna, shape_dna_distance, wks
+from .distances import distance, segment, spectral_embedding
 from .filtering import RESPONSES, apply_filter, heat_kernel, response
 from .geodesics import geodesic_distance
 from .matching import functional_map, map_from_points, match, point_map, zoomout

@@ -11,6 +11,7 @@ Signatures have shape (n, T), or (n, s T) for s sources (all T columns of the fi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,19 @@ def shape_dna_distance(first: Basis, second: Basis, count: int | None = None, *,
     x = torch.as_tensor(shape_dna(first, count, normalise=normalise)).double().cpu()
     y = torch.as_tensor(shape_dna(second, count, normalise=normalise)).double().cpu()
     return float((((x - y) / torch.arange(1, count + 1)) ** 2).mean().sqrt())
+
+
+@door
+def retrieve(bases: Sequence[Basis], count: int | None = None, **fingerprint: Any) -> tuple[np.ndarray, np.ndarray]:
+    """For each of ``b`` shapes the others, nearest first ``(b, b - 1)``, and all distances ``(b, b)``.
+
+    ``count`` eigenvalues are compared (default: as many as all have) by `shape_dna_distance`.
+    """
+    if len(bases) < 2:
+        raise InputError(f"expected at least two bases to compare, got {len(bases)}")
+    distances = np.zeros((len(bases), len(bases)))
+    for i, one in enumerate(bases):
+        for j in range(i):
+            distances[i, j] = distances[j, i] = shape_dna_distance(one, bases[j], count, **fingerprint)
+    order = np.argsort(distances + np.diag(np.full(len(bases), -1.0)), axis=1, kind="stable")[:, 1:]
+    return order, distances

@@ -4,13 +4,15 @@
     commute     g = 1 / sqrt(lambda)      the square is the commute time over the volume
     biharmonic  g = 1 / lambda            smooth at the source, aware of the whole shape (Lipman et al. 2010)
 
-For s sources the result is (n, s); nothing n x n is ever formed unless every point is asked for as a source.
+For s sources the result is (n, s); nothing n x n is ever formed unless every point is asked for as a source.  Parts
+of a shape are clusters of the same rows, by k-means, each row weighted by its mass.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,3 +61,22 @@ def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: floa
     columns = [(embedding - embedding[i]).norm(dim=1) for i in index]
     single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
     return like(basis, columns[0] if single else torch.stack(columns, 1))
+
+
+@door
+def segment(basis: Basis, parts: int, kind: str = "commute", *, time: float | None = None, seed: int = 0) -> Array:
+    """A label ``(n,)`` from 0 to ``parts - 1`` for every point: parts that heat leaves slowly; the largest mass first.
+
+    ``kind`` and ``time`` are those of `spectral_embedding`; ``seed`` of the starts of k-means.
+    """
+    if isinstance(parts, bool) or not 1 <= parts <= basis.n:
+        raise InputError(f"expected 1 to {basis.n} parts, got {parts}")
+    from sklearn.cluster import KMeans
+
+    rows = np.asarray(torch.as_tensor(spectral_embedding(basis, kind, time=time)).double().cpu())
+    mass = tensors(basis)[1].double().cpu().numpy()
+    labels = KMeans(parts, n_init=10, random_state=seed).fit(rows, sample_weight=mass).labels_
+    order = np.argsort(-np.bincount(labels, mass, minlength=parts), kind="stable")
+    place = np.empty(parts, np.int64)
+    place[order] = np.arange(parts)
+    return like(basis, torch.from_numpy(place[labels]).to(tensors(basis)[0].device))

@@ -88,12 +88,12 @@ def _bytes(values: Array) -> np.ndarray:
 
 def _computed(x: Tensor, k: int, neighbours: Any) -> dict[str, Any]:
     """The operators by name, numpy arrays and scipy matrices."""
-    parts = solved(x, k, neighbours=neighbours, dimension=2.0)
-    tangent, (along, across) = gradients(parts.cloud, parts.smoother)
+    cloud, smoother, own = solved(x, k, neighbours=neighbours, dimension=2.0)
+    tangent, (along, across) = gradients(cloud, smoother)
     forward, left = tangent[:, :, 0], tangent[:, :, 1]
-    frames = np.stack([forward, left, np.cross(forward, left)], 1)
-    found = {"frames": frames, "mass": parts.mass.diagonal(), "evals": parts.values, "evecs": parts.vectors}
-    return found | {"L": parts.stiffness, "gradX": along, "gradY": across}
+    found = {"frames": np.stack([forward, left, np.cross(forward, left)], 1), "mass": own["mass"].diagonal()}
+    found |= {"evals": own["eigenvalues"], "evecs": own["eigenvectors"]}
+    return found | {"L": own["stiffness"], "gradX": along, "gradY": across}
 
 
 def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
@@ -125,14 +125,11 @@ def _as_given(found: dict[str, Any], origin: Origin) -> DiffusionNetOperators:
     dtype = torch.float32 if origin.numpy else origin.dtype
 
     def tensor(value: Any) -> Tensor:
-        whole = _sparse(value) if hasattr(value, "tocoo") else torch.as_tensor(np.ascontiguousarray(value))
-        return whole.to(origin.device, dtype)
+        if not hasattr(value, "tocoo"):
+            return torch.as_tensor(np.ascontiguousarray(value)).to(origin.device, dtype)
+        own = value.tocoo()
+        places = torch.as_tensor(np.stack([own.row, own.col]).astype(np.int64))
+        whole = torch.sparse_coo_tensor(places, torch.as_tensor(own.data), own.shape, check_invariants=False)
+        return whole.coalesce().to(origin.device, dtype)
 
     return DiffusionNetOperators(*(tensor(found[name]) for name in DiffusionNetOperators._fields))
-
-
-def _sparse(matrix: Any) -> Tensor:
-    entries = matrix.tocoo()
-    places = torch.as_tensor(np.stack([entries.row, entries.col]).astype(np.int64))
-    values = torch.as_tensor(entries.data)
-    return torch.sparse_coo_tensor(places, values, entries.shape, check_invariants=False).coalesce()

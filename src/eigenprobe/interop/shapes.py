@@ -5,7 +5,7 @@ with_scalars  trimesh, Open3D, PyVista: a copy that carries f (n,), as colours o
 """
 
 import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -20,19 +20,11 @@ from ..smoothers import Smoother
 from ..threads import limited_threads
 
 
-class Solved(NamedTuple):
-    """Eigenvalues ``(k,)``, vectors ``(n, k)`` with ``V^T M V = I`` for ``M`` in length^dim, and their origin."""
+def solved(x: Tensor, k: int, **options: Any) -> tuple[Arranged, Smoother, dict[str, Any]]:
+    """The first ``k`` pairs of float64 points ``(n, d)``, by pyFM's names, and their origin; options of the smoother.
 
-    cloud: Arranged
-    smoother: Smoother
-    values: np.ndarray
-    vectors: np.ndarray
-    stiffness: Any
-    mass: Any
-
-
-def solved(x: Tensor, k: int, **options: Any) -> Solved:
-    """The first ``k`` pairs of float64 points ``(n, d)``; ``options`` of the smoother."""
+    ``eigenvectors^T mass eigenvectors = I`` for a mass in length^dim.
+    """
     with limited_threads(x.device, len(x)):
         cloud, smoother = smoothed(x, k, **options)
         smoother.warn_of_parts()
@@ -40,7 +32,8 @@ def solved(x: Tensor, k: int, **options: Any) -> Solved:
         basis = basis_from_span(Span(pairs.vectors, pairs.gaps), smoother, k, cloud).numpy()
         stiffness, mass = matrices(cloud, smoother)
     vectors = basis.normalized / np.sqrt(mass.diagonal())[:, None]
-    return Solved(cloud, smoother, basis.eigenvalues, vectors, stiffness, mass)
+    found = {"stiffness": stiffness, "mass": mass, "eigenvalues": basis.eigenvalues, "eigenvectors": vectors}
+    return cloud, smoother, found
 
 
 def equip(shape: Any, k: int = 100, **options: Any) -> Any:
@@ -52,16 +45,16 @@ def equip(shape: Any, k: int = 100, **options: Any) -> Any:
     fum, pyfm = hasattr(shape, "set_basis"), hasattr(shape, "eigenvectors")
     if not (fum or pyfm) or getattr(shape, "vertices", None) is None:
         raise InputError(f"expected a TriMesh of pyFM or a shape of GeomFuM, got {type(shape).__name__}")
-    _, _, values, vectors, stiffness, mass = solved(check_points(np.asarray(shape.vertices), k)[0], k, **options)
+    *_, found = solved(check_points(np.asarray(shape.vertices), k)[0], k, **options)
     if fum:
         gs, bases = extra("gsops.backend"), extra("geomfum.basis")
-        sparse = tuple(gs.sparse.from_scipy_csc(matrix.tocsc()) for matrix in (stiffness, mass))
-        basis = bases.LaplaceEigenBasis(shape, gs.asarray(values), gs.asarray(vectors))
+        sparse = tuple(gs.sparse.from_scipy_csc(matrix.tocsc()) for matrix in (found["stiffness"], found["mass"]))
+        basis = bases.LaplaceEigenBasis(shape, *(gs.asarray(found[name]) for name in ("eigenvalues", "eigenvectors")))
         shape.laplacian.find(lambda _: sparse, recompute=True)
         shape.laplacian.find_spectrum(laplacian_spectrum_finder=lambda *_, **__: basis, recompute=True)
         return shape
-    shape.stiffness, shape.mass = stiffness, mass
-    shape.eigenvalues, shape.eigenvectors = values, vectors
+    for name, value in found.items():
+        setattr(shape, name, value)
     return shape
 
 

@@ -1,6 +1,5 @@
 """The operators themselves, as sparse matrices to solve with: Laplacian, mass, gradient."""
 
-from .gradient import gradient, gradients
-from .matrices import laplacian, matrices
+from .matrices import gradient, gradients, laplacian, matrices
 
 __all__ = ["gradient", "gradients", "laplacian", "matrices"]
