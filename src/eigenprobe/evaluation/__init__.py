@@ -1,6 +1,6 @@
 """Measuring a result against an oracle and against labels.
 
-alignment                        a basis against the exact one at the same points
+alignment                         a basis against the exact one at the same points
 clustering                        an embedding against labels
 samples, surfaces, surface_*      every method on every mesh of a folder, as tables and figures
 tables                            rows as Markdown, CSV and JSON

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,9 +26,7 @@ from ..errors import InputError
 from ..graph.fused import fused
 from ..graph.graph import Graph
 from ..graph.neighbours import build_graph
-
-if TYPE_CHECKING:
-    from ..smoothers import Smoother
+from ..smoothers import Smoother
 
 Distribution = Literal["uniform", "gaussian"]
 
