@@ -117,9 +117,9 @@ def decompose(
         Weights ``(n,)`` above 0: ``div(w grad f) / w``, and a mass that is weighted by them. Or a number, alpha of
         diffusion maps: 1 measures area (the default), 1/2 the density of the samples, 0 its square. Direct only.
     probes
-        Functions ``f (n, m)``, or a function that makes them from the points: the basis that best reconstructs them in
-        the norm of the mass, by descending energy (``info["explained"]``), instead of the smoothest one. Needs at least
-        ``k`` independent ones. Or a family by name, ``"heat"``, ``"resolvent"``, ``"polynomial"``, ``"wavelet"``,
+        Functions ``f (n, m)``, or what makes them from the points (a function, `Probes`): the basis that best
+        reconstructs them in the norm of the mass, by descending energy (``info["explained"]``), instead of the smoothest
+        one. Needs at least ``k`` independent ones. Or a family by name, ``"heat"``, ``"resolvent"``, ``"polynomial"``, ``"wavelet"``,
         ``"hadamard"``, ``"features"`` (`probes.families`): the same through its exact covariance. Eigenvalues are
         Rayleigh quotients and need not ascend. Direct only.
     eigenvalues

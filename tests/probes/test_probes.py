@@ -209,3 +209,16 @@ def test_a_signal_of_half_precision_is_smoothed_to_its_own_precision():
     assert half.dtype == torch.float16
     worst = (half - signal).norm(dim=0) / signal.norm(dim=0)
     assert float(worst.max()) < 3e-3  # 2^-11 in each step, most of it averaged away by the next
+
+
+def test_a_decomposition_takes_a_distribution_of_probes():
+    from eigenprobe import decompose
+
+    points, probes = cloud().numpy(), Probes(80, steps=6, k=8, sigma=0.3)
+    basis = decompose(points, k=4, probes=probes)
+    drawn = probes.draw(points, torch.Generator().manual_seed(0))
+    given = decompose(points, k=4, probes=drawn)
+    torch.testing.assert_close(torch.from_numpy(basis.vectors), torch.from_numpy(given.vectors))
+    left = drawn - basis.reconstruct(basis.project(drawn))
+    usual = decompose(points, k=4)
+    assert (left**2).sum() < ((drawn - usual.reconstruct(usual.project(drawn))) ** 2).sum()

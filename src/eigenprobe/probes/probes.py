@@ -129,6 +129,11 @@ class Probes:
             signal = torch.where(lengths > step, smoothed, signal) if varying else smoothed
         return signal
 
+    def __call__(self, cloud: Any) -> Any:
+        """Those of seed 0, so that ``decompose(points, probes=Probes(...))`` reconstructs them."""
+        device = cloud.device if isinstance(cloud, Tensor) else "cpu"
+        return self.draw(cloud, torch.Generator(device).manual_seed(0))
+
     def _lengths(self, graph: Graph, generator: torch.Generator | None) -> Tensor:
         device = graph.distances.device
         if self.step_distribution == "geometric":
