@@ -118,10 +118,10 @@ def decompose(
         diffusion maps: 1 measures area (the default), 1/2 the density of the samples, 0 its square. Direct only.
     probes
         Functions ``f (n, m)``, or what makes them from the points (a function, `Probes`): the basis that best
-        reconstructs them in the norm of the mass, by descending energy (``info["explained"]``), instead of the smoothest
-        one. Needs at least ``k`` independent ones. Or a family by name, ``"heat"``, ``"resolvent"``, ``"polynomial"``, ``"wavelet"``,
-        ``"hadamard"``, ``"features"`` (`probes.families`): the same through its exact covariance. Eigenvalues are
-        Rayleigh quotients and need not ascend. Direct only.
+        reconstructs them in the norm of the mass, by descending energy (``info["explained"]``), instead of the
+        smoothest one. Needs at least ``k`` independent ones. Or a family by name, ``"heat"``, ``"resolvent"``,
+        ``"polynomial"``, ``"wavelet"``, ``"hadamard"``, ``"features"`` (`probes.families`): the same through its exact
+        covariance. Eigenvalues are Rayleigh quotients and need not ascend. Direct only.
     eigenvalues
         How they are estimated: ``"rayleigh"`` quotients of the smoother; or the paper's ``"mean"`` and ``"worst"``, one
         over the mean or the largest error with which the vectors before reconstruct probes, the first one 0 and the
