@@ -145,6 +145,8 @@ def test_dark_narrow_and_without_webgl(tmp_path: Path, watch: Any) -> None:
     seen.page.wait_for_selector(READY, timeout=60_000)
     seen.page.wait_for_timeout(300)
     assert seen.pixels()[:60].mean() < 0.3  # dark page
+    tops = "[...document.querySelectorAll('#tabs button:not([hidden])')].map((b) => b.offsetTop)"
+    assert len(set(seen.page.evaluate(tops))) == 1, "all modes on one line"
     first = seen.pixels("#scene")
     assert first.std() > 0.05  # the sorted canvas draws where WebGL is missing
     seen.page.locator("#slider").fill("5")

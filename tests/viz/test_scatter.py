@@ -176,6 +176,8 @@ def test_the_map_on_a_phone_and_in_space(tmp_path: Path, watch: Any) -> None:
     seen.page.wait_for_timeout(400)
     assert seen.page.evaluate("document.getElementById('scatter').data[0].type") == "scatter3d"
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert "tap a point" in seen.page.locator("#hint").inner_text()
+    assert "scroll" not in seen.page.locator("#hint").inner_text()
     assert seen.pixels()[:60].mean() < 0.3  # dark page
     assert seen.pixels("#scatter").std() > 0.05
     seen.page.select_option("#axes", "layout2")
