@@ -75,10 +75,15 @@ def test_points_of_trimesh_and_pyvista_are_taken_and_drawn(mesh: tuple[np.ndarra
 
 def test_open3d(mesh: tuple[np.ndarray, np.ndarray]) -> None:
     o3d = pytest.importorskip("open3d", reason="pip install open3d")
-    shape = o3d.geometry.PointCloud(o3d.utility.Vector3dVector(mesh[0]))
-    basis = ep.decompose(shape, k=4)
-    drawn = ep.interop.with_scalars(shape, basis.vectors[:, 1])
-    assert np.asarray(drawn.colors).shape == (len(mesh[0]), 3) and not shape.has_colors()
+    points, triangles = o3d.utility.Vector3dVector(mesh[0]), o3d.utility.Vector3iVector(mesh[1])
+    for shape, place in (
+        (o3d.geometry.PointCloud(points), "colors"),
+        (o3d.geometry.TriangleMesh(points, triangles), "vertex_colors"),
+    ):
+        basis = ep.decompose(shape, k=4)
+        np.testing.assert_allclose(basis.eigenvalues, ep.decompose(mesh[0], k=4).eigenvalues, rtol=1e-9, atol=1e-9)
+        drawn = ep.interop.with_scalars(shape, basis.vectors[:, 1])
+        assert np.asarray(getattr(drawn, place)).shape == (len(mesh[0]), 3) and not len(getattr(shape, place))
 
 
 def test_bad_input_is_one_line(mesh: tuple[np.ndarray, np.ndarray]) -> None:

@@ -97,6 +97,9 @@ def test_geodesic_distance_on_a_curve_and_a_square(rng: np.random.Generator) -> 
         twice = ep.apps.geodesic_distance(np.concatenate([y, y[:300]]), middle)
     np.testing.assert_allclose(twice[:2500], found, atol=0.005)
     np.testing.assert_array_equal(twice[2500:], twice[:300])
+    with pytest.warns(ep.EigenprobeWarning, match="coincide"):  # most edges have no length
+        often = ep.apps.geodesic_distance(np.tile(y[:600], (5, 1)), 7)
+    np.testing.assert_allclose(often[:600], ep.apps.geodesic_distance(y[:600], 7), rtol=0.02, atol=0.01)
 
 
 def test_fronts_are_exact_on_a_lattice_and_pass_around_a_hole(rng: np.random.Generator) -> None:

@@ -167,7 +167,7 @@ def _arrivals(edges: Any, corners: _Wedges, source: int, near: tuple[np.ndarray,
 
     distance: np.ndarray = dijkstra(edges, indices=source)
     distance[near[0]] = near[1]
-    spacing = max(float(np.median(edges.data)) if edges.nnz else 1.0, TINY)
+    spacing = float(np.median(corners.across[corners.j == corners.k])) if len(corners.i) else 1.0  # of edges, no copies
     part = np.flatnonzero(np.isfinite(distance))
     reached = np.flatnonzero(np.isfinite(distance[corners.i]))
     band = (distance[corners.i[reached]] / (BAND * spacing)).astype(int)
