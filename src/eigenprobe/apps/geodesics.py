@@ -112,7 +112,8 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
             distance -= np.mean((distance[near] - chord)[near != source])  # no direction is defined at the source
             distance[source] = 0.0
         part = labels == labels[source]
-        slope = np.median(np.linalg.norm([gradient[part][:, part] @ distance[part] for gradient in parts], axis=0))
+        inside = np.where(part, distance, 0.0)
+        slope = np.median(np.linalg.norm([gradient @ inside for gradient in parts], axis=0)[part])
         found[part, column] = np.maximum(distance[part], 0.0) / (slope or 1.0)
     return found
 
