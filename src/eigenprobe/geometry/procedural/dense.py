@@ -2,6 +2,9 @@ r"""Dense clouds with outward sides: shapes whose geodesics can be told from the
 
     points (c, N, 3) in farthest-point order, outward normals (c, N, 3), part (c, N)
 
+The order is exact for the first `EXACT` points.  After them it is that of the cells of a space-filling curve, a point
+of each in turn: the cost of exact farthest points is N^2.
+
 Some clouds are two shapes, one turned and moved until it nearly touches the other: limbs and objects in contact.  No
 path leads from part to part.
 """
@@ -14,11 +17,14 @@ from torch.nn.functional import normalize
 
 from ...graph.batched import connected
 from ...graph.farthest import farthest_points
+from ...graph.order import morton_order
 from .fields import Rng
 from .source import ProceduralShapes, Variation, unit_sphere
 
 SIDE = 2e-3  # step along the normal that a warp carries along with the point
 AT_ONCE = 8  # shapes whose fields are evaluated together
+EXACT = 4000  # points in exact farthest-point order
+CELL = 300  # points kept in a cell of the curve
 WIDE = Variation(scale=0.4, bend=0.5, twist=0.3, taper=0.3, noise=0, random=0, uneven=0, partial=0.05)
 
 
@@ -67,7 +73,7 @@ class DenseShapes(ProceduralShapes):
         points, side, ok = points[keep], side[keep], ok[keep]
         if not len(points):
             return points[:, :n], side[:, :n]
-        order = farthest_points(points, n, start=0, valid=ok)[..., None].expand(-1, -1, 3)
+        order = _farthest_order(points, ok, n)[..., None].expand(-1, -1, 3)
         points, side = points.gather(1, order), side.gather(1, order)
         whole = connected(points[:, : min(n, 2000)]) > 0.995
         return points[whole], normalize(side - points, dim=-1)[whole]
@@ -93,9 +99,27 @@ def _in_contact(first: Dense, second: Dense, rng: Rng) -> Dense:
     both = unit_sphere(torch.cat([first.points, points], 1))
     normals = torch.cat([first.normals, normals], 1)
     part = torch.cat([first.part, second.part + 1], 1)
-    order = farthest_points(both, n, start=0)
+    order = _farthest_order(both, torch.ones_like(part, dtype=torch.bool), n)
     wide = order[..., None].expand(-1, -1, 3)
     return Dense(both.gather(1, wide), normals.gather(1, wide), part.gather(1, order))
+
+
+def _farthest_order(points: Tensor, valid: Tensor, n: int) -> Tensor:
+    """Rows ``(b, n)`` of the valid points ``(b, N, 3)`` in farthest-point order, nearly so after the first `EXACT`."""
+    b, cells = len(points), max(1, n // CELL)
+    width = -(-n // cells)  # points kept per cell
+    have = max(int(valid.sum(1).min()) // cells, width)
+    rows = valid.int().argsort(dim=1, descending=True, stable=True)[:, : have * cells]
+    x = points.gather(1, rows[..., None].expand(-1, -1, 3))
+    curve = torch.stack([morton_order(cloud) for cloud in x])
+    rows, x = rows.gather(1, curve), x.gather(1, curve[..., None].expand(-1, -1, 3))
+    kept = farthest_points(x.view(b * cells, have, 3), width, start=0).view(b, cells, width)
+    kept = (kept + have * torch.arange(cells, device=x.device)[:, None]).mT.flatten(1)[:, :n]
+    x = x.gather(1, kept[..., None].expand(-1, -1, 3))
+    first = farthest_points(x, min(n, EXACT), start=0)
+    rest = torch.ones((b, n), device=x.device).scatter(1, first, 0.0).argsort(dim=1, descending=True, stable=True)
+    order = torch.cat([first, rest[:, : n - first.shape[1]]], 1)
+    return rows.gather(1, kept.gather(1, order))
 
 
 def _rotation_between(start: Tensor, end: Tensor) -> Tensor:
