@@ -20,7 +20,7 @@ from ..graph.grid import grid_search
 LINKS = 12  # neighbours in the dense graph
 AT_ONCE = 1 << 20  # points whose links are compared together
 OPPOSED, STEEP = -0.3, 0.92  # cosines between normals, and of an edge with a normal, that no path crosses
-LONGEST = 3.0  # ratios beyond this are all alike
+LONGEST = 2.5  # ratios beyond this are all alike
 
 
 @torch.no_grad()
