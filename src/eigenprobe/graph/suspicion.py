@@ -36,6 +36,7 @@ class Suspicion:
 
 SUSPICION = Suspicion()
 NODE, EDGE = 36, 22  # numbers per point and per edge
+SUSPICIOUS = 12  # the number of a point that says whether it is suspicious itself
 SCALES = (7, 12, 18)  # neighbours of the three local covariances
 
 
@@ -57,6 +58,11 @@ class Suspects:
 
     def __len__(self) -> int:
         return len(self.edges)
+
+    @property
+    def suspicious(self) -> Tensor:
+        """Which of the points are suspicious themselves, ``(a,)``."""
+        return self.points[:, SUSPICIOUS] > 0.5
 
 
 @torch.no_grad()

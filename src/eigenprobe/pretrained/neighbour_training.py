@@ -4,13 +4,11 @@
     loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense shape
 
 Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on the seed and the
-step alone.  On a GPU the next block is prepared beside the steps on this one: both are bound by launches.
+step alone.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -95,36 +93,21 @@ class ContactStream:
         self.device, self.rank = torch.device("cpu"), 0
         self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
         self._block: tuple[int, list[Judged]] = (-1, [])
-        self._ahead: dict[int, Future[list[Judged]]] = {}
-        self._thread = ThreadPoolExecutor(1)
 
     def to(self, device: torch.device | str, rank: int = 0) -> ContactStream:
         """The stream on a device, as the process ``rank`` sees it: every process trains on shapes of its own."""
         here = (torch.device(device), rank)
         if here != (self.device, self.rank):
-            (self.device, self.rank), self._chunks, self._block, self._ahead = here, {}, (-1, []), {}
+            (self.device, self.rank), self._chunks, self._block = here, {}, (-1, [])
         return self
 
     def at(self, step: int) -> Judged:
         """The batch of one step."""
         block, place = in_blocks(step, self.settings.block, self.settings.passes)
         if self._block[0] != block:
-            parallel = self.device.type == "cuda"
-            if parallel:
-                torch.cuda.synchronize(self.device)  # the last block is no longer read: its memory may be used again
-            ready = self._ahead.pop(block, None) or self._thread.submit(self._prepared, block)
-            self._block = (block, ready.result())
-            self._ahead = {block + 1: self._thread.submit(self._prepared, block + 1)} if parallel else {}
+            self._block = (block, [])  # the memory of the last one is free before the next is made
+            self._block = (block, [self.prepare(block, i) for i in range(self.settings.block)])
         return self._block[1][place]
-
-    def _prepared(self, block: int) -> list[Judged]:
-        """The batches of a block, made on a stream of their own."""
-        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        with nullcontext() if stream is None else torch.cuda.stream(stream):
-            batches = [self.prepare(block, i) for i in range(self.settings.block)]
-        if stream is not None:
-            stream.synchronize()
-        return batches
 
     def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
         """Shapes, the links between their points, and the order of their vertices were they meshes."""
@@ -176,7 +159,7 @@ class ContactStream:
         b, m = chosen.shape
         count = min(m, max(16, self.settings.clouds.sources // b))
         weight = torch.full((b * m,), 0.2, device=points.device)
-        weight[s.nodes] = torch.where(s.points[:, 12] > 0.5, 1.0, 0.2)
+        weight[s.nodes] = torch.where(s.suspicious, 1.0, 0.2)
         sources = torch.multinomial(weight.view(b, m), count, generator=generator)  # (b, S)
         judged = cloud.indices[:, : SUSPICION.judged].view(b, m, -1)
         first = (m * torch.arange(b, device=points.device))[:, None]

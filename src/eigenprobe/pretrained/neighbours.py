@@ -29,12 +29,11 @@ from .store import PACKAGED, SHORTCUTS, read_shortcut
 class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
-    threshold: float = 0.5  # logit above which an edge is a short-cut; in training they weigh six times as much
-    careful: float = 5.5  # the same on a very uneven cloud, where false cuts are more common ...
-    uneven: tuple[float, float] = (
-        0.15,
-        0.45,
-    )  # ... by the deviation of the log of the spacing, from the one to the other
+    threshold: float = 1.5  # logit above which an edge is a short-cut; in training they weigh six times as much
+    bold: float = 0.5  # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
+    doubtful: tuple[float, float] = (0.5, 0.9)  # ... by the share of such points, from the one to the other
+    careful: float = 4.5  # the same on a very uneven cloud, where false cuts are more common ...
+    uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
     sure: float = 2.2  # tenth percentile of the logits round a part above which it may be split off ...
     part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
@@ -109,7 +108,7 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
 
 def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, decision: Decision = DECISION) -> Tensor:
     """Which of the judged edges ``(e,)`` are cut."""
-    cut = logits > _thresholds(graph, decision)[suspects.owner[suspects.edges.head]]
+    cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
@@ -130,15 +129,20 @@ def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, deci
     return cut
 
 
-def _thresholds(graph: Graph, decision: Decision) -> Tensor:
+def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
     """The logit above which edges of every cloud are cut, ``(b,)``."""
     spacing = graph.distances[:, :6].square().mean(1).clamp_min(torch.finfo(graph.distances.dtype).tiny).log() / 2
     clouds = graph.each
     apart = spacing - clouds.spread(clouds.mean(spacing))
     deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
-    low, high = decision.uneven
-    share = ((deviation - low) / (high - low)).clamp(0, 1)
-    return decision.threshold + (decision.careful - decision.threshold) * share
+    doubtful = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
+    usual = decision.threshold + (decision.bold - decision.threshold) * _way(doubtful, decision.doubtful)
+    return usual + (decision.careful - usual) * _way(deviation, decision.uneven)
+
+
+def _way(values: Tensor, ends: tuple[float, float]) -> Tensor:
+    """How far values are from the one end to the other, in [0, 1]."""
+    return ((values - ends[0]) / (ends[1] - ends[0])).clamp(0, 1)
 
 
 def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:
