@@ -36,6 +36,7 @@ class Graph:
     self_loops: bool = False
     clouds: tuple[int, ...] = ()  # sizes of stacked clouds; empty: one cloud
     ordered: bool = False
+    doubtful: Tensor | None = None  # (c, 2) edges taken out of the lists that may be real after all
 
     @property
     def n(self) -> int:

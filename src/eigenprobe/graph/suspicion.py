@@ -36,7 +36,7 @@ class Suspicion:
 
 SUSPICION = Suspicion()
 NODE, EDGE = 36, 22  # numbers per point and per edge
-SUSPICIOUS = 12  # the number of a point that says whether it is suspicious itself
+SUSPICIOUS, RANK = 12, 3  # the numbers that say whether a point is suspicious, and how near the ends of an edge are
 SCALES = (7, 12, 18)  # neighbours of the three local covariances
 
 
@@ -63,6 +63,10 @@ class Suspects:
     def suspicious(self) -> Tensor:
         """Which of the points are suspicious themselves, ``(a,)``."""
         return self.points[:, SUSPICIOUS] > 0.5
+
+    def among(self, nearest: int) -> Tensor:
+        """Which edges join a point to one of its ``nearest``, ``(e,)``."""
+        return self.pairs[:, RANK] * SUSPICION.judged < nearest - 0.5
 
 
 @torch.no_grad()

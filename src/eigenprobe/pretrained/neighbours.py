@@ -3,6 +3,7 @@
     graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without them
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest one to the end.
+Cut edges of which the network is not certain go on as `Graph.doubtful`, with a share of their weight.
 Cuts that would split off a part are undone at the half of its edges that the network was less sure of, unless it is
 sure of nearly all edges round the part, which are then all cut: a wrong split adds a vanishing eigenvalue and moves
 every vector after it.
@@ -29,11 +30,13 @@ from .store import PACKAGED, SHORTCUTS, read_shortcut
 class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
-    threshold: float = 1.5  # logit above which an edge is a short-cut; in training they weigh six times as much
+    threshold: float = 2.5  # logit above which an edge is a short-cut; in training they weigh six times as much
     bold: float = 0.5  # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
-    doubtful: tuple[float, float] = (0.5, 0.9)  # ... by the share of such points, from the one to the other
-    careful: float = 4.5  # the same on a very uneven cloud, where false cuts are more common ...
+    doubtful: tuple[float, float] = (0.1, 0.6)  # ... by the share of such points, from the one to the other
+    careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
     uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
+    certain: float = 3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
+    adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
     sure: float = 2.2  # tenth percentile of the logits round a part above which it may be split off ...
     part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
@@ -85,9 +88,11 @@ def real_neighbours(
     if next(network.parameters()).device != graph.device:
         network = network.to(graph.device)
     entry = _entries(graph, suspects)
-    cut = decide(graph, suspects, entry, network(suspects), decision)
-    pairs = torch.stack([suspects.nodes[suspects.edges.head[cut]], suspects.nodes[suspects.edges.tail[cut]]], 1)
-    return (keep_only(graph, _kept(entry, cut)), pairs) if len(pairs) else (graph, nothing)
+    cut, doubtful = decide(graph, suspects, entry, network(suspects), decision)
+    ends = torch.stack([suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1)
+    if not bool(cut.any()):
+        return graph, nothing
+    return replace(keep_only(graph, _kept(entry, cut)), doubtful=ends[doubtful]), ends[cut]
 
 
 def _entries(graph: Graph, suspects: Suspects) -> Tensor:
@@ -106,8 +111,10 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
     return (entry < 0) | ~cut[entry.clamp_min(0)]
 
 
-def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, decision: Decision = DECISION) -> Tensor:
-    """Which of the judged edges ``(e,)`` are cut."""
+def decide(
+    graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, decision: Decision = DECISION
+) -> tuple[Tensor, Tensor]:
+    """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
     cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
@@ -126,7 +133,7 @@ def decide(graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, deci
         apart = between & ((size >= decision.part) & (low > decision.sure))[part]
         settled |= apart
         cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
-    return cut
+    return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
 
 
 def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:

@@ -56,6 +56,7 @@ class Balance:
     tolerance: float = 1.5e-2  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
+    doubtful_weight: float = 0.1  # of an edge that is probably a short-cut: a limb cut off by mistake hangs by a tenth
     stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
 
 
@@ -113,14 +114,14 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
-    edges = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
+    edges, faint = _with_doubtful(choose_edges(near, frames, SELECTION if field is None else STRETCHED), graph.doubtful)
     head, tail = edges.head, edges.tail
 
     chord = points[tail] - points[head]
     chord2 = chord.square().sum(1)
     spread = spacing[head] * spacing[tail]
     if dimension < points.shape[1]:
-        close = torch.exp(-(chord2 / (2 * spread)).clamp_max(settings.farthest))
+        close = torch.exp(-(chord2 / (2 * spread)).clamp_max(settings.farthest)).masked_fill(faint, 0)
         frames = _edge_frames(chord, edges, close, dimension, frames)
         forward, ahead = _logarithm(chord, chord2, frames[head], settings.steepest)
         backward, behind = _logarithm(-chord, chord2, frames[tail], settings.steepest)
@@ -138,13 +139,24 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
     else:
         loose = stray[head] | stray[tail]
         length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
-        forward, backward = (part.masked_fill(loose[:, None], 0) for part in (forward, backward))
+        forward, backward = (part.masked_fill((loose | faint)[:, None], 0) for part in (forward, backward))
         weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
         weight = torch.where(loose, settings.stray_weight * weight, weight)
+        weight = torch.where(faint, settings.doubtful_weight * weight, weight)
         crossing = _boundary_direction(near, frames, settings)
         vectors = _Vectors(forward, backward, length2, crossing)
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
-    return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
+    mass = edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension)
+    return Stencil(edges, weight, length2, mass)
+
+
+def _with_doubtful(edges: Edges, doubtful: Tensor | None) -> tuple[Edges, Tensor]:
+    """The edges and those that may be real, and which are the latter."""
+    if doubtful is None:
+        return edges, torch.zeros_like(edges.head, dtype=torch.bool)
+    known, more = edges.head * edges.n + edges.tail, doubtful[:, 0] * edges.n + doubtful[:, 1]
+    key, order = torch.cat([known, more[~torch.isin(more, known)]]).sort()
+    return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
 
 
 def _tangential(field: Tensor, frames: Tensor) -> Tensor:
