@@ -12,7 +12,7 @@ from torch import Tensor
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
-from eigenprobe.graph import build_graph
+from eigenprobe.graph import build_graph, stack
 from eigenprobe.graph.farthest import farthest_points
 from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
 from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
@@ -243,6 +243,29 @@ def test_the_shipped_network_beats_random_weights_and_its_best_input() -> None:
     inputs = [area([b.suspects.pairs[:, i] for b in batches]) for i in range(EDGE)]
     best = max(max(a, 1 - a) for a in inputs)
     assert learned > 0.85 and learned > best + 0.03 and learned > chance + 0.2, (learned, best, chance)
+
+
+def test_doubtful_edges_carry_a_tenth_and_no_mass() -> None:
+    """w = 0.1 (1 + l^2 / (2 c h_i h_j))^-2 between two sheets; all else is as without them."""
+    from dataclasses import replace
+
+    from eigenprobe.graph.graph import local_spacing
+    from eigenprobe.smoothers.balanced import BALANCE, balanced_stencil
+
+    x, half = sheets(3.0), len(sheets(3.0)) // 2
+    one = build_graph(x[:half], 18)
+    graph = stack([one, replace(one, points=x[half:])])
+    graph = replace(graph, clouds=())
+    pairs = torch.stack([torch.arange(0, half, 50), torch.arange(half, 2 * half, 50)], 1)
+    plain, joined = balanced_stencil(graph, 2), balanced_stencil(replace(graph, doubtful=pairs), 2)
+    faint = (joined.edges.head < half) & (joined.edges.tail >= half)
+    assert plain.edges.components[0] == 2 and joined.edges.components[0] == 1
+    assert torch.equal(torch.stack([joined.edges.head, joined.edges.tail], 1)[faint], pairs)
+    spacing = local_spacing(graph.indices, graph.distances).length
+    scale = 2 * BALANCE.bandwidth * spacing[pairs[:, 0]] * spacing[pairs[:, 1]]
+    torch.testing.assert_close(joined.weight[faint], 0.1 * (1 + joined.length2[faint] / scale) ** -2)
+    torch.testing.assert_close(joined.weight[~faint], plain.weight, rtol=1e-9, atol=0)
+    torch.testing.assert_close(joined.mass, plain.mass, rtol=1e-9, atol=0)
 
 
 def test_neighbours_of_decompose() -> None:

@@ -144,7 +144,7 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         weight = torch.where(loose, settings.stray_weight * weight, weight)
         weight = torch.where(faint, settings.doubtful_weight * weight, weight)
         crossing = _boundary_direction(near, frames, settings)
-        vectors = _Vectors(forward, backward, length2, crossing)
+        vectors = _Vectors(forward, backward, length2.masked_fill(faint, 0), crossing)
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
     mass = edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension)
     return Stencil(edges, weight, length2, mass)
