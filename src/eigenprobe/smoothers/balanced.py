@@ -37,7 +37,7 @@ from ..graph.arranged import Arranged
 from ..graph.graph import local_spacing
 from ..graph.segments import Segments
 from .smoother import Smoother, csr, laplacian_smoother
-from .stencil import SELECTION, STRETCHED, Neighbours, choose_edges, principal, stretch, tangent_frames
+from .stencil import SELECTION, STRETCHED, Neighbours, choose_edges, principal, stretch, tangent_frames, with_doubtful
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
-    edges, faint = _with_doubtful(choose_edges(near, frames, SELECTION if field is None else STRETCHED), graph.doubtful)
+    edges, faint = with_doubtful(choose_edges(near, frames, SELECTION if field is None else STRETCHED), graph.doubtful)
     head, tail = edges.head, edges.tail
 
     chord = points[tail] - points[head]
@@ -148,15 +148,6 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
     mass = edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension)
     return Stencil(edges, weight, length2, mass)
-
-
-def _with_doubtful(edges: Edges, doubtful: Tensor | None) -> tuple[Edges, Tensor]:
-    """The edges and those that may be real, and which are the latter."""
-    if doubtful is None:
-        return edges, torch.zeros_like(edges.head, dtype=torch.bool)
-    known, more = edges.head * edges.n + edges.tail, doubtful[:, 0] * edges.n + doubtful[:, 1]
-    key, order = torch.cat([known, more[~torch.isin(more, known)]]).sort()
-    return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
 
 
 def _tangential(field: Tensor, frames: Tensor) -> Tensor:

@@ -124,6 +124,15 @@ def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECT
     return _bridged(near, keep, frames, selection)
 
 
+def with_doubtful(edges: Edges, doubtful: Tensor | None) -> tuple[Edges, Tensor]:
+    """The edges and those that may be real, and which are the latter."""
+    if doubtful is None:
+        return edges, torch.zeros_like(edges.head, dtype=torch.bool)
+    known, more = edges.head * edges.n + edges.tail, doubtful[:, 0] * edges.n + doubtful[:, 1]
+    key, order = torch.cat([known, more[~torch.isin(more, known)]]).sort()
+    return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
+
+
 def _surrounding(near: Neighbours, frames: Tensor, selection: Selection) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
     sizes = selection.planar if frames.shape[2] == 2 else selection.solid
