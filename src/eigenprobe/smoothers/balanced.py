@@ -141,12 +141,12 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
         forward, backward = (part.masked_fill((loose | faint)[:, None], 0) for part in (forward, backward))
         weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
-        weight = weight * torch.where(loose, settings.stray_weight, torch.where(faint, settings.doubtful_weight, 1.0))
+        share = torch.where(faint, settings.doubtful_weight, weight.new_ones(()))
+        weight = weight * torch.where(loose, settings.stray_weight, share)
         crossing = _boundary_direction(near, frames, settings)
         vectors = _Vectors(forward, backward, length2.masked_fill(faint, 0), crossing)
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
-    mass = edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension)
-    return Stencil(edges, weight, length2, mass)
+    return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension))
 
 
 def _tangential(field: Tensor, frames: Tensor) -> Tensor:
