@@ -192,3 +192,16 @@ def test_a_matrix_with_bytes_that_are_no_numbers_is_one_line(tmp_path: Path) -> 
         path.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 2\n{body}", encoding="latin-1")
         with pytest.raises(InputError, match=r"t.mtx is damaged"):
             read_table(path)
+
+
+@pytest.mark.parametrize("places", [[0, 3, 2**61], [0, 2**61, 6], [-(2**61), 3, 6], [0, 3, 9]])
+def test_cells_of_a_grid_lie_within_its_corners(tmp_path: Path, places: list[int]) -> None:
+    """A flipped bit of a place made a face of 10^18 corners: 20 GB, and the process was killed."""
+    head = b"# vtk DataFile Version 5.1\ntitle\nBINARY\nDATASET UNSTRUCTURED_GRID\nPOINTS 4 double\n"
+    points = np.random.default_rng(0).random((4, 3)).astype(">f8").tobytes()
+    numbers = [np.array(each, ">i8").tobytes() for each in (places, [0, 1, 2, 1, 2, 3])]
+    cells = b"\nCELLS 3 6\nOFFSETS vtktypeint64\n" + numbers[0] + b"\nCONNECTIVITY vtktypeint64\n" + numbers[1]
+    path = tmp_path / "grid.vtk"
+    path.write_bytes(head + points + cells + b"\nCELL_TYPES 2\n" + np.array([5, 5], ">i4").tobytes() + b"\n")
+    with pytest.raises(InputError, match=r"grid\.vtk: expected cells within 6 corners, got others"):
+        load(path)

@@ -268,6 +268,8 @@ def _cells(cursor: Cursor, count: int, size: int) -> tuple[Array, Array]:
 def _faces(starts: Array, corners: Array, kinds: Array | None) -> Array | None:
     """Cells with equally many corners together: triangles of all that are faces."""
     lengths, found = np.diff(starts), []
+    if len(starts) and (starts[0] < 0 or starts[-1] > len(corners) or (lengths < 0).any()):  # before memory is taken
+        raise InputError(f"expected cells within {len(corners)} corners, got others")
     flat = np.isin(kinds, FACES) if kinds is not None else np.ones(len(lengths), dtype=bool)
     for length in np.unique(lengths[flat & (lengths >= 3)]):
         rows = starts[:-1][flat & (lengths == length)]
