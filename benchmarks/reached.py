@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
@@ -95,7 +96,13 @@ class Module:
     @cache  # noqa: B019
     def digest(self, name: str) -> str:
         """The hash of what a definition does."""
-        return hashlib.sha256("".join(map(ast.dump, self.definitions[name])).encode()).hexdigest()
+        return hashlib.sha256("".join(map(_dumped, self.definitions[name])).encode()).hexdigest()
+
+
+def _dumped(statement: ast.stmt) -> str:
+    """`ast.dump` as Python 3.11 writes it: later versions add parameters of types, or leave out what is empty."""
+    empty = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return ast.dump(statement, **empty).replace(", type_params=[]", "")
 
 
 def _without_texts(path: Path) -> ast.Module:
