@@ -34,7 +34,9 @@ def section(name: str, results: Path) -> str:
     """All files of one result: the command, when and where it ran, and the table."""
     if name == "headlines":
         old = [f"`{path.name}`" for path in _files(HEADLINES, results) if _stale(path)]
-        return headlines(results) + (f"\n\n*Stale, the hash of their sources is not that of this code: {', '.join(old)}.*" if old else "")
+        return headlines(results) + (
+            f"\n\n*Stale, made from other sources by their hash: {', '.join(old)}.*" if old else ""
+        )
     if name not in TABLES:
         raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are headlines, {', '.join(TABLES)}")
     result = TABLES[name]
@@ -54,7 +56,7 @@ def _head(path: Path, document: Document) -> str:
     where = ", ".join(str(facts[key]).split("T")[0] for key in ("device", "date", "commit") if facts.get(key))
     command = made_by(path.name).command
     if _stale(path):
-        return f"*Stale: the hash of its sources is not that of this code ({where}); `{command}` measures it again.*"
+        return f"*Stale: made from other sources by its hash ({where}); `{command}` measures it again.*"
     return f"`{facts.get('command', command)}` ({where}):"
 
 

@@ -135,7 +135,7 @@ def test_pages_refuse_stale_results_or_mark_them(
     assert page.read_text() == empty
     monkeypatch.setattr(sys, "argv", ["readme", "--stale"])
     readme.main()
-    assert "*Stale: the hash of its sources is not that of this code" in page.read_text() and "| n=500" in page.read_text()
+    assert "*Stale: made from other sources by its hash" in page.read_text() and "| n=500" in page.read_text()
 
 
 def test_calls_take_turns_and_their_spread_is_kept() -> None:
