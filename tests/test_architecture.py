@@ -424,7 +424,7 @@ def test_no_ten_lines_of_one_shape_twice() -> None:
 PAGE = ROOT / "docs" / "architecture.md"
 CONSTANTS = (
     *("smoothers.stencil", "smoothers.balanced", "smoothers.variable", "smoothers.neighbourhood"),
-    *("eigen.filtered", "eigen.nested", "eigen.multigrid"),
+    *("eigen.filtered", "eigen.nested", "eigen.multigrid", "graph.suspicion", "pretrained.neighbours"),
 )
 FOUNDATIONS = {"errors.py", "annotations.py", "files.py", "progress.py", "threads.py", "__init__.py"}
 

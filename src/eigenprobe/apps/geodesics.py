@@ -37,9 +37,8 @@ from ..operators import gradients, matrices
 from ..threads import limited_threads
 from .arrays import Array, rows
 
-WIDEST = (
-    -0.95
-)  # cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error)
+# Cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error).
+WIDEST = -0.95
 BAND = 0.5  # in edges: points of one band do not wait for each other, bands of 1 take three times as many rounds
 SETTLED = 0.05  # of an edge; 0.001 changes the mean error by less than 1 % of itself
 ROUNDS = 100  # 3 to 11 were seen

@@ -25,7 +25,7 @@ from .segments import Segments
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Where to look; `docs/constants.md` has the ablation."""
+    """Where to look; see `docs/constants.md`."""
 
     judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
     flat: float = 0.02  # smallest over largest variance of the neighbours below which they are one sheet
