@@ -23,7 +23,11 @@ from typing import Any, TypeVar
 from .errors import InputError
 
 T = TypeVar("T")
-warnings.filterwarnings("ignore", "IProgress not found")  # of tqdm, for bars that are not drawn here
+if (
+    "ipykernel" in sys.modules
+):  # a notebook, where Lightning would bring tqdm with a warning of bars that we do not draw
+    with warnings.catch_warnings(action="ignore"):
+        import tqdm.auto  # noqa: F401
 
 DELAY = 1.0  # seconds of silence: shorter work never draws
 
