@@ -12,6 +12,7 @@ standard error is a terminal. In a notebook bars are drawn without being asked f
 from __future__ import annotations
 
 import html
+import importlib
 import sys
 import threading
 import time
@@ -23,11 +24,9 @@ from typing import Any, TypeVar
 from .errors import InputError
 
 T = TypeVar("T")
-if (
-    "ipykernel" in sys.modules
-):  # a notebook, where Lightning would bring tqdm with a warning of bars that we do not draw
+if "ipykernel" in sys.modules:  # a notebook: tqdm, which Lightning brings, would warn of bars that are not drawn
     with warnings.catch_warnings(action="ignore"):
-        import tqdm.auto  # noqa: F401
+        importlib.import_module("tqdm.auto")
 
 DELAY = 1.0  # seconds of silence: shorter work never draws
 
