@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "eigenprobe"
 DATA = "../shared/data"
 
-CORE = ("cloud.py", "graph", "smoothers", "eigen", "decomposition.py")
+CORE = ("cloud.py", "graph", "smoothers", "eigen", "decomposition")
 NEIGHBOURS = ("pretrained/neighbours.py", "networks/shortcut.py", "pretrained/shortcuts")
 ORACLE = ("geometry/oracle.py", "geometry/mesh.py", "evaluation/alignment.py", "evaluation/samples.py")
 MODEL = ("pretrained/model.py", "pretrained/prediction.py", "pretrained/surface", "networks/spectral.py")
@@ -97,10 +97,8 @@ RESULTS = (
             ),
             (*TABLES,),
         ),
-        "scale_cpu.json": Result("python -m benchmarks.scale", (*CORE, *NEIGHBOURS, *TABLES, "together.py")),
-        "scale_cuda.json": Result(
-            "python -m benchmarks.scale --device cuda", (*CORE, *NEIGHBOURS, *TABLES, "together.py"), gpu=True
-        ),
+        "scale_cpu.json": Result("python -m benchmarks.scale", (*CORE, *NEIGHBOURS, *TABLES)),
+        "scale_cuda.json": Result("python -m benchmarks.scale --device cuda", (*CORE, *NEIGHBOURS, *TABLES), gpu=True),
         "cluster.json": Result("python -m benchmarks.cluster", (*CORE, *NEIGHBOURS, *TABLES, "cli/cluster.py")),
         "robustness.json": Result(
             f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)

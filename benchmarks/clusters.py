@@ -28,7 +28,7 @@ from joblib import parallel_config
 from benchmarks.catalogue import digest
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe.estimators.tables import read_table
-from eigenprobe.files import plain
+from eigenprobe.host.files import plain
 from eigenprobe.paper.images import Images
 from eigenprobe.paper.images_recipe import ImagesRecipe, feed_forward, learn_rows
 from eigenprobe.paper.peers import METHODS, embed

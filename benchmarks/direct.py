@@ -78,8 +78,8 @@ def staged(points: torch.Tensor) -> dict[str, float]:
     """Seconds of the same in three steps, for the profile."""
     from eigenprobe.eigen import solve
     from eigenprobe.graph.arranged import arrange
+    from eigenprobe.host.threads import limited_threads
     from eigenprobe.smoothers import NEIGHBOURS, build_smoother
-    from eigenprobe.threads import limited_threads
 
     with limited_threads(points.device, len(points)):
         t0 = clock(points.device)

@@ -32,7 +32,7 @@ from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.evaluation.clustering import kmeans_scores
-from eigenprobe.files import plain
+from eigenprobe.host.files import plain
 
 PEERS = {"direct": "SpectralEmbedding", "network": "UMAP"}
 

@@ -23,7 +23,7 @@ from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
 from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
-from eigenprobe.files import plain
+from eigenprobe.host.files import plain
 from eigenprobe.paper.protocol import weighted_subset
 
 COMPONENTS, ROWS = 50, 1500

@@ -57,8 +57,8 @@ EXCHANGED = (
 )
 OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
 TESTS = (
-    "probes test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py test_direct.py test_decompose.py "
-    "test_basis.py test_together.py test_direct_outliers.py eigen smoothers extensions operators estimators "
+    "probes test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py decomposition "
+    "test_basis.py eigen smoothers extensions operators estimators "
     "networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py"
 )
 AXIS = "another number of the same axis, or the other side of a square matrix"

@@ -387,12 +387,12 @@ def test_interrupted_while_writing_leaves_no_half_file(run: Run, monkeypatch: py
 def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
     """A real process, stopped in the middle of its work."""
     program = (
-        "import sys, time, eigenprobe.files\n"
+        "import sys, time, eigenprobe.host.files\n"
         "from pathlib import Path\n"
         "from eigenprobe.cli import main, experiments\n"
         "def toy1d(*, session):\n"
         "    'Slow.'\n"
-        "    with eigenprobe.files.atomic_path(Path('w/big.json')) as path:\n"
+        "    with eigenprobe.host.files.atomic_path(Path('w/big.json')) as path:\n"
         "        path.write_text('half'); print('ready', flush=True); time.sleep(60)\n"
         "experiments.toy1d = toy1d\n"
         "sys.argv = ['eigenprobe', 'reproduce', 'toy1d']\n"

@@ -26,7 +26,7 @@ from torch import Tensor
 from .annotations import as_array, door
 from .cloud import Array, Origin, unmasked
 from .errors import InputError
-from .files import atomic_path, reading
+from .host.files import atomic_path, reading
 
 FORMAT = "eigenprobe.basis/1"
 EXTENSIONS = {  # how a saved extension finds its class again

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe import progress
 from eigenprobe.errors import InputError
+from eigenprobe.host import progress
 from eigenprobe.training.callbacks import last_checkpoint
 from eigenprobe.training.data import ManifoldData
 from eigenprobe.training.runs import RunSettings, devices, train

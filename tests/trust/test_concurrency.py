@@ -18,8 +18,8 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.files import atomic_path, locked_folder, writable_folder
-from eigenprobe.threads import limited_threads
+from eigenprobe.host.files import atomic_path, locked_folder, writable_folder
+from eigenprobe.host.threads import limited_threads
 from eigenprobe.training import fit_network
 
 
@@ -56,7 +56,7 @@ def test_many_may_try_a_folder_at_once(tmp_path: Path) -> None:
 
 
 def test_a_lock_ends_with_its_block_and_its_process(tmp_path: Path) -> None:
-    program = "import sys, time; from eigenprobe.files import locked_folder\n"
+    program = "import sys, time; from eigenprobe.host.files import locked_folder\n"
     program += "with locked_folder(sys.argv[1]): print('locked', flush=True); time.sleep(60)"
     environment = {**os.environ, "PYTHONPATH": str(Path(ep.__file__).parent.parent)}
     command = [sys.executable, "-c", program, str(tmp_path)]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.files import locked_folder
+from eigenprobe.host.files import locked_folder
 from eigenprobe.training import fit_network
 
 

@@ -60,7 +60,7 @@ def test_report_and_tables(basis: ep.Basis, tmp_path: Path) -> None:
 
 
 CELLS = """
-import numpy as np, eigenprobe as ep; from eigenprobe import progress; progress.DELAY = 0.05
+import numpy as np, eigenprobe as ep; from eigenprobe.host import progress; progress.DELAY = 0.05
 ---
 basis = ep.decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4, neighbours="plain"); basis
 ---

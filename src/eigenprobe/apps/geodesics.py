@@ -33,8 +33,8 @@ from ..basis import Basis
 from ..cloud import check_points
 from ..decomposition import smoothed
 from ..errors import InputError
+from ..host.threads import limited_threads
 from ..operators import gradients, matrices
-from ..threads import limited_threads
 from .arrays import Array, rows
 
 # Cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error).

@@ -106,7 +106,7 @@ def _run(words: list[str]) -> int:
         command, parsed = command.find([name]), parsed[name]
     options = {name: value for name, value in vars(parsed).items() if name in command.hints}
     assert command.function is not None
-    from ..progress import Progress
+    from ..host.progress import Progress
 
     with _opened(options) as session, Progress(command.name, phase=True):
         scheduler = options.pop("scheduler", None) if "shapes" in options else None
@@ -132,7 +132,7 @@ def _path(root: Command, words: list[str]) -> list[str]:
 @contextmanager
 def _opened(options: dict[str, Any]) -> Iterator[Any]:
     """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
-    from .. import progress
+    from ..host import progress
     from .session import Session
 
     shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug") if name in options}
@@ -159,8 +159,8 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
 
 def _route_warnings(quiet: bool, everything: bool) -> None:
     """Our own warnings in one line each; other libraries' only for someone who is debugging."""
-    from .. import progress
     from ..errors import EigenprobeWarning
+    from ..host import progress
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if everything or (issubclass(category, EigenprobeWarning) and not quiet):

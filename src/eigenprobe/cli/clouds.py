@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .. import progress
 from ..errors import InputError
-from ..files import load_npy
+from ..host import progress
+from ..host.files import load_npy
 from .session import Session
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def decompose(
 
 def _at_once(files: list[Path], read: Callable[[Path], Read], settings: Any) -> dict[Path, tuple[Read, Basis]]:
     """Those of the files that a device solves together, with their bases; the others are left to be solved alone."""
-    from ..together import pays, solved_at_once
+    from ..decomposition.together import pays, solved_at_once
 
     clouds: dict[Path, Read] = {}
     for file in files if pays(settings["device"]) else ():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, extra
-from ..progress import Progress
+from ..host.progress import Progress
 from .session import Session
 
 PROCESSES = "processes"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import progress
 from ..errors import InputError
-from ..files import writable_folder, write_json
+from ..host import progress
+from ..host.files import writable_folder, write_json
 
 if TYPE_CHECKING:
     from ..evaluation.tables import Report

@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from .. import progress
 from ..errors import InputError
-from ..files import atomic_path, write_npz
+from ..host import progress
+from ..host.files import atomic_path, write_npz
 from .session import Session
 
 if TYPE_CHECKING:

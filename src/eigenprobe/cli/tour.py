@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from .. import progress
+from ..host import progress
 from .session import Session
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .. import progress
 from ..errors import InputError
+from ..host import progress
 from .clouds import Read, read_points, unused
 from .session import Session
 

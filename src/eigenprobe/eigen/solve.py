@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph.order import memory_order
+from ..host.threads import limited_threads
 from ..smoothers import Smoother
-from ..threads import limited_threads
 from . import dense, filtered, inverse, nested
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator
 from .problem import Eigenpairs, Problem, null_vectors

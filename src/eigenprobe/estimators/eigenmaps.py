@@ -26,7 +26,7 @@ from ..annotations import as_array
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
-from ..threads import limited_threads
+from ..host.threads import limited_threads
 from .checks import COORDINATE_METRICS, check_parameters, choose_metric
 from .coordinates import Coordinates, coordinates, local_averages
 from .layout import laid_out

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..errors import InputError
-from ..files import check_size, load_npy, reading
+from ..host.files import check_size, load_npy, reading
 from .tables import existing, features_of, open_archive, read_table
 
 Array = NDArray[Any]

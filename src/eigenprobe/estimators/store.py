@@ -17,8 +17,8 @@ import torch
 
 from ..basis import Basis
 from ..errors import InputError
-from ..files import atomic_path, reading, writable_folder, write_json
 from ..graph import Graph
+from ..host.files import atomic_path, reading, writable_folder, write_json
 
 if TYPE_CHECKING:
     from .eigenmaps import OptimalApproximationEigenmaps

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..errors import InputError, extra, warn
-from ..files import Archive, check_size, fetched, load_npy, reading
+from ..host.files import Archive, check_size, fetched, load_npy, reading
 
 Array = NDArray[Any]
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..files import Archive, write_npz
 from ..geometry import Array, Shape, farthest_points, find_shapes, load, oracle, sample_volume
-from ..progress import in_parallel
+from ..host.files import Archive, write_npz
+from ..host.progress import in_parallel
 from .alignment import Alignment, compare_vectors, nearest_sample_areas
 
 Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had

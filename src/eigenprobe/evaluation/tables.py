@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from ..files import atomic_path, write_json, write_text
+from ..host.files import atomic_path, write_json, write_text
 
 Row = Mapping[str, Any]
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..files import atomic_path, default_cache_dir, writable_folder
-from ..progress import in_parallel
+from ..host.files import atomic_path, default_cache_dir, writable_folder
+from ..host.progress import in_parallel
 from .io import MESHES, find_shapes, load
 from .oracle import entry_path, oracle, read_entry
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..basis import Basis
 from ..errors import InputError, extra
-from ..files import atomic_path, write_npz
+from ..host.files import atomic_path, write_npz
 
 GRIDS, ARRAYS = (".ply", ".vtk", ".vtu"), (".npz", ".mat")
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from ..annotations import door
 from ..errors import InputError, warn
-from ..files import Archive, atomic_path, load_npy, reading
+from ..host.files import Archive, atomic_path, load_npy, reading
 from .mesh import Array, face_areas
 from .scans import read_las, read_pcd, read_vtk, read_vtp, read_vtu
 from .text import TEXT, Columns, by_value, pick, read_text

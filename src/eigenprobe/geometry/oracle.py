@@ -24,7 +24,7 @@ from ..annotations import door
 from ..basis import Basis
 from ..eigen import canonical_signs, smallest_pairs
 from ..errors import InputError, extra, warn
-from ..files import default_cache_dir
+from ..host.files import default_cache_dir
 from .mesh import Array, check_mesh
 
 Kind = Literal["auto", "cotangent", "robust"]

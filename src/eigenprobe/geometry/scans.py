@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, extra
-from ..files import check_size
+from ..host.files import check_size
 from .mesh import Array
 
 AXES = ("x", "y", "z")

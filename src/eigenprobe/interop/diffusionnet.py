@@ -22,7 +22,7 @@ from torch import Tensor
 from ..annotations import door
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError
-from ..files import Archive, writable_folder, write_npz
+from ..host.files import Archive, writable_folder, write_npz
 from ..operators import gradients
 from ..pretrained.neighbours import Neighbours
 from .shapes import solved

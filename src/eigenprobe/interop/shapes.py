@@ -15,9 +15,9 @@ from ..decomposition import smoothed
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, extra
 from ..graph.arranged import Arranged
+from ..host.threads import limited_threads
 from ..operators import matrices
 from ..smoothers import Smoother
-from ..threads import limited_threads
 
 
 def solved(x: Tensor, k: int, **options: Any) -> tuple[Arranged, Smoother, dict[str, Any]]:

@@ -36,6 +36,7 @@ from ..decomposition import PER_POINT, Space, differentiable, requires_derivativ
 from ..errors import InputError
 from ..graph import Edges, Metric
 from ..graph.arranged import Arranged
+from ..host.threads import limited_threads
 from ..pretrained.neighbours import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.altered import Alteration
@@ -43,7 +44,6 @@ from ..smoothers.balanced import traced_stencil
 from ..smoothers.cells import covered
 from ..smoothers.smoother import csr, symmetric_matrix
 from ..smoothers.stencil import SELECTION, tangent_frames
-from ..threads import limited_threads
 
 
 @door

@@ -20,8 +20,8 @@ import torch
 
 from .. import networks
 from ..evaluation.samples import Sample
-from ..files import atomic_path
 from ..geometry import find_shapes
+from ..host.files import atomic_path
 from ..pretrained.shapes import ShapeSettings, ShapeStream
 from ..probes.objective import Objective
 from ..probes.probes import Probes

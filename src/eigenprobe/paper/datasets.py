@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..files import default_cache_dir, writable_folder
+from ..host.files import default_cache_dir, writable_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import atomic_path, write_npz
-from ..progress import Progress
+from ..host.files import atomic_path, write_npz
+from ..host.progress import Progress
 from .datasets import ImageSet, Split, open_images
 from .vision import Encoder, load_encoder
 

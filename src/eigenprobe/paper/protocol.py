@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..estimators.coordinates import COSINE_COLUMNS
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 from ..evaluation.tables import Row, grouped
-from ..progress import in_parallel
+from ..host.progress import in_parallel
 from .peers import METHODS, Function, check_methods, embed
 
 Array = NDArray[Any]

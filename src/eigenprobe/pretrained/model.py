@@ -35,11 +35,11 @@ from ..extensions import KernelExtension
 from ..geometry import find_shapes
 from ..graph.arranged import Arranged, arrange
 from ..graph.farthest import farthest_points
+from ..host.threads import limited_threads
 from ..networks.diffusion import NEIGHBOURS as SEEN
 from ..networks.diffusion import diffusion, masses
 from ..networks.spectral import Inputs, SpectralNetwork, guards, inputs
 from ..smoothers import NEIGHBOURS, build_smoother
-from ..threads import limited_threads
 from .neighbours import without_short_cuts
 from .prediction import CloudMemory, ModelExtension, Surfaces, packed, predict
 from .store import fingerprint, load_network, write

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import atomic_path
 from ..graph.axes import canonical_pose
+from ..host.files import atomic_path
 from ..networks import drawing
 from ..networks.diffusion import diffusion, masses
 from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..files import atomic_path, reading
+from ..host.files import atomic_path, reading
 from ..networks import check_sizes, drawing, with_weights
 from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
 from ..networks.spectral import SpectralConfig, SpectralNetwork

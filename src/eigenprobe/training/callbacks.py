@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from ..errors import InputError
-from ..files import atomic_path, reading
-from ..progress import Progress
+from ..host.files import atomic_path, reading
+from ..host.progress import Progress
 from .data import Batch
 
 log = logging.getLogger(__name__)

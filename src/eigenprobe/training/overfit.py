@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..files import write_json
 from ..geometry import Shape, farthest_points, oracle
+from ..host.files import write_json
 from .callbacks import OracleCosine
 from .data import Batch
 from .fit import FitSettings, fit_network

@@ -18,7 +18,7 @@ import torch
 import yaml
 
 from ..errors import InputError
-from ..files import reading
+from ..host.files import reading
 from .runs import RunSettings
 
 SHIPPED = Path(__file__).resolve().parent.parent / "recipes"

@@ -22,9 +22,9 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from ..annotations import door
 from ..errors import InputError
-from ..files import locked_folder
+from ..host.files import locked_folder
+from ..host.progress import enabled as progress_enabled
 from ..networks import RANDOMNESS
-from ..progress import enabled as progress_enabled
 from .callbacks import Averaged, Bar, Capture, Checkpoints, check_source, last_checkpoint
 from .module import SpectralModule
 

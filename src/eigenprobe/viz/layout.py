@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..files import atomic_path
+from ..host.files import atomic_path
 from . import colours
 from .scene import Array
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import atomic_path
+from ..host.files import atomic_path
 from .scene import Array
 
 Path = str | os.PathLike[str]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ...graph import Edges
-from ...threads import limited_threads
+from ...host.threads import limited_threads
 from ..mesh import Array
 from .fields import Builder, Field, Rng
 from .source import project

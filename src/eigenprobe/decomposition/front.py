@@ -21,19 +21,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .annotations import door
-from .basis import Basis
-from .cloud import Array, Origin, check_points, each_of, points_and_faces, several
-from .eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
-from .errors import InputError, warn
-from .extensions import KernelExtension
-from .graph import Arranged, Metric, arrange, estimate_dimension
-from .pretrained.neighbours import Neighbours, without_short_cuts
-from .probes.estimates import Eigenvalues, best_basis, with_eigenvalues
-from .probes.families import best_of_family
-from .smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
-from .smoothers.altered import PLAIN, Alteration, alter, numbers
-from .threads import limited_threads
+from ..annotations import door
+from ..basis import Basis
+from ..cloud import Array, Origin, check_points, each_of, points_and_faces, several
+from ..eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
+from ..errors import InputError, warn
+from ..extensions import KernelExtension
+from ..graph import Arranged, Metric, arrange, estimate_dimension
+from ..host.threads import limited_threads
+from ..pretrained.neighbours import Neighbours, without_short_cuts
+from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
+from ..probes.families import best_of_family
+from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
+from ..smoothers.altered import PLAIN, Alteration, alter, numbers
 from .together import solved_at_once
 
 Method = Literal["direct", "network", "pretrained"]
@@ -174,12 +174,12 @@ def decompose(
             if operator.moving and differentiable(ready, smoother, bandwidth):
                 basis = with_derivatives(basis, rotation, ready, cloud, origin.points)
     elif method == "network":
-        from .training.fit import fit_network
+        from ..training.fit import fit_network
 
         with limited_threads(x.device):
             basis = fit_network(x, k, seed=seed, smoother=smoother, **chosen, **options)
     else:
-        from .pretrained.model import SpectralModel
+        from ..pretrained.model import SpectralModel
 
         # A model has its graph and its smoother built in: settings of others are errors, not silence.
         default = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}

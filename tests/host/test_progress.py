@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from eigenprobe import progress
+from eigenprobe.host import progress
 
 
 class Terminal(io.StringIO):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe import together
 from eigenprobe.cli import main
+from eigenprobe.decomposition import together
 from eigenprobe.errors import EigenprobeWarning
 from tests import clouds as c
 

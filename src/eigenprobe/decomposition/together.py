@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .basis import Basis
-from .cloud import Frame, check_points
-from .eigen import Span, basis_of, rotate
-from .eigen.stacked import ROOM, columns, solve_each
-from .errors import InputError
-from .extensions import KernelExtension
-from .graph import Arranged, Segments, build_graph, cloud_dimensions
-from .pretrained.neighbours import Neighbours, without_short_cuts
-from .smoothers import NEIGHBOURS
-from .smoothers.balanced import balanced_smoother
+from ..basis import Basis
+from ..cloud import Frame, check_points
+from ..eigen import Span, basis_of, rotate
+from ..eigen.stacked import ROOM, columns, solve_each
+from ..errors import InputError
+from ..extensions import KernelExtension
+from ..graph import Arranged, Segments, build_graph, cloud_dimensions
+from ..pretrained.neighbours import Neighbours, without_short_cuts
+from ..smoothers import NEIGHBOURS
+from ..smoothers.balanced import balanced_smoother
 
 FREE = {"k", "neighbours", "dimension", "seed", "device", "tol"}  # settings that clouds solved together may have
 USUAL = {"direct", "adaptive", "euclidean", "rayleigh"}  # values of the others

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import starmap
 from typing import Any, TypeVar
 
-from .errors import InputError
+from ..errors import InputError
 
 T = TypeVar("T")
 if "ipykernel" in sys.modules:  # a notebook: tqdm, which Lightning brings, would warn of bars that are not drawn

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.files import atomic_path, default_cache_dir
+from eigenprobe.host.files import atomic_path, default_cache_dir
 
 
 def test_whole_or_nothing(tmp_path: Path) -> None:
