@@ -26,19 +26,13 @@ BALL_POINTS = 50_000  # from here on looking inside a ball beats one pass over a
 BALL_DIMENSIONS = 6
 THINNED = 2_000_000  # larger clouds are first thinned to this many at random: spacing hardly changes, memory does
 PRODUCT_DIMENSIONS = 16  # from here on distances come from a matrix product
+MANY = 128  # starts on one cloud from which a pass is one kernel on a GPU: compiled once, since its size comes again
 HEAD = 64  # the first balls cover most of the cloud: pass over all points instead
 
 
 @door
 def farthest_points(
-    x: A,
-    n: int,
-    seed: int | None = None,
-    *,
-    start: int | None = None,
-    weight: A | None = None,
-    valid: A | None = None,
-    compiled: bool = False,
+    x: A, n: int, seed: int | None = None, *, start: int | None = None, weight: A | None = None, valid: A | None = None
 ) -> A:
     """Indices of ``n`` points of ``x``, each the farthest from all chosen before it.
 
@@ -49,7 +43,7 @@ def farthest_points(
 
     ``weight`` multiplies the squared distance of each point: above 1 asks for more points there. ``valid`` leaves
     the other points out, as if they were not in the cloud (``start`` counts the valid ones). Both have one entry per
-    point. ``compiled`` makes a pass over a batch one kernel on a GPU, which pays where many of one size follow.
+    point.
 
     >>> farthest_points(np.array([[0.0], [1.0], [4.0], [9.0]]), 3, start=0)
     array([0, 3, 2])
@@ -69,16 +63,16 @@ def farthest_points(
         raise InputError(f"farthest_points can choose 1 to {fewest} of {fewest} points, got n={n}")
     if start is not None and not 0 <= start < fewest:
         raise InputError(f"start must be an index below {fewest}, got {start}")
-    return _choose(x, n, None if seed is None else np.random.default_rng(seed), start, weight, valid, compiled)
+    return _choose(x, n, None if seed is None else np.random.default_rng(seed), start, weight, valid)
 
 
-def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, valid: Any, compiled: bool) -> Any:
+def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, valid: Any) -> Any:
     """Batches of tensors and everything on a device together; arrays, and single tensors on the host, one by one."""
     tensor, single = isinstance(x, Tensor), x.ndim == 2
     x = x.detach() if tensor else x
     x, weight, valid = (a[None] if single and a is not None else a for a in (x, weight, valid))
     if tensor and not (single and x.device.type == "cpu"):
-        indices = _in_batch(x, n, generator, start, weight, valid, compiled)
+        indices = _in_batch(x, n, generator, start, weight, valid)
         return indices[0] if single else indices
     clouds, weights, masks = ([None] * len(x) if a is None else a.numpy() if tensor else a for a in (x, weight, valid))
     rows = zip(clouds, weights, masks, strict=True)
@@ -184,7 +178,6 @@ def _in_batch(
     start: int | None,
     weight: Tensor | None,
     valid: Tensor | None,
-    compiled: bool = False,
 ) -> Tensor:
     """All clouds of a batch at once: one small pass per point, no transfer to the host inside the loop."""
     b = x.shape[0]
@@ -207,7 +200,8 @@ def _in_batch(
         if valid is not None:  # the place among the valid points to the place in the cloud
             index = (valid.cumsum(1) > index[:, None]).int().argmax(1)
     chosen = torch.empty((b, n), dtype=torch.int64, device=x.device)
-    step, given = (_nearer_at_once if compiled else _nearer), (() if weight is None else (weight,))
+    again = b >= MANY and x.stride(0) == 0  # many starts on one cloud
+    step, given = (_nearer_at_once if again else _nearer), (() if weight is None else (weight,))
     for t in range(n):
         chosen[:, t] = index
         current = x.gather(1, index[:, None, None].expand(b, 1, x.shape[2]))  # (b, 1, d)

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import silu
 
 from ..graph.segments import Segments
 from ..graph.suspicion import EDGE, NODE, Suspects
-from .transformer import split_heads
+from .transformer import Attention
 
 
 @dataclass(frozen=True)
@@ -126,24 +126,18 @@ class _Round(nn.Module):
         return self.norm_point(x + self.update(news)), self.norm_pair(y + mixed)
 
 
-class _Attention(nn.Module):
+class _Attention(Attention):
     """Pre-norm attention of ``x (b, n, H)`` to ``memory (b, L, H)`` and a perceptron, each added."""
 
     def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
+        super().__init__(width, heads)
         self.norm, self.norm_memory, self.norm_after = (nn.LayerNorm(width) for _ in range(3))
-        self.query, self.key_value = nn.Linear(width, width), nn.Linear(width, 2 * width)
-        self.out = nn.Linear(width, width)
         self.feedforward = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        key, value = self.key_value(self.norm_memory(memory)).chunk(2, -1)
-        query, key, value = (split_heads(t, self.heads) for t in (self.query(self.norm(x)), key, value))
-        seen = scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-        x = x + self.out(seen)
+        x = x + self.attend(self.norm(x), self.memory(self.norm_memory(memory)))
         return x + self.feedforward(self.norm_after(x))
 
 

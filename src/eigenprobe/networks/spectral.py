@@ -74,7 +74,7 @@ class ChannelAttention(nn.Module):
         gram = (key.mT @ query) * self.scale.to(key.dtype)
         return gram, gram
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def attend(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         mixed = split_heads(self.value(x), self.heads) @ memory[0]
         return self.out(mixed.transpose(-3, -2).flatten(-2))
 

@@ -46,7 +46,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 class Attention(nn.Module):
     """Multi-head attention of tokens ``(b, n, width)`` to keys and values ``(b, heads, c, width / heads)``."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         if width % heads:
             raise InputError(f"width must be a multiple of heads, got {width} and {heads}")
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         key, value = self.key_value(x).chunk(2, -1)
         return split_heads(key, self.heads), split_heads(value, self.heads)
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def attend(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         query = split_heads(self.query(x), self.heads)
         attended = scaled_dot_product_attention(query, *memory, attn_mask=mask, dropout_p=dropout)
@@ -88,7 +88,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None, mask: Tensor | None = None) -> Tensor:
         normed = self.norm_attention(x)
         memory = self.attention.memory(normed, mask) if memory is None else memory
-        x = x + self.drop(self.attention(normed, memory, mask))
+        x = x + self.drop(self.attention.attend(normed, memory, mask))
         return x + self.drop(self.feedforward(self.norm_feedforward(x)))
 
 

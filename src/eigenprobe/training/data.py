@@ -197,8 +197,7 @@ def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farth
     if how == "uniform":
         generator = torch.Generator().manual_seed(seed)
         return [points[torch.randperm(len(points), generator=generator)[:n].to(points.device)] for _ in range(count)]
-    many = count >= CHUNK[True]  # a compilation, once, is worth it
-    chosen = farthest_points(points.unsqueeze(0).expand(count, -1, -1), n, seed, compiled=many)  # (count, n)
+    chosen = farthest_points(points.unsqueeze(0).expand(count, -1, -1), n, seed)  # (count, n)
     return [points[index] for index in chosen]
 
 
