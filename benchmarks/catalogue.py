@@ -148,7 +148,7 @@ RESULTS = (
             "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
         ),
         "mutants.json": Result(
-            "python -m benchmarks.mutants --seed 202",
+            "python -m benchmarks.mutants --each 16 --seed 707",
             ROOMS,
             entries=("benchmarks/mutants.py", *(f"src/eigenprobe/{room}" for room in ROOMS)),
         ),

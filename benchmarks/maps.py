@@ -2,9 +2,9 @@
 
     python -m benchmarks.maps FEATURES.npz ... [--runs 16] [--seed 0]
 
-Means over random class-weighted subsets of 1500 rows (the paper's protocol): NMI and ARI of k-means on the map,
-trustworthiness, seconds and CPU seconds. Both methods are warm and take turns. The affinities and stages of the layout
-were chosen on even rows, so that the subsets are of the odd ones.
+Random class-weighted subsets of 1500 rows (the paper's protocol): means and standard deviations of NMI and ARI of
+k-means on the map and of trustworthiness; medians and ranges of the seconds and CPU seconds of a subset. Both methods
+are warm and take turns. The affinities and stages of the layout were chosen on even rows: subsets are of odd ones.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from eigenprobe.host.files import plain
 from eigenprobe.paper.protocol import weighted_subset
 
 COMPONENTS, ROWS = 50, 1500
+SCORES = ("NMI", "ARI", "trustworthiness")
 
 
 def layout(x: np.ndarray, seed: int) -> np.ndarray:
@@ -40,7 +41,7 @@ def umap(x: np.ndarray, seed: int) -> np.ndarray:
 
 
 def compare(path: Path, runs: int, seed: int) -> list[dict[str, Any]]:
-    """One row per method: means over the subsets of a table."""
+    """One row per method over the subsets of a table."""
     table = read_table(path)
     features, labels = np.asarray(table.features)[1::2], np.asarray(table.labels)[1::2]
     methods: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {"layout": layout, "UMAP": umap}
@@ -56,9 +57,18 @@ def compare(path: Path, runs: int, seed: int) -> list[dict[str, Any]]:
             spent = [time.perf_counter() - start, time.process_time() - work]
             scores = kmeans_scores(y, labels[chosen])
             found[name].append([scores["nmi"], scores["ari"], trustworthiness(x, y), *spent])
-    keys = ("NMI", "ARI", "trustworthiness", "seconds", "CPU seconds")
-    means = {name: dict(zip(keys, np.mean(rows, axis=0).tolist(), strict=True)) for name, rows in found.items()}
-    return [{"table": path.stem, "method": name, "runs": runs, **row} for name, row in means.items()]
+    return [{"table": path.stem, "method": name, "runs": runs, **summary(rows)} for name, rows in found.items()]
+
+
+def summary(rows: list[list[float]]) -> dict[str, float]:
+    """Scores and times of all subsets ``(runs, 5)``, each with its spread."""
+    scores, times = np.split(np.array(rows), [len(SCORES)], axis=1)
+    found: dict[str, float] = {}
+    for name, part in zip(SCORES, scores.T, strict=True):
+        found |= {name: part.mean(), f"± {name}": part.std()}
+    for name, part in zip(("seconds", "CPU seconds"), times.T, strict=True):
+        found |= {name: np.median(part), f"least {name}": part.min(), f"most {name}": part.max()}
+    return found
 
 
 def main() -> None:

@@ -6,11 +6,12 @@
 
     seconds ~ n^a,  MiB ~ n^b          least squares in the logarithms, from 10k points on
 
-On a processor every cell is a process of its own: a warm-up on a thousand points, then a run for time and peak memory.
-A device counts its memory itself, so that all is one process there. A method that failed, or is expected to take longer
-than `--limit`, is not tried on more points; what `--budget` leaves no time for is left out. The file of results is
-written after every cell. Points are independent random ones on a bumpy sphere; rows are twenty noisy sheets of five
-dimensions.
+Methods that are expected to take less than `QUICK` seconds share a process and take turns, `ROUNDS` rounds after one
+that warms up: the median and the range are told. Every other cell is a process of its own, warmed up on a thousand
+points, in which one call is timed (``runs: 1``). A device counts its memory itself, so that all is one process there.
+A method that failed, or is expected to take longer than `--limit`, is not tried on more points; what `--budget` leaves
+no time for is left out. The file of results is written after every size. Points are independent random ones on a bumpy
+sphere; rows are twenty noisy sheets of five dimensions.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ import torch
 import eigenprobe as ep
 from benchmarks.catalogue import ROOT
 from benchmarks.direct import K, embeddings, robust_laplacian, spectral_embedding, surface
-from benchmarks.record import clock, facts, peak, results_file, write
+from benchmarks.record import clock, facts, peak, results_file, spread, turns, write
 
 SIZES = {
     "cpu": {3: [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000], 384: [1000, 3000, 10_000, 30_000, 100_000]},
@@ -43,7 +45,8 @@ SIZES = {
 }
 PEERS = {3: {"robust_laplacian": "robust_laplacian"}, 384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"}}
 OURS = 600.0  # seconds that a process of our own may take
-AGAIN = 5.0  # seconds below which a run on a device is repeated
+QUICK, ROUNDS = 2.0, 3  # seconds below which calls take turns, and how often
+AGAIN = 5.0  # seconds below which a slow run on a device is repeated
 FITTED = 10_000  # points from which the exponents are fitted: below, a fixed cost shows
 STACKED = (64, 1500)  # clouds that are solved together, and points of each
 
@@ -76,44 +79,58 @@ METHODS: dict[str, Callable[[torch.Tensor], None]] = {
 }
 
 
-def cell(method: str, n: int, d: int, device: str, seed: int) -> dict[str, float]:
-    """Seconds and MiB of one method on ``n`` points, in this process."""
+def cells(methods: list[str], n: int, d: int, device: str, seed: int, rounds: int) -> dict[str, dict[str, Any]]:
+    """Seconds, their range and MiB of some methods on ``n`` points, in this process."""
     warnings.simplefilter("ignore")
 
     def cloud(count: int) -> torch.Tensor:
         made = surface(count, seed) if d == 3 else embeddings(count, d, seed)
         return torch.from_numpy(made).to(device)
 
-    run, points = METHODS[method], cloud(n)
-    run(points if method == "stacked" else cloud(1000))
+    points = cloud(n)
+    calls = {name: partial(METHODS[name], points) for name in methods}
+    if rounds > 1:
+        timed = turns(calls, rounds, device)
+        return {
+            name: {"seconds": row["seconds"], "range": row["range"], "runs": rounds, "MiB": peak(calls[name], device)}
+            for name, row in timed.items()
+        }
+    return {name: _once(name, call, cloud, device) for name, call in calls.items()}
+
+
+def _once(method: str, call: Callable[[], None], cloud: Callable[[int], torch.Tensor], device: str) -> dict[str, Any]:
+    """One call, of which time and memory are told together."""
+    METHODS[method](cloud(STACKED[0] * STACKED[1] if method == "stacked" else 1000))
     start = clock(device)
-    memory = peak(lambda: run(points), device)
+    memory = peak(call, device)
     seconds = clock(device) - start
     if device != "cpu" and seconds < AGAIN:  # once more: the first run of a size makes room in memory
         start = clock(device)
-        run(points)
+        call()
         seconds = min(seconds, clock(device) - start)
-    return {"seconds": seconds, "MiB": memory}
+    return {"seconds": seconds, "runs": 1, "MiB": memory}
 
 
-def spawn(options: argparse.Namespace, method: str, n: int, d: int) -> dict[str, Any]:
-    """A cell, on a processor in a process of its own; what went wrong is part of the table."""
-    ours = method in ("eigenprobe", "stacked")
+def spawn(options: argparse.Namespace, methods: list[str], n: int, d: int, rounds: int) -> dict[str, dict[str, Any]]:
+    """Cells, on a processor in a process of their own; what went wrong is part of the table."""
+    arguments = (methods, n, d, options.device, options.seed, rounds)
     if options.device != "cpu":
         try:
-            return cell(method, n, d, options.device, options.seed)
+            return cells(*arguments)
         except RuntimeError as error:  # out of memory
-            return {"failed": str(error).splitlines()[0][:200]}
-    arguments = json.dumps([method, n, d, "cpu", options.seed])
-    command = [sys.executable, "-m", "benchmarks.scale", "--cell", arguments]
+            return {name: {"failed": str(error).splitlines()[0][:200]} for name in methods}
+    command = [sys.executable, "-m", "benchmarks.scale", "--cells", json.dumps(arguments)]
+    ours = {"eigenprobe", "stacked"} & {*methods}
     limit = OURS if ours else 60 + 2 * options.limit  # a warm-up, imports and compilation included
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired:
-        return {"failed": f"over {limit:.0f} s"}
-    if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}
-    return json.loads(done.stdout.splitlines()[-1])
+        return {name: {"failed": f"over {limit:.0f} s"} for name in methods}
+    if not done.returncode:
+        return json.loads(done.stdout.splitlines()[-1])
+    if len(methods) > 1:  # one of them fails: each on its own
+        return {name: spawn(options, [name], n, d, 1)[name] for name in methods}
+    return {methods[0]: {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}}
 
 
 class Table:
@@ -127,23 +144,33 @@ class Table:
 
     def fill(self, n: int, left: float) -> None:
         """The cells of one size, with ``left`` seconds to spend."""
-        for name, found in self.rows.items():
-            if any("failed" in row for row in found.values()):
-                continue
+        tried = [name for name, found in self.rows.items() if not any("failed" in row for row in found.values())]
+        found: dict[str, Any] = {name: why for name in tried if (why := self.expected(name, n, left))}
+        tried = [name for name in tried if name not in found]
+        quick = [name for name in tried if self.linear(name, n) < QUICK]
+        groups = [(quick, ROUNDS), *(([name], 1) for name in tried if name not in quick)]
+        for methods, rounds in (group for group in groups if group[0]):
             start = time.perf_counter()
-            row = found[str(n)] = self.expected(name, n, left) or spawn(self.options, name, n, self.d)
-            self.whole[name] = time.perf_counter() - start
-            text = row.get("failed") or f"{row['seconds']:9.3f} s {row['MiB']:9.0f} MiB"
+            found |= spawn(self.options, methods, n, self.d, rounds)
+            self.whole |= dict.fromkeys(methods, (time.perf_counter() - start) / len(methods))
+        for name, row in found.items():
+            self.rows[name][str(n)] = row
+            text = row.get("failed") or f"{spread(row, 3):>24} s of {row['runs']} {row['MiB']:9.0f} MiB"
             print(f"  R^{self.d:<3} n = {n:>10,}  {name:18} {text}", flush=True)
+
+    def linear(self, name: str, n: int) -> float:
+        """Seconds that a method would take if it grew linearly from the size before; 0 of the first."""
+        before, row = next(reversed(self.rows[name].items()), (n, {"seconds": 0.0}))
+        return float(row["seconds"]) * n / int(before)
 
     def expected(self, name: str, n: int, left: float) -> dict[str, str] | None:
         """Why a method is not tried: if it grew linearly only, it would take longer than it may."""
-        before, row = next(reversed(self.rows[name].items()), (None, {}))
-        if before is None:
+        if not self.rows[name]:
             return None
-        if name != "eigenprobe" and row["seconds"] * n / int(before) > self.options.limit:
+        if name != "eigenprobe" and self.linear(name, n) > self.options.limit:
             return {"failed": f"expected to take over {self.options.limit:.0f} s"}
-        late = self.whole[name] * max(1.0, n / max(int(before), FITTED)) > left
+        before = int(next(reversed(self.rows[name])))
+        late = self.whole[name] * max(1.0, n / max(before, FITTED)) > left
         return {"failed": "left out: no time for it"} if late else None
 
     def content(self) -> dict[str, Any]:
@@ -188,10 +215,10 @@ def main() -> None:
     parser.add_argument("--budget", type=float, help="seconds for everything (450; on a device 90)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", action="store_true", help="draw the results that there are")
-    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    parser.add_argument("--cells", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.cell:
-        print(json.dumps(cell(*json.loads(options.cell))))
+    if options.cells:
+        print(json.dumps(cells(*json.loads(options.cells))))
         return
     if not options.plot:
         measure(options)
@@ -202,7 +229,7 @@ def measure(options: argparse.Namespace) -> None:
     """All tables; the file of results is whole after every size."""
     end = time.perf_counter() + (options.budget or {"cpu": 450.0, "cuda": 90.0}[options.device])
     clouds, n = STACKED
-    together = spawn(options, "stacked", clouds * n, 3)
+    together = spawn(options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS)["stacked"]
     print(f"  {clouds} clouds of {n} points: {together}", flush=True)
     about = facts("scale", options.device, seed=options.seed, peers=("robust_laplacian", "umap-learn"))
     chosen, tables = {3: options.sizes, 384: options.rows}, []

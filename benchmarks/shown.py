@@ -203,6 +203,21 @@ def retrieval(document: Document) -> str:
     return f"{told}:\n\n{markdown(document['rows'])}"
 
 
+def scale(document: Document) -> str:
+    """Seconds and memory by size: the range where calls took turns, one number where one call was timed."""
+    parts = []
+    for block in document["tables"]:
+        points = f"points in R^{block['d']}"
+        rows = [
+            {points: f"{int(n):,}", "method": name, "seconds": row.get("failed") or spread(row, 3)}
+            | {"calls": row.get("runs", 1), "MiB": None if "failed" in row else round(row["MiB"])}
+            for name, found in block["rows"].items()
+            for n, row in found.items()
+        ]
+        parts.append(markdown(rows))
+    return "\n\n".join(parts)
+
+
 def mutants(document: Document) -> str:
     """Mutants killed by room."""
     table = []
@@ -325,5 +340,7 @@ TABLES = {
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),
     "retrieval": Shown("retrieval.json", retrieval),
+    "maps": Shown("maps.json", embedding),
+    "scale": Shown("scale_*.json", scale),
     "mutants": Shown("mutants.json", mutants),
 }

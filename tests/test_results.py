@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -155,6 +156,64 @@ def test_calls_take_turns_and_their_spread_is_kept() -> None:
     each = np.divide(rows["a"]["all"], rows["b"]["all"])
     assert found == {"of": "a / b", "median": np.median(each), "range": [each.min(), each.max()]}
     assert record.spread({"seconds": 2.0, "range": [1.0, 3.5]}, 1) == "2.0 (1.0 to 3.5)"
+
+
+def test_quick_cells_take_turns_and_slow_ones_say_that_one_call_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which a method is expected to be quick are timed in rounds with the peers, others once."""
+    from benchmarks import scale
+    from benchmarks.shown import scale as shown
+
+    tried: list[tuple[list[str], int, int]] = []
+
+    def spawn(_options: object, methods: list[str], n: int, _d: int, rounds: int) -> dict[str, object]:
+        tried.append((methods, n, rounds))
+        seconds = {"eigenprobe": 1e-4 * n, "robust_laplacian": 1e-3 * n}
+        return {
+            name: {"seconds": seconds[name], "runs": rounds, "MiB": 7.0}
+            | ({"range": [0.5 * seconds[name], 2 * seconds[name]]} if rounds > 1 else {})
+            for name in methods
+        }
+
+    monkeypatch.setattr(scale, "spawn", spawn)
+    monkeypatch.setattr(scale, "find_spec", lambda _name: True)
+    table = scale.Table(argparse.Namespace(device="cpu", seed=0, limit=30.0), 3)
+    for n in (1000, 3000, 10_000, 100_000):
+        table.fill(n, 1e9)
+    ours, peer = "eigenprobe", "robust_laplacian"
+    first = [([ours, peer], 1000, 3), ([ours], 3000, 3), ([peer], 3000, 1), ([ours], 10_000, 3), ([peer], 10_000, 1)]
+    assert tried == [*first, ([ours], 100_000, 1)]  # the peer would take 100 s
+    text = shown({"tables": [table.content()]})
+    assert "0.100 (0.050 to 0.200)" in text and "expected to take over 30 s" in text
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["10,000", peer, "10.000", "1", "7"] in lines and ["100,000", "eigenprobe", "10.000", "1", "7"] in lines
+
+
+def test_quick_cells_are_measured_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import scale
+
+    order: list[tuple[str, int]] = []
+    for name in ("eigenprobe", "robust_laplacian"):
+        monkeypatch.setitem(scale.METHODS, name, lambda points, name=name: order.append((name, len(points))))
+    found = scale.cells(["eigenprobe", "robust_laplacian"], 50, 3, "cpu", 0, 3)
+    assert order[:8] == [("eigenprobe", 50), ("robust_laplacian", 50)] * 4  # one round warms up
+    for row in found.values():
+        assert row["runs"] == 3 and row["range"][0] <= row["seconds"] <= row["range"][1]
+    order.clear()
+    assert scale.cells(["eigenprobe"], 50, 3, "cpu", 0, 1)["eigenprobe"]["runs"] == 1
+    assert order == [("eigenprobe", 1000), ("eigenprobe", 50)]
+
+
+def test_maps_tell_the_spread_of_scores_and_times(rng: np.random.Generator) -> None:
+    from benchmarks.maps import summary
+
+    rows = rng.random((7, 5))
+    found = summary(rows.tolist())
+    assert list(found.values()) == pytest.approx(
+        [
+            *(value for column in rows.T[:3] for value in (column.mean(), column.std())),
+            *(value for column in rows.T[3:] for value in (np.median(column), column.min(), column.max())),
+        ]
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel keeps no high-water mark here")
