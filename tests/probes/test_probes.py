@@ -7,7 +7,7 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.probes.probes import Probes, _rates, _step, seed_signal
+from eigenprobe.probes.probes import Probes, _exponents, _rates, _step, seed_signal
 
 
 def cloud(n: int = 60, seed: int = 0) -> torch.Tensor:
@@ -91,13 +91,16 @@ def test_a_fused_smoothing_step_is_the_stored_one_and_the_matrix():
     stored = probes.draw(graph, g.manual_seed(1))
     signal = seed_signal(60, 5, "uniform", points, g.manual_seed(1))
     probes._lengths(graph, g)  # drawn before sigma
-    exponents, sigma = probes._kernel(graph, 5, g)
+    exponents, sigma = _exponents(graph.distances), probes._sigma(graph, 5, g)
     fields = zip(signal.T, sigma.tolist(), strict=True)
     last = torch.stack([torch.linalg.matrix_power(dense(points, 7, s), 3) @ f for f, s in fields], 1)
     for _ in range(3):
         signal = _step(signal, graph.indices, exponents, _rates(sigma))
     torch.testing.assert_close(signal, last, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(signal, stored, rtol=1e-12, atol=1e-12)
+    seeds = probes.seeds(graph, g.manual_seed(1))  # a draw in two halves, the second in half precision
+    assert torch.equal(seeds[1], sigma) and torch.equal(seeds[2], graph.indices)
+    torch.testing.assert_close(probes.smooth(*seeds), stored, rtol=0, atol=2e-3)
 
 
 def test_the_graph_of_a_batch_holds_the_graphs_of_its_clouds():
@@ -200,7 +203,7 @@ def test_smoothed_noise_of_a_ready_smoother():
 def test_a_signal_of_half_precision_is_smoothed_to_its_own_precision():
     points = cloud().float()
     graph, g = Probes(5, steps=40, k=7, sigma=(0.05, 0.4)).graph(points), torch.Generator().manual_seed(2)
-    exponents, sigma = Probes(5, k=7, sigma=(0.05, 0.4))._kernel(graph, 5, g)
+    exponents, sigma = _exponents(graph.distances), Probes(5, k=7, sigma=(0.05, 0.4))._sigma(graph, 5, g)
     signal = seed_signal(60, 5, "uniform", points, g)
     half = signal.half()
     for _ in range(40):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.probes.objective import Objective, prefix_errors
@@ -13,7 +14,7 @@ from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training.data import Fresh, ProbeSettings, prepare
 from eigenprobe.training.fit import fit_network
-from eigenprobe.training.module import Optimisation
+from eigenprobe.training.module import Optimisation, SpectralModule, Whole
 
 
 def ellipsoid(n: int = 300) -> torch.Tensor:
@@ -60,6 +61,25 @@ def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
     uniform = Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
     spacing = [torch.cdist(f.at(0).points[0], f.at(0).points[0]).fill_diagonal_(9).min() for f in (first, uniform)]
     assert spacing[0] > 1.2 * spacing[1]
+
+
+def test_the_step_that_a_gpu_replays_has_the_loss_and_the_gradient_of_the_plain_one():
+    points, paper = ellipsoid(), Probes(30, steps=8, k=6, sigma=(0.1, 0.3))
+    fresh = Fresh(points, Frame.of(points), paper, 120)
+    network = networks.build("cpu", 3, 6, torch.Generator().manual_seed(0))
+    module = SpectralModule(network, Objective("sampled", "hybrid", relative=True))
+    batch = fresh.at(3)
+    found = []
+    for whole in ([], [Whole(module.mixed, module.objective, paper)]):
+        module._whole = whole
+        loss = module.loss(batch, torch.Generator().manual_seed(5))
+        found.append((loss.detach(), torch.autograd.grad(loss.sum(), list(network.parameters()))))
+    (plain, gradients), (replayed, others) = found
+    torch.testing.assert_close(replayed, plain, rtol=1e-3, atol=0)  # probes of half precision
+    cosine = torch.cosine_similarity(*(torch.cat([g.flatten() for g in each]) for each in (gradients, others)), dim=0)
+    assert float(cosine) > 0.999
+    with torch.no_grad():  # a measure is never replayed
+        assert torch.equal(module.loss(batch, torch.Generator().manual_seed(5)), plain)
 
 
 @pytest.mark.parametrize(("projection", "probe"), [("hybrid", "mean"), ("hybrid", "worst"), ("mass", "mean")])

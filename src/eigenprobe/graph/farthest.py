@@ -18,7 +18,7 @@ from torch import Tensor
 from ..annotations import as_array, door
 from ..cloud import as_tensor
 from ..errors import InputError
-from .fused import fused
+from .fused import fused, replayed
 
 Array = NDArray[Any]
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
@@ -162,13 +162,28 @@ def _in_balls(points: Array, chosen: Array, nearest: Array, index: int) -> None:
         index = block * width + int(blocks[block].argmax())
 
 
-def _nearer(nearest: Tensor, x: Tensor, current: Tensor, *weight: Tensor) -> Tensor:
-    """``nearest (b, n)`` after points ``current (b, 1, d)`` were chosen too."""
+def _advance(nearest: Tensor, index: Tensor, x: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+    """``nearest (b, n)`` after the points ``index (b,)`` were chosen too, and the farthest then; x (b or 1, n, d)."""
+    b, d = len(index), x.shape[2]
+    current = x.expand(b, -1, -1).gather(1, index[:, None, None].expand(b, 1, d))  # (b, 1, d)
     offset = (x - current).square().sum(2)
-    return torch.minimum(nearest, offset * weight[0] if weight else offset)
+    nearest = torch.minimum(nearest, offset * weight[0] if weight else offset)
+    return nearest, nearest.argmax(1)
 
 
-_nearer_at_once = fused(_nearer)
+_advance_at_once = fused(_advance)
+
+
+def _from(n: int, step: Any, nearest: Tensor, index: Tensor, *given: Tensor) -> Tensor:
+    """The ``n`` choices ``(b, n)`` that begin with ``index``."""
+    chosen = torch.empty((len(index), n), dtype=torch.int64, device=index.device)
+    for t in range(n):
+        chosen[:, t] = index
+        nearest, index = step(nearest, index, *given)
+    return chosen
+
+
+_from_at_once = replayed(_from)
 
 
 def _in_batch(
@@ -199,12 +214,8 @@ def _in_batch(
         index = torch.from_numpy(drawn).to(x.device)
         if valid is not None:  # the place among the valid points to the place in the cloud
             index = (valid.cumsum(1) > index[:, None]).int().argmax(1)
-    chosen = torch.empty((b, n), dtype=torch.int64, device=x.device)
-    again = b >= MANY and x.stride(0) == 0  # many starts on one cloud
-    step, given = (_nearer_at_once if again else _nearer), (() if weight is None else (weight,))
-    for t in range(n):
-        chosen[:, t] = index
-        current = x.gather(1, index[:, None, None].expand(b, 1, x.shape[2]))  # (b, 1, d)
-        nearest = step(nearest, x, current, *given)
-        index = nearest.argmax(1)
-    return chosen
+    once = x.stride(0) == 0
+    given = (nearest, index, x[:1] if once else x, *(() if weight is None else (weight,)))
+    if b >= MANY and once:  # many starts on one cloud
+        return _from_at_once(n, _advance_at_once, *given)
+    return _from(n, _advance, *given)

@@ -108,18 +108,12 @@ class Probes:
         if graph.k < self.widest:
             raise InputError(f"expected a graph with at least {self.widest} neighbours, got {graph.k}")
         graph = graph.truncate(self.widest)
+        if compiled and self.alike and graph.device.type == "cuda":
+            return self.smooth(*self.seeds(graph, generator))
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         lengths = self._lengths(graph, generator)  # (m,)
         varying = not isinstance(self.steps, int) or self.step_distribution == "geometric"
         last = int(lengths.max()) if varying else int(self.steps)  # type: ignore[arg-type]
-        alike = not varying and self.vary == "field" and isinstance(self.k, int)  # every step, for all fields
-        if compiled and alike and graph.device.type == "cuda":
-            exponents, sigma = self._kernel(graph, self.count, generator)
-            # Bound by reading the signal again for every neighbour: half the bytes, sums in single precision.
-            indices, rates, half = graph.indices.int(), _rates(sigma), signal.half()
-            for _ in range(last):
-                half = _step(half, indices, exponents, rates)
-            return half.to(signal.dtype)
         weights = None if self.vary == "step" else self._weights(graph, self.count, generator)
         for step in range(last):
             if self.vary == "step":
@@ -128,6 +122,30 @@ class Probes:
             smoothed = _average(signal, graph.indices, weights)
             signal = torch.where(lengths > step, smoothed, signal) if varying else smoothed
         return signal
+
+    @property
+    def alike(self) -> bool:
+        """Whether all fields take the same steps over the same neighbours: then `smooth` can make them."""
+        fixed = isinstance(self.steps, int) and isinstance(self.k, int) and self.vary == "field"
+        return fixed and self.step_distribution == "uniform"
+
+    def seeds(self, graph: Graph, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """All that a draw takes of generator and cloud: signal ``(n, m)``, sigma, neighbours, distances ``(n, k)``."""
+        graph = graph.truncate(self.widest)
+        signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
+        self._lengths(graph, generator)  # drawn before sigma
+        return signal, self._sigma(graph, self.count, generator), graph.indices, graph.distances
+
+    def smooth(self, signal: Tensor, sigma: Tensor, indices: Tensor, distances: Tensor) -> Tensor:
+        """The probes ``(n, m)`` of `seeds`: nothing but kernels on tensors, so that a GPU can replay them as a graph.
+
+        Bound by reading the signal again for every neighbour: half the bytes, sums in single precision.
+        """
+        assert isinstance(self.steps, int)
+        half, near, exponents, rates = signal.half(), indices.int(), _exponents(distances), _rates(sigma)
+        for _ in range(self.steps):
+            half = _step(half, near, exponents, rates)
+        return half.to(signal.dtype)
 
     def __call__(self, cloud: Any) -> Any:
         """Those of seed 0, so that ``decompose(points, probes=Probes(...))`` reconstructs them."""
@@ -145,31 +163,34 @@ class Probes:
         low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
         return torch.randint(low, high + 1, (self.count,), generator=generator, device=device)
 
-    def _kernel(self, graph: Graph, fields: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """``(d_0^2 - d^2) (n, k)`` and ``sigma``, one or one for each field: weights are exp(first / sigma^2).
-
-        Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them at 1: a small
-        sigma then never underflows a whole row to 0 / 0.
-        """
+    def _sigma(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
+        """One bandwidth, or one for each field."""
         distances = graph.distances
         if self.sigma is None:
-            sigma = distances[:, min(10, graph.k) - 1].median().reshape(1)
-        elif isinstance(self.sigma, (int, float)):
-            sigma = torch.full_like(distances[:1, 0], float(self.sigma))
-        else:
-            low, high = self.sigma
-            drawn = torch.rand(fields, generator=generator, device=distances.device, dtype=distances.dtype)
-            sigma = low + (high - low) * drawn
-        return distances[:, :1].square() - distances.square(), sigma
+            return distances[:, min(10, graph.k) - 1].median().reshape(1)
+        if isinstance(self.sigma, (int, float)):
+            return torch.full_like(distances[:1, 0], float(self.sigma))
+        low, high = self.sigma
+        drawn = torch.rand(fields, generator=generator, device=distances.device, dtype=distances.dtype)
+        return low + (high - low) * drawn
 
     def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
         """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
-        exponents, sigma = self._kernel(graph, fields, generator)
-        weights = torch.exp(exponents.unsqueeze(-1) / sigma.square())  # (n, k, 1 or fields)
+        sigma = self._sigma(graph, fields, generator)
+        weights = torch.exp(_exponents(graph.distances).unsqueeze(-1) / sigma.square())  # (n, k, 1 or fields)
         if not isinstance(self.k, int):
             counts = torch.randint(self.k[0], self.k[1] + 1, (fields,), generator=generator, device=graph.device)
             weights = weights * (torch.arange(graph.k, device=graph.device)[:, None] < counts)
         return weights / weights.sum(1, keepdim=True)
+
+
+def _exponents(distances: Tensor) -> Tensor:
+    """``d_0^2 - d^2 (n, k)``: weights are exp(this / sigma^2).
+
+    Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them at 1: a small sigma
+    then never underflows a whole row to 0 / 0.
+    """
+    return distances[:, :1].square() - distances.square()
 
 
 def _rates(sigma: Tensor) -> Tensor:

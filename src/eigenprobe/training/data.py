@@ -153,14 +153,21 @@ def prepare(
     return Sampling(local, smoother, batch)
 
 
-def _of_paper(probes: Probes, graph: Graph) -> Draw:
-    return lambda generator: probes.draw(graph, generator, compiled=True).unsqueeze(0)
+@dataclass(frozen=True)
+class PaperDraw:
+    """Draws the paper's probes ``(1, n, m)`` on the graph of one sampling."""
+
+    probes: Probes
+    graph: Graph
+
+    def __call__(self, generator: torch.Generator) -> Tensor:
+        return self.probes.draw(self.graph, generator, compiled=True).unsqueeze(0)
 
 
 def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
     """Draws probes ``(1, n, m)``; those of the paper are smoothed on the framed points, where sigma has a meaning."""
     if probes.paper is not None:
-        return _of_paper(probes.paper, probes.paper.graph(local))
+        return PaperDraw(probes.paper, probes.paper.graph(local))
     steps = 20 if probes.steps is None else probes.steps
     return lambda generator: smooth_noise(smoother, probes.count, steps, generator=generator).unsqueeze(0)
 
@@ -223,7 +230,7 @@ class Fresh:
             samples = resample(self.points, self.size, chunk, seed, self.how)
             self._chunk = (turn, self.probes.graph(torch.stack(samples)).parts())
         graph = self._chunk[1][place % len(self._chunk[1])]
-        return Batch(graph.points.unsqueeze(0), probes=_of_paper(self.probes, graph))
+        return Batch(graph.points.unsqueeze(0), probes=PaperDraw(self.probes, graph))
 
     def to(self, device: torch.device | str) -> Fresh:
         """The same samplings, drawn on a device."""

@@ -3,9 +3,10 @@
     loss = mean over the batch of  objective(sqrt(mass) * network(points)),   AdamW, warm-up then cosine
 
 The network runs under bf16 autocast where asked; the objective always runs in float32 with float64 K x K algebra.  On
-CUDA with clouds of one size the network's forward and backward passes are replayed as CUDA graphs, since a step is
-otherwise bound by kernel launches.  A batch whose gradient is not finite is skipped without leaving a trace in the
-optimiser, counted, and reported in one warning; training stops only when `patience` such batches come in a row.
+CUDA with clouds of one size the forward and backward passes (of the network; with the paper's probes those of probes
+and loss too) are replayed as CUDA graphs, since a step is otherwise bound by kernel launches.  A batch whose gradient
+is not finite is skipped without leaving a trace in the optimiser, counted, and reported in one warning; training stops
+only when `patience` such batches come in a row.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from torch import Tensor, nn
 from ..annotations import door
 from ..errors import InputError, warn
 from ..probes.objective import Objective
-from .data import Batch
+from ..probes.probes import Probes
+from .data import Batch, PaperDraw
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,17 @@ class Optimisation:
         return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
 
 
+def _graphed(module: nn.Module, *samples: Tensor) -> bool:
+    """Have forward and backward passes of the module replayed for inputs like ``samples``; whether that can be."""
+    try:
+        with torch.enable_grad():
+            torch.cuda.make_graphed_callables(module, samples)  # replaces its forward
+    except (RuntimeError, AssertionError, ValueError) as error:
+        warn(f"CUDA graphs are not used for {type(module).__name__}: {error}")
+        return False
+    return True
+
+
 class Mixed(nn.Module):
     """The network under autocast, features back in float32: one callable to compile or to capture as a graph."""
 
@@ -75,6 +88,18 @@ class Mixed(nn.Module):
         with torch.autocast(points.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False):
             features = self.network(points, mask)
         return features.float() if enabled else features
+
+
+class Whole(nn.Module):
+    """The whole forward pass of one cloud, from its points and the seeds of its probes to its loss ``(1,)``."""
+
+    def __init__(self, mixed: Mixed, objective: Objective, probes: Probes) -> None:
+        super().__init__()
+        self.mixed, self.objective, self.probes = mixed, objective, probes
+
+    def forward(self, points: Tensor, *seeds: Tensor) -> Tensor:
+        batch = Batch(points, probes=self.probes.smooth(*seeds).unsqueeze(0))  # type: ignore[arg-type]
+        return batch.losses(self.objective, self.mixed(points))
 
 
 class SpectralModule(pl.LightningModule):
@@ -107,7 +132,9 @@ class SpectralModule(pl.LightningModule):
         self._reported = 0
         self._random_state: dict[str, Tensor] | None = None
         self._seeded = False
-        self._compiled: list[Any] = []  # as an attribute it would be a second copy of the network's parameters
+        # In lists, since as attributes they would be second copies of the network's parameters.
+        self._compiled: list[Any] = []
+        self._whole: list[Any] = []
 
     @property
     def network(self) -> nn.Module:
@@ -121,6 +148,8 @@ class SpectralModule(pl.LightningModule):
 
     def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
         """Loss of every cloud ``(b,)``."""
+        if self._whole and isinstance(batch.probes, PaperDraw) and torch.is_grad_enabled():
+            return self._whole[0](batch.points, *batch.probes.probes.seeds(batch.probes.graph, generator))
         features = self(batch.points, batch.mask)
         with torch.autocast(features.device.type, enabled=False):
             return batch.losses(self.objective, features, generator)
@@ -219,12 +248,15 @@ class SpectralModule(pl.LightningModule):
         if self.accelerate == "compile":
             self._compiled = [torch.compile(self.mixed, dynamic=False)]
         elif self.accelerate == "graph" and batch.points.is_cuda and batch.mask is None:
-            try:
-                self.mixed.train()
-                with torch.enable_grad():
-                    torch.cuda.make_graphed_callables(self.mixed, (batch.points.clone(),))  # replaces its forward
-            except (RuntimeError, AssertionError, ValueError) as error:
-                warn(f"CUDA graphs are not used: {error}")
+            self.mixed.train()
+            drawn, points = batch.probes, batch.points.clone()
+            if isinstance(drawn, PaperDraw) and drawn.probes.alike:
+                whole = Whole(self.mixed, self.objective, drawn.probes)
+                seeds = drawn.probes.seeds(drawn.graph, torch.Generator(points.device).manual_seed(self.seed))
+                if _graphed(whole, points, *seeds):
+                    self._whole = [whole]
+                    return
+            _graphed(self.mixed, points)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         states = {"cpu": torch.get_rng_state()}
