@@ -8,6 +8,7 @@ within ``r`` of an earlier choice already), so large clouds in few dimensions lo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from ..annotations import as_array, door
 from ..cloud import as_tensor
 from ..errors import InputError
-from .fused import fused, replayed
+from .fused import fused, graphed
 
 Array = NDArray[Any]
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
@@ -183,7 +184,7 @@ def _from(n: int, step: Any, nearest: Tensor, index: Tensor, *given: Tensor) -> 
     return chosen
 
 
-_from_at_once = replayed(_from)
+_KEPT: dict[Any, Any] = {}  # CUDA graphs of whole choices
 
 
 def _in_batch(
@@ -216,6 +217,10 @@ def _in_batch(
             index = (valid.cumsum(1) > index[:, None]).int().argmax(1)
     once = x.stride(0) == 0
     given = (nearest, index, x[:1] if once else x, *(() if weight is None else (weight,)))
-    if b >= MANY and once:  # many starts on one cloud
-        return _from_at_once(n, _advance_at_once, *given)
-    return _from(n, _advance, *given)
+    if not (b >= MANY and once and x.is_cuda):
+        return _from(n, _advance, *given)
+    key = (n, weight is None, *x.shape, x.device)  # many starts on one cloud
+    if key not in _KEPT:
+        chain = partial(_from, n, _advance_at_once)
+        _KEPT[key] = graphed(chain, *(each.clone() for each in given)) or chain
+    return _KEPT[key](*given).clone()

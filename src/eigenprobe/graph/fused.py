@@ -1,10 +1,9 @@
 """Many small operations of a GPU as one: a chain compiled to a kernel, a sequence of kernels replayed as a graph.
 
-    fused(f)(x, ...) = f(x, ...)        one kernel for CUDA tensors (one compilation for each set of shapes)
-    replayed(f)(x, ...) = f(x, ...)     one launch for CUDA tensors (one capture for each set of shapes)
+    fused(f)(x, ...) = f(x, ...)             compiled for CUDA tensors (for each set of shapes once), plain elsewhere
+    graphed(f, y, ...)(x, ...) = f(x, ...)   captured for CUDA tensors of the shapes of y, ...
 
-Elementwise operations otherwise go through memory one by one, and short kernels wait for their launches. Both are the
-plain function elsewhere, and where the compiler or the capture fails.
+Elementwise operations otherwise go through memory one by one, and short kernels wait for their launches.
 """
 
 from collections.abc import Callable
@@ -42,38 +41,12 @@ def fused(function: Function) -> Function:
     return call
 
 
-def replayed(function: Function) -> Function:
-    """A function of tensors (and of constants) that answers with one tensor, as a CUDA graph captured at its first call
-    with tensors of these shapes; the graphs are kept."""
-    kept: dict[Any, Any] = {}
-
-    def capture(given: tuple[Any, ...]) -> Any:
-        held = tuple(x.clone() if isinstance(x, Tensor) else x for x in given)
-        function(*held)  # compiles
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            answer = function(*held)
-        return graph, held, answer
-
-    @wraps(function)
-    def call(*given: Any) -> Any:
-        tensors = [x for x in given if isinstance(x, Tensor)]
-        if not tensors[0].is_cuda:
-            return function(*given)
-        key = tuple((x.shape, x.dtype, x.device) if isinstance(x, Tensor) else x for x in given)
-        if key not in kept:
-            try:
-                kept[key] = capture(given)
-            except RuntimeError as error:
-                warn(f"CUDA graphs are not used: {error}")
-                kept[key] = None
-        if kept[key] is None:
-            return function(*given)
-        graph, held, answer = kept[key]
-        for mine, theirs in zip(held, given, strict=True):
-            if isinstance(mine, Tensor):
-                mine.copy_(theirs)
-        graph.replay()
-        return answer.clone()
-
-    return call
+def graphed(function: Function, *samples: Tensor) -> Function | None:
+    """The function, its passes (of a module the backward one too) replayed for inputs like ``samples``, whose memory
+    it keeps; None, after a warning, where that cannot be."""
+    try:
+        with torch.enable_grad():
+            return torch.cuda.make_graphed_callables(function, samples)  # of a module it replaces the forward
+    except (RuntimeError, AssertionError, ValueError) as error:
+        warn(f"CUDA graphs are not used: {error}")
+        return None

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..annotations import door
 from ..errors import InputError, warn
+from ..graph.fused import graphed
 from ..probes.objective import Objective
 from ..probes.probes import Probes
 from .data import Batch, PaperDraw
@@ -60,17 +61,6 @@ class Optimisation:
             return 0.1 ** ((done >= 0.3) + (done >= 0.7))
         floor = self.final_rate / self.rate
         return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def _graphed(module: nn.Module, *samples: Tensor) -> bool:
-    """Have forward and backward passes of the module replayed for inputs like ``samples``; whether that can be."""
-    try:
-        with torch.enable_grad():
-            torch.cuda.make_graphed_callables(module, samples)  # replaces its forward
-    except (RuntimeError, AssertionError, ValueError) as error:
-        warn(f"CUDA graphs are not used for {type(module).__name__}: {error}")
-        return False
-    return True
 
 
 class Mixed(nn.Module):
@@ -253,10 +243,10 @@ class SpectralModule(pl.LightningModule):
             if isinstance(drawn, PaperDraw) and drawn.probes.alike:
                 whole = Whole(self.mixed, self.objective, drawn.probes)
                 seeds = drawn.probes.seeds(drawn.graph, torch.Generator(points.device).manual_seed(self.seed))
-                if _graphed(whole, points, *seeds):
+                if graphed(whole, points, *seeds) is not None:
                     self._whole = [whole]
                     return
-            _graphed(self.mixed, points)
+            graphed(self.mixed, points)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         states = {"cpu": torch.get_rng_state()}
