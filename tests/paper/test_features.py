@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.paper import extract
 from eigenprobe.paper.datasets import open_images
-from eigenprobe.paper.vision import Preprocess, load_encoder
+from eigenprobe.paper.vision import IMAGENET, load_encoder
 
 pytest.importorskip("transformers")
 Image = pytest.importorskip("PIL.Image")
@@ -67,16 +68,22 @@ def test_features_of_a_folder(tmp_path: Path, folder: Path, models: dict[str, Pa
     np.testing.assert_allclose(first, alone, atol=1e-5)  # a feature does not depend on its batch
 
 
-def test_preprocessing_follows_the_model(models: dict[str, Path], folder: Path) -> None:
-    preprocess = load_encoder(str(models["dinov2"])).preprocess
-    assert (preprocess.resize, preprocess.crop, preprocess.resample) == (32, (28, 28), 2)
-    assert preprocess(open_images(folder).read(0)).shape == (3, 28, 28)
-    squash = Preprocess.from_config({"size": {"height": 20, "width": 24}, "do_center_crop": False}, 28, True)
-    grey = Image.new("RGB", (50, 60), (128, 128, 128))
-    expected = (128 / 255 - np.array(squash.mean)) / np.array(squash.std)
-    pixels = squash(grey)
-    assert pixels.shape == (3, 20, 24)
-    np.testing.assert_allclose(pixels.mean((1, 2)).numpy(), expected, rtol=1e-5)
+def test_preprocessing_follows_the_model(tmp_path: Path, models: dict[str, Path], folder: Path) -> None:
+    encoder, image = load_encoder(str(models["dinov2"])), open_images(folder).read(0)
+    mean, std = (np.array(IMAGENET[name])[:, None, None] for name in ("image_mean", "image_std"))
+    ratio = 32 / min(image.size)  # the shortest edge is 32, then the middle
+    width, height = (int(side * ratio) for side in image.size)
+    left, top = (width - 28) // 2, (height - 28) // 2
+    small = image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + 28, top + 28))
+    expected = (np.asarray(small, float).transpose(2, 0, 1) / 255 - mean) / std
+    np.testing.assert_allclose(encoder.preprocess(image).numpy(), expected, atol=1e-5)
+    config = {"size": {"height": 20, "width": 24}, "do_center_crop": False}  # squashed
+    squashing = shutil.copytree(models["clip"], tmp_path / "clip")
+    (squashing / "preprocessor_config.json").write_text(json.dumps(config))
+    grey = load_encoder(str(squashing)).preprocess(Image.new("RGB", (50, 60), (128, 128, 128)))
+    mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]  # CLIP's
+    assert grey.shape == (3, 20, 24)
+    np.testing.assert_allclose(grey.mean((1, 2)).numpy(), (128 / 255 - np.array(mean)) / np.array(std), rtol=1e-5)
 
 
 def test_interrupted_extraction_resumes(

@@ -114,5 +114,5 @@ def _finished(out: Path, key: str) -> bool:
 def _key(found: ImageSet, encoder: Encoder, count: int) -> str:
     """Changes with the images, the weights or the preprocessing."""
     weights = next(iter(encoder.model.state_dict().values())).detach().float().cpu().numpy()
-    text = f"{found.key} {encoder.name} {encoder.preprocess} {count}"
+    text = f"{found.key} {encoder.name} {encoder.processor} {count}"
     return hashlib.sha256(text.encode() + weights.tobytes()).hexdigest()[:16]

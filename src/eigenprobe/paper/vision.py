@@ -3,8 +3,8 @@
     image -> resize (shortest edge) -> centre crop -> (x/255 - mean)/std  (3, h, w) -> encoder -> feature (d,)
 
 CLIP gives its projected image embedding (512 for ViT-B/32), DINOv2 and other encoders the normalised class token (384
-for small), which is what the paper uses. Preprocessing follows the model's own ``preprocessor_config.json``, with
-Pillow: the image processors of transformers want torchvision.
+for small), which is what the paper uses. Preprocessing follows the model's own ``preprocessor_config.json``, with the
+processors of transformers that need Pillow alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,54 +27,7 @@ MODELS = {
     "dinov2-small": "facebook/dinov2-small",
     "dinov2-base": "facebook/dinov2-base",
 }
-CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-@dataclass(frozen=True)
-class Preprocess:
-    """Pillow preprocessing; ``resize`` is the shortest edge, or (height, width) where the model squashes."""
-
-    resize: int | tuple[int, int] | None
-    crop: tuple[int, int] | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    resample: int = 3  # bicubic
-    scale: float = 1 / 255
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], image_size: int, clip: bool) -> Preprocess:
-        """Read a ``preprocessor_config.json``; what it leaves out takes the family's usual value."""
-        size, crop = config.get("size", image_size), config.get("crop_size", image_size)
-        if isinstance(size, dict):
-            size = size.get("shortest_edge") or (size["height"], size["width"])
-        crop = (crop["height"], crop["width"]) if isinstance(crop, dict) else (crop, crop)
-        return cls(
-            resize=size if config.get("do_resize", True) else None,
-            crop=crop if config.get("do_center_crop", True) else None,
-            mean=tuple(config.get("image_mean", CLIP_MEAN if clip else IMAGENET_MEAN)),
-            std=tuple(config.get("image_std", CLIP_STD if clip else IMAGENET_STD)),
-            resample=int(config.get("resample", 3)),
-            scale=float(config.get("rescale_factor", 1 / 255)),
-        )
-
-    def __call__(self, image: Image) -> Tensor:
-        """One RGB image as ``(3, h, w)`` float32."""
-        from PIL.Image import Resampling
-
-        if self.resize is not None:
-            if isinstance(self.resize, tuple):
-                height, width = self.resize
-            else:
-                ratio = self.resize / min(image.size)
-                width, height = (max(self.resize, int(side * ratio)) for side in image.size)
-            image = image.resize((width, height), Resampling(self.resample))
-        if self.crop is not None:
-            height, width = self.crop
-            left, top = (image.width - width) // 2, (image.height - height) // 2
-            image = image.crop((left, top, left + width, top + height))  # outside the image is black, as in the models
-        pixels = torch.from_numpy(np.asarray(image, np.float32).copy()) * self.scale
-        return ((pixels - torch.tensor(self.mean)) / torch.tensor(self.std)).permute(2, 0, 1)
+IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}  # where it is not CLIP
 
 
 @dataclass
@@ -84,8 +36,12 @@ class Encoder:
 
     name: str
     model: Any
-    preprocess: Preprocess
+    processor: Any
     clip: bool
+
+    def preprocess(self, image: Image) -> Tensor:
+        """One RGB image as ``(3, h, w)`` float32."""
+        return self.processor(image, return_tensors="pt")["pixel_values"][0]
 
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Tensor:
@@ -121,8 +77,11 @@ def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
     vision = getattr(config, "vision_config", config)
     size = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
     size = size if clip else min(size, 224)  # DINOv2 states 518, its pretraining crop, and is used at 224
-    preprocess = Preprocess.from_config(_preprocessor_config(source), size, clip)
-    return Encoder(source, model.eval().to(device), preprocess, clip)
+    usual = {"size": {"shortest_edge": size}, "crop_size": size, **({} if clip else IMAGENET)}
+    # Of its two names the first is that of newer versions, where the second asks for torchvision.
+    kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
+    processor = kind.from_dict(usual | _preprocessor_config(source))
+    return Encoder(source, model.eval().to(device), processor, clip)
 
 
 def _preprocessor_config(source: str) -> dict[str, Any]:
