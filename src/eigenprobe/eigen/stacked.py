@@ -5,9 +5,10 @@
     X <- Ritz vectors of each cloud                       Cholesky and products for all at once, in float64
 
 As `filtered`, but a sweep and a rotation take all clouds together, so that a device is busy: one small cloud leaves it
-idle.  Every cloud has the degree d that it needs (small ones a lower one: more would make their columns dependent), and
-one that has converged keeps its vectors.  The small eigenproblems are solved on the host, by as many threads
-as it has: a device takes them one after the other.
+idle.  Every cloud has about the degree d that it needs (small ones a lower one: more would make their columns
+dependent), and one that has converged keeps its vectors.  A rotation waits for the host, which solves the small
+eigenproblems by as many threads as it has (a device takes them one after the other): the first two sweeps go by Weyl's
+law for the last gap, and where one sweep cannot be enough the columns are only made orthonormal after it.
 """
 
 import math
@@ -31,6 +32,9 @@ from .span import orthonormalise
 SWEEPS = 60
 LEVEL = 1.25  # ratio of the degrees that clouds have in one sweep
 ROOM = 4  # a cloud has at least so many points per column of its block; smaller ones are solved densely
+WEYL = 3.6  # times p, over the sum of 1 / (1 - A_ii), is .9 to 1.3 of the p-th gap on even and uneven surfaces
+BLIND = 2  # sweeps by that guess alone: what rotations of random columns would tell is not worth waiting for
+SPREAD = (2e5, 1e8)  # float32, float64: how far a sweep may pull columns apart; a level more is 4e6, still numbers
 
 
 def columns(k: int) -> int:
@@ -48,14 +52,15 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     padded, count = _Padded(smoother), len(smoother.clouds)
     width, wanted = columns(k), k - 1
     x = padded.clouds.padded(normal_block((smoother.n, width), generator, smoother.device, torch.float64))
-    bounds = torch.full((count,), 0.75, dtype=torch.float64)  # what lies below is damped: at first a guess
-    x = padded.filter(x, bounds, [FILTERING.first_degree] * count, torch.float32)
+    last = padded.guessed_gap(width)
+    degrees = _levels(_most(last, torch.float32))
+    for _ in range(BLIND):
+        x = padded.orthonormal(padded.filter(x, 1 - last, degrees, torch.float32), passes=1)
     gaps, residuals = torch.zeros((2, count, width), dtype=torch.float64)
     done, before, dtype = torch.zeros(count, dtype=torch.bool), math.inf, torch.float32
     for _ in range(SWEEPS):
         turned, found, errors = padded.rotated(x)
-        kept = done.to(x.device)[:, None, None]
-        x = torch.where(kept, x, turned)
+        x = torch.where(done.to(x.device)[:, None, None], x, turned)
         gaps, residuals = torch.where(done[:, None], gaps, found), torch.where(done[:, None], residuals, errors)
         worst = residuals[:, :wanted].amax(1)
         done |= worst <= 0.9 * tol
@@ -64,9 +69,13 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
         now = float(worst[~done].max())
         if now > before / 2 and now < 16 * FILTERING.floor[0]:
             dtype = torch.float64  # float32 no longer gains
-        before = now
-        degrees = _degrees(gaps, residuals, wanted, 0.3 * tol, dtype).masked_fill(done, 0)
-        x = padded.filter(x, 1 - gaps[:, -1], degrees.tolist(), dtype)
+        before, last = now, gaps[:, -1]
+        need, most = _need(gaps, residuals, wanted, 0.3 * tol), _most(last, dtype)
+        times = (need / most).ceil().clamp_min(1)[~done].max()  # without a rotation in between
+        degrees = _levels((need / times).minimum(most).masked_fill(done, 0))
+        for left in range(int(times))[::-1]:
+            x = padded.filter(x, 1 - last, degrees, dtype)
+            x = padded.orthonormal(x, passes=1) if left else x
     else:
         warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
     vectors = torch.cat([padded.known, x[..., :wanted]], 2)
@@ -74,15 +83,21 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     return Eigenpairs(vectors, values)
 
 
-def _degrees(gaps: Tensor, residuals: Tensor, wanted: int, target: float, dtype: torch.dtype) -> Tensor:
-    """Enough for every cloud ``(b,)``, but no more than keeps its columns independent; of few different numbers."""
-    position = 1 + 2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:]).clamp_min(1e-3)
-    rates = torch.acosh(position.clamp_min(1 + 1e-12))  # (b, p)
-    need = (torch.acosh((2 * residuals / target).clamp_min(1.5)) / rates.clamp_min(1e-6))[:, :wanted].amax(1)
-    most = math.log(2 * FILTERING.spread[dtype != torch.float32]) / rates[:, 0]
-    degrees = torch.minimum(need, most).ceil().clamp_min(3)
-    levels = ((degrees.max() / degrees).log() / math.log(LEVEL)).ceil()
-    return (degrees.max() / LEVEL**levels).long().clamp_min(3)
+def _need(gaps: Tensor, residuals: Tensor, wanted: int, target: float) -> Tensor:
+    """The degree ``(b,)`` after which the residuals ``(b, p)`` of every cloud are below the target."""
+    rates = torch.acosh(1 + (2 * (gaps[:, -1:] - gaps) / (1 - gaps[:, -1:]).clamp_min(1e-3)).clamp_min(1e-12))
+    return (torch.acosh((2 * residuals / target).clamp_min(1.5)) / rates)[:, :wanted].amax(1)
+
+
+def _most(last: Tensor, dtype: torch.dtype) -> Tensor:
+    """The degree ``(b,)`` up to which columns stay independent, where all beyond the gap ``last (b,)`` is damped."""
+    return math.log(2 * SPREAD[dtype != torch.float32]) / torch.acosh(1 + 2 * last / (1 - last).clamp_min(1e-3))
+
+
+def _levels(degrees: Tensor) -> list[int]:
+    """Degrees rounded up to few different ones; 0 remains."""
+    steps = ((degrees.max() / degrees).log() / math.log(LEVEL)).floor().nan_to_num(posinf=0.0)
+    return torch.where(degrees > 0, (degrees.max() / LEVEL**steps).ceil().clamp_min(3), 0).long().tolist()
 
 
 class _Padded:
@@ -129,11 +144,19 @@ class _Padded:
                 now = self._with(values, max(left, default=None))
         return self.clouds.padded(torch.where(own > 0, result.to(x.dtype), self.clouds.stacked(x)))
 
+    def guessed_gap(self, width: int) -> Tensor:
+        """About where the ``width``-th gap of every cloud is ``(b,)``, on the host: Weyl's law."""
+        leaving = (1 - self.values[self.diagonal > 0]).clamp_min(1e-6)
+        return (WEYL * width / self.clouds.sum(1 / leaving)).clamp(1e-6, 0.5).cpu()
+
+    def orthonormal(self, x: Tensor, passes: int = 2) -> Tensor:
+        """The columns ``(b, most, p)`` without the constant one, orthonormal."""
+        x = x - self.known @ (self.known.mT @ x)
+        return orthonormalise(x, method="cholesky", check=False, passes=passes)[0]
+
     def rotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ritz vectors ``(b, most, p)``; on the host their gaps and the norms of their residuals ``(b, p)``."""
-        for _ in range(2):
-            x = x - self.known @ (self.known.mT @ x)
-        q = orthonormalise(x, method="cholesky", check=False)[0]
+        q = self.orthonormal(x)
         gap = q - self.clouds.padded(self.matrix @ self.clouds.stacked(q))
         gaps, turn = _eigh(q.mT @ gap)
         q, gap = q @ turn, gap @ turn

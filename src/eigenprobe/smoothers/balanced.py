@@ -53,7 +53,7 @@ class Balance:
     end_ridge: float = 1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
     rounds: int = 3  # Newton rounds
     steps: int = 30  # conjugate-gradient steps in each
-    tolerance: float = 1.5e-2  # relative residual at which they end
+    tolerance: float = 2e-2  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
     doubtful_weight: float = 0.1  # of an edge that is probably a short-cut: a limb cut off by mistake hangs by a tenth
@@ -211,10 +211,14 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     def rows(along: Tensor, at: Tensor) -> Tensor:
         return torch.cat([_free(along * first[at, None], crossing[at]), _traceless(along) * second[at, None]], 1)
 
-    incidence = _Incidence(rows(forward, head), rows(backward, tail), edges)
-    ridge = weight.new_full((edges.n, incidence.width), settings.round_ridge)
+    ahead, behind = rows(forward, head), rows(backward, tail)
+    ridge = weight.new_full((edges.n, ahead.shape[1]), settings.round_ridge)
     ridge[(crossing != 0).any(1)] = settings.end_ridge
     ridge[:, :dimension] = settings.ridge
+    # A diagonal of ones: half of the conjugate-gradient steps, where there are boundaries a third.
+    own = edges.at_head(weight[:, None] * ahead.square()) + edges.at_tail(weight[:, None] * behind.square()) + ridge
+    unit = own.detach().rsqrt()
+    incidence, ridge = _Incidence(ahead * unit[head], behind * unit[tail], edges), ridge * unit.square()
     clouds = Segments(tuple(incidence.width * size for size in sizes or (edges.n,)), weight.device)
     dual: Tensor | None = None
     for _ in range(settings.rounds):
@@ -289,13 +293,45 @@ class _Incidence:
         fixed = weight.detach()
 
         def inverse(right: Tensor, before: Tensor | None = None) -> Tensor:
-            return _conjugate_gradients(self, fixed, ridge, right, settings, clouds, before)
+            return self._inverse(fixed, ridge, right, settings, clouds, before)
 
         found = inverse(-(self.to_points @ fixed), before)
         if not weight.requires_grad:
             return found
         residual = -self.scatter(weight) - self.scatter(weight * self.gather(found)) - ridge * found
         return _Solved.apply(residual, found, inverse)
+
+    def _inverse(
+        self, weight: Tensor, ridge: Tensor, right: Tensor, settings: Balance, clouds: Segments, before: Tensor | None
+    ) -> Tensor:
+        """``(B W B^T + ridge)^-1 right`` by conjugate gradients: every cloud ends on its own, as if it were alone."""
+
+        def times(x: Tensor) -> Tensor:
+            return torch.addcmul(self.to_points @ (weight * (self.to_edges @ x)), ridge, x)
+
+        solution, residual = torch.zeros_like(right), right
+        size = clouds.inner(right, right)
+        target = settings.tolerance**2 * size
+        if before is not None:  # the best multiple of it
+            before = before.detach()
+            image = times(before)
+            share = clouds.inner(before, image)
+            share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
+            solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
+            size = clouds.inner(residual, residual)
+        direction = residual
+        every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device
+        for number in range(settings.steps):
+            going = size > target
+            if number % every == 0 and not bool(going.any()):
+                break
+            image = times(direction)
+            step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
+            solution = torch.addcmul(solution, step, direction)
+            residual = torch.addcmul(residual, step, image, value=-1)
+            size, last = clouds.inner(residual, residual), size
+            direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / last, 0.0)), direction)
+        return solution
 
 
 class _Solved(torch.autograd.Function):
@@ -309,42 +345,3 @@ class _Solved(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None, None]:
         return ctx.inverse(given[0]), None, None
-
-
-def _conjugate_gradients(
-    incidence: _Incidence,
-    weight: Tensor,
-    ridge: Tensor,
-    right: Tensor,
-    settings: Balance,
-    clouds: Segments,
-    before: Tensor | None = None,
-) -> Tensor:
-    """``(B W B^T + ridge) t = right``; every cloud has its own steps and its own end, as if it were alone."""
-
-    def times(x: Tensor) -> Tensor:
-        return torch.addcmul(incidence.to_points @ (weight * (incidence.to_edges @ x)), ridge, x)
-
-    solution, residual = torch.zeros_like(right), right
-    size = clouds.inner(right, right)
-    target = settings.tolerance**2 * size
-    if before is not None:  # the best multiple of it
-        before = before.detach()
-        image = times(before)
-        share = clouds.inner(before, image)
-        share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
-        solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
-        size = clouds.inner(residual, residual)
-    direction = residual
-    every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device; further steps change nothing
-    for number in range(settings.steps):
-        going = size > target
-        if number % every == 0 and not bool(going.any()):
-            break
-        image = times(direction)
-        step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
-        solution = torch.addcmul(solution, step, direction)
-        residual = torch.addcmul(residual, step, image, value=-1)
-        size, last = clouds.inner(residual, residual), size
-        direction = torch.addcmul(residual, clouds.spread(torch.where(going, size / last, 0.0)), direction)
-    return solution
