@@ -10,7 +10,7 @@ import torch
 
 from eigenprobe.eigen import filtered, stacked
 from eigenprobe.eigen.chebyshev import FunctionOperator, SparseOperator, growth
-from eigenprobe.eigen.filtered import FILTERING, _Interval, _Pairs, _Sweeper, inner, rayleigh_ritz, times, without
+from eigenprobe.eigen.filtered import _Interval, _Pairs, _Sweeper, inner, rayleigh_ritz, times, without
 from eigenprobe.eigen.problem import Problem
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import stack
