@@ -1,6 +1,6 @@
 """Do the tests bite? One-line changes of the mathematical core, each of which a test that runs the line should notice.
 
-    python -m benchmarks.mutants                        30 mutants of every room, drawn with a seed; writes mutants.json
+    python -m benchmarks.mutants                        16 mutants of every room, drawn with a seed; writes mutants.json
     python -m benchmarks.mutants probes --each 0        all mutants of one room (hours for all rooms); writes nothing
 
 Changes are made by cosmic-ray's operators (the extra ``mutants``): + and -, * and /, powers, comparisons turned round,
@@ -72,7 +72,7 @@ EQUIVALENT = (
     (r"eigen/(problem|multigrid)|estimators/solvers|smoothers/", r"(cumsum|index_add_?)\(0.* -> .*\w\( -1", AXIS),
     (r"probes/covariance", r"(sum|unsqueeze)\(-1\).* -> .*(sum|unsqueeze)\(1\)|shape\[-1\].* -> .*shape\[1\]", AXIS),
     (r"probes/covariance", r"draw < 0.5.* -> .*draw >= 0.5", "random signs turned round, in a quadratic form"),
-    (r"estimators/lazy", r"randint\(.* -> .*randint\( ?[23]\*\*", "other seeds of the same law"),
+    (r"estimators/solvers", r"full_matrices=False.* -> .*full_matrices=True", "further columns, which are cut off"),
     (r"probes/families", r"v0=|np.ones\(n\)|np.sin", "another start of an iteration that converges from any"),
     (r"probes/covariance|extensions/", r"split\(\d+.* -> .*split\( ?\d+", MEMORY),
     (r"estimators/rows", r"copy=False.* -> .*copy=True", MEMORY),
@@ -88,9 +88,10 @@ EQUIVALENT = (
     (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),
     (r"eigen/stacked", r"cpu_count|time.sleep", "how many threads share the work"),
     (r"probes/probes", r"torch.compile|chosen\[0\]|compiled and", DEVICE),
+    (r"smoothers/balanced", r".cpu. else 4.* -> .*.cpu. else  ?[35]", DEVICE),
     (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
 )
-PATIENCE = 10.0  # seconds of tests that a mutant meets at most
+PATIENCE = 25.0  # seconds of tests that a mutant meets at most
 Test = tuple[float, set[tuple[str, int]]]  # seconds, and the lines (file, number) that it runs
 
 
@@ -321,8 +322,8 @@ class Trial:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all of them write the result")
-    parser.add_argument("--each", type=int, default=30, help="mutants of each room, 0 for all")
-    parser.add_argument("--seed", type=int, default=202, help="one that no test was written for")
+    parser.add_argument("--each", type=int, default=16, help="mutants of each room, 0 for all")
+    parser.add_argument("--seed", type=int, default=707, help="one that no test was written for")
     options = parser.parse_args()
     if unknown := set(options.rooms) - set(ROOMS):
         parser.error(f"rooms are {', '.join(ROOMS)}, got {sorted(unknown)[0]}")

@@ -86,8 +86,8 @@ def test_inverted_file_finds_most():
         assert shared(truth.indices, found.indices) > least
         assert torch.allclose(brute_distance(x, found.indices, "euclidean"), found.distances, rtol=1e-3)
         new = x[:200] + 0.1 * points(200, 24, seed=1)
-        indices, distances = query(truth, new, 5, backend="faiss")
-        assert shared(query(truth, new, 5, backend="torch")[0], indices) > least
+        indices, distances = query(x, new, 5, backend="faiss")
+        assert shared(query(x, new, 5, backend="torch")[0], indices) > least
         assert torch.allclose((x[indices] - new[:, None]).norm(dim=2), distances, rtol=1e-3)
 
 
@@ -115,7 +115,7 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     x = points(120, 6)
     truth = build_graph(x, 9)
     assert torch.equal(build_graph(x, 9, backend="pynndescent").indices, truth.indices)
-    assert torch.equal(query(truth, x[:7], 3, backend="pynndescent")[0], query(truth, x[:7], 3)[0])
+    assert torch.equal(query(x, x[:7], 3, backend="pynndescent")[0], query(x, x[:7], 3)[0])
 
 
 def test_large_clouds_are_searched_in_memory_order():
@@ -131,13 +131,12 @@ def test_far_from_the_origin():
 
 def test_query_of_new_points():
     x, new = points(300, 3), points(40, 3, seed=1)
-    graph = build_graph(x, 5)
     for backend in EXACT:
-        indices, distances = query(graph, new, 4, backend=backend)
+        indices, distances = query(x, new, 4, backend=backend)
         truth = torch.cdist(new, x, compute_mode="donot_use_mm_for_euclid_dist").sort(1).values[:, :4]
         assert torch.allclose(distances, truth, atol=1e-10)
         assert torch.allclose((x[indices] - new[:, None]).norm(dim=2), truth, atol=1e-10)
-    assert query(graph, new, 1000)[0].shape == (40, 300)
+    assert query(x, new, 1000)[0].shape == (40, 300)
 
 
 def test_query_has_the_units_of_the_metric():
@@ -147,10 +146,10 @@ def test_query_has_the_units_of_the_metric():
     truth = (1 - other @ unit.T).sort(1)
     graph = build_graph(x, 5, metric="cosine")
     for backend in EXACT:
-        indices, distances = query(graph, new, 4, backend=backend)
+        indices, distances = query(x, new, 4, "cosine", backend)
         assert torch.equal(indices, truth.indices[:, :4])
         assert torch.allclose(distances, truth.values[:, :4], atol=1e-12)
-    assert torch.allclose(query(graph, x[:9], 6)[1][:, 1:], graph.distances[:9], atol=1e-12)
+    assert torch.allclose(query(x, x[:9], 6, "cosine")[1][:, 1:], graph.distances[:9], atol=1e-12)
 
 
 def test_truncate_and_components():

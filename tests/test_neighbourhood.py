@@ -87,22 +87,56 @@ def test_extension_keeps_fitted_values_and_constants(points: torch.Tensor, gener
     np.testing.assert_array_equal(again(new).numpy(), values.numpy())
 
 
-def test_extension_is_the_formula(points: torch.Tensor, generator: torch.Generator) -> None:
+def written_out(extension: NeighbourhoodExtension, fitted: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
     """``sum_j p_j J_j v_j / ((2 mu - 1) sum_j p_j J_j)`` with all sets written out; the mass is averaged undivided."""
-    k = 6
-    extension = _extension(points, k)
-    fitted, new = points.numpy(), torch.randn(9, 5, generator=generator, dtype=torch.float64)
+    k = extension.indices.shape[1]
     sets = [{i, *row} for i, row in enumerate(extension.indices.tolist())]
+    distances = np.linalg.norm(fitted - x, axis=1)
+    near = np.argsort(distances)[:k]
+    p = fuzzy_weights(torch.from_numpy(distances[near])[None])[0].numpy()
+    common = np.array([len(sets[j] & set(near.tolist())) for j in near])
+    w = p * (common + 1) / (2 * k + 1 - common)  # the new point is in its own set and, as a guest, in theirs
+    w /= w.sum()
+    return w @ extension.values.numpy()[near] / extension.factors.numpy(), w @ extension.mass.numpy()[near]
+
+
+def test_extension_is_the_formula(points: torch.Tensor, generator: torch.Generator) -> None:
+    extension, new = _extension(points, 6), torch.randn(9, 5, generator=generator, dtype=torch.float64)
     values, mass = extension.with_mass(new)
     for x, value, share in zip(new.numpy(), values.numpy(), mass.numpy(), strict=True):
-        distances = np.linalg.norm(fitted - x, axis=1)
-        near = np.argsort(distances)[:k]
-        p = fuzzy_weights(torch.from_numpy(distances[near])[None])[0].numpy()
-        common = np.array([len(sets[j] & set(near.tolist())) for j in near])
-        w = p * (common + 1) / (2 * k + 1 - common)  # the new point is in its own set and, as a guest, in theirs
-        w /= w.sum()
-        np.testing.assert_allclose(value, w @ extension.values.numpy()[near] / extension.factors.numpy())
-        np.testing.assert_allclose(share, w @ extension.mass.numpy()[near])
+        expected, own = written_out(extension, points.numpy(), x)
+        np.testing.assert_allclose(value, expected)
+        np.testing.assert_allclose(share, own)
+
+
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+def test_a_fitted_point_is_one_within_a_share_of_its_neighbourhood(points: torch.Tensor, unit: float) -> None:
+    """A hundred-thousandth of the distance to the farthest neighbour, in any unit; beyond it is the formula."""
+    x = unit * points
+    extension = _extension(x, 6)
+    for i in range(0, len(x), 9):
+        reach = float((x - x[i]).norm(dim=1).sort().values[5])
+        side = torch.zeros(5, dtype=torch.float64)
+        side[i % 5] = reach
+        value, mass = extension.with_mass(torch.stack([x[i] + 0.9e-5 * side, x[i] + 1.1e-5 * side]))
+        assert torch.equal(value[0], extension.values[i]) and torch.equal(mass[0], extension.mass[i])
+        expected, own = written_out(extension, x.numpy(), (x[i] + 1.1e-5 * side).numpy())
+        np.testing.assert_allclose(value[1].numpy(), expected, atol=1e-9)
+        np.testing.assert_allclose(float(mass[1]), own)
+        assert np.abs(expected - extension.values[i].numpy()).max() > 1e-3
+
+
+def test_rows_are_taken_as_many_as_a_block_has_neighbours(
+    points: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extension, taken = _extension(points, 6), [0][:0]
+    real = NeighbourhoodExtension._rows
+    monkeypatch.setattr(NeighbourhoodExtension, "_rows", lambda self, part: taken.append(len(part)) or real(self, part))
+    for block, rows in ((1, 1), (5, 1), (6, 1), (12, 2), (41, 6), (1000, 9)):
+        monkeypatch.setattr(extensions, "BLOCK", block)
+        taken.clear()
+        extension(points[:9] + 0.1)
+        assert taken == [rows] * (9 // rows) + [9 % rows] * (9 % rows > 0)
 
 
 def test_nystrom_divides_by_the_eigenvalue_of_the_average(points: torch.Tensor) -> None:

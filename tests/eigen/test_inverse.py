@@ -176,6 +176,34 @@ def test_a_krylov_space_is_looked_at_when_it_may_be_enough(monkeypatch: pytest.M
     assert looks[0] == 75 and last == 30 and looks[-1] <= 3 * 30 + 45
     assert all(3 <= after - before <= 15 for before, after in pairwise(looks))
     assert len(looks) <= 6
+    sizes.clear()
+    pole = float(exact[19:21].mean())
+    values, _ = inverse.smallest_pairs(grid, 30, pole=pole, known=np.full((36 * 36, 1), 1 / 36), accuracy=1e-6)
+    np.testing.assert_allclose(values, exact, rtol=1e-5)
+    assert sizes[0] == 60 and sizes[-2] < looks[-1]  # amid the wanted values: twice as many, and fewer in the end
+
+
+def test_what_the_pivots_count_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that has lost a vector below the pole goes on, whether or not eigenvalues repeat."""
+    laplacian, lost = path(200), [False]
+    exact = np.linalg.eigvalsh(laplacian.toarray())
+    real = inverse._smallest
+
+    def careless(solve: object, pole: float, known: torch.Tensor, k: int, *more: object) -> object:
+        values, found = real(solve, pole, known, k, *more)  # type: ignore[arg-type]
+        if lost[0]:
+            return values, found
+        lost[0] = True
+        values, found = real(solve, pole, known, k + 1, *more)  # type: ignore[arg-type]
+        kept = torch.tensor([i for i in range(k + 1) if i != 2])
+        return values[kept], found[kept]
+
+    monkeypatch.setattr(inverse, "_smallest", careless)
+    for known in (None, np.full((200, 1), 200**-0.5)):
+        lost[0], first = False, 0 if known is None else 1
+        values, found = inverse.smallest_pairs(laplacian, 12, pole=float(exact[6:8].mean()), known=known)
+        np.testing.assert_allclose(values, exact[first : 12 + first], atol=1e-9)
+        np.testing.assert_allclose(found.T @ found, np.eye(12), atol=1e-8)
 
 
 def test_a_pole_amid_the_wanted_values() -> None:

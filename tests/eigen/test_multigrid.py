@@ -99,6 +99,34 @@ def test_aggregates_are_roots_and_their_rings(sphere: tuple[torch.Tensor, torch.
     assert torch.equal(labels, expected)
 
 
+def test_every_point_of_a_small_graph_has_a_group(rng: np.random.Generator) -> None:
+    """Also the point whose key is the least, 0, where its neighbours have joined others before its turn."""
+    for n in (1, 2, 3, 3, 3, 3, 3, 3, 5, 8, 8, 8):
+        order = rng.permutation(n)
+        joined = torch.eye(n, dtype=torch.float64)
+        joined[order[:-1], order[1:]] = joined[order[1:], order[:-1]] = 1  # a path
+        labels, count = aggregate(joined.to_sparse_csr())
+        assert set(labels.tolist()) == set(range(count))
+        for group in range(count):
+            inside = (labels == group).nonzero()[:, 0]
+            assert bool((joined[inside][:, inside] > 0).all(1).any())
+
+
+def test_sweeps_end_after_three_without_gain(
+    sphere: tuple[torch.Tensor, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preconditioner that finds nothing: the residuals stay, and the fourth look at them is the last."""
+    laplacian, known = sphere
+    levels = hierarchy(laplacian, known, 12)
+    calls: list[int] = []
+    monkeypatch.setattr(nested, "inverse", lambda levels, residual, at: calls.append(at) or 0 * residual)
+    start = torch.randn(900, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    before = improve(levels, 0, start.clone(), Goal(4, 1e-9, 1e-9), 0)
+    found = improve(levels, 0, start.clone(), Goal(4, 1e-9, 1e-9), 20, torch.zeros(4, dtype=torch.float64))
+    assert len(calls) == 3
+    torch.testing.assert_close(found.g, before.g)
+
+
 def test_a_cycle_is_symmetric_and_halves_errors(
     sphere: tuple[torch.Tensor, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

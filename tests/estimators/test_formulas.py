@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,45 @@ def test_places_of_several_copies(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(model.place(X), model.layout_[:60], atol=1e-9)
     before = model.layout_
     assert model.layout_ is before and model.fit(X).layout_ is not before
+
+
+def test_growth_starts_from_the_vectors_that_are_known(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Of fitted rows as they are, of new ones ``sqrt(m) v`` by the extension; the constant is known anyway."""
+    X, seen = rng.normal(size=(90, 4)), [torch.empty(0)][:0]
+    model = _model(3).fit(X[:70])
+    before, known = model.basis_.extension, model.basis_.normalized
+    real = eigenmaps.fit_direct
+    monkeypatch.setattr(eigenmaps, "fit_direct", lambda *given: seen.append(given[3]) or real(*given))
+    model.partial_fit(X[70:])
+    vectors, mass = before.with_mass(torch.from_numpy(X[70:]))
+    new = (vectors * mass.sqrt()[:, None])[:, 1:].numpy()
+    np.testing.assert_allclose(seen[0].numpy(), np.concatenate([known[:, 1:], new]), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) -> None:
+    X = rng.normal(size=(50, 4))
+    model = _model(3).fit(np.concatenate([X, X[:6]]))
+    model.save(tmp_path / "fitted")
+    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+    for name in ("_place", "_kept"):
+        assert torch.equal(getattr(again, name), getattr(model, name))
+    np.testing.assert_allclose(again.layout_, model.layout_, atol=1e-6)
+    plain = _model(3).fit(X)
+    plain.save(tmp_path / "plain")
+    assert OptimalApproximationEigenmaps.load(tmp_path / "plain")._place is None
+
+
+def test_a_network_of_several_subsets_is_defined_on_the_first(rng: np.random.Generator) -> None:
+    clouds = [arrange(torch.from_numpy(rng.normal(size=(n, 3))), 8, 4) for n in (60, 45)]
+    basis = solvers.fit_by_network(clouds, 3, 0, solvers.Training((8,), 2, 0.01, {}))
+    assert basis.n == 60 and basis.info["subsets"] == 2
+    vectors = basis.normalized / basis.mass.sqrt()[:, None]
+    torch.testing.assert_close(basis.extension(clouds[0].given), vectors, atol=1e-6, rtol=1e-5)
+    points = basis.extension.context.points * clouds[0].frame.scale + clouds[0].frame.centre
+    torch.testing.assert_close(points.double(), clouds[0].given.double(), atol=1e-6, rtol=0)
 
 
 def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Generator) -> None:

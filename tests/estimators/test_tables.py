@@ -161,6 +161,27 @@ def test_headers_are_compared_with_the_file(tmp_path: Path, monkeypatch: pytest.
     assert claimed == [8 * (5 + 3)]
     mmwrite(tmp_path / "dense.mtx", np.arange(12.0).reshape(4, 3))
     assert np.array_equal(read_table(tmp_path / "dense.mtx").features.toarray(), np.arange(12.0).reshape(4, 3))
+    for kind, numbers in (("symmetric", 210), ("skew-symmetric", 190)):  # one triangle of a square stands for both
+        text = f"%%MatrixMarket matrix array integer {kind}\n20 20\n" + "1\n" * numbers
+        (tmp_path / "l.mtx").write_text(text)
+        lower = np.tril(np.ones((20, 20)), 0 if numbers == 210 else -1)
+        whole = np.maximum(lower, lower.T) if numbers == 210 else lower - lower.T
+        assert np.array_equal(read_table(tmp_path / "l.mtx").features.toarray(), whole)
+        for other in (text[:-2], text + "1\n"):
+            (tmp_path / "l.mtx").write_text(other)
+            with pytest.raises(InputError, match=f"its header claims {numbers} numbers, {other.count('1')} lines"):
+                read_table(tmp_path / "l.mtx")
+    for kind, sizes, least in (  # what may be true is read on, what cannot is not
+        ("coordinate real general", "10 10 {}", 4),
+        ("array real general", "{} 1", 2),
+        ("array real general", "{} 3", 6),
+    ):
+        text = f"%%MatrixMarket matrix {kind}\n{sizes.format(99)}\n1 1 1\n"
+        for count, early in ((len(text) // least, False), (len(text) // least + 1, True)):
+            (tmp_path / "s.mtx").write_text(text.replace("99", f"{count:02d}"))
+            with pytest.raises(InputError) as error:
+                read_table(tmp_path / "s.mtx")
+            assert ("ends early" in str(error.value)) == early, (kind, sizes, count)
     # A number takes at least two bytes: the shortest files that may be true, and those that cannot.
     head = "%%MatrixMarket matrix array real general\n"
     for count, told in ((23, None), (24, "ends early")):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe import extensions
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NEIGHBOURS, KernelExtension
 from tests import clouds as c
@@ -76,3 +77,46 @@ def test_size_does_not_matter(rng: np.random.Generator) -> None:
     expected = KernelExtension(x, values)(new)
     for scale in (1e-120, 1e120):
         torch.testing.assert_close(KernelExtension(scale * x, values)(scale * new), expected)
+
+
+def test_at_a_fitted_point_all_weight_is_on_that_point(rng: np.random.Generator) -> None:
+    """However near the next one is: at a hundred-thousandth of the reach its share would be its squared distance over
+    what counts as none, so that must be a square of rounding. What is nearer than rounding is the same point."""
+    for dtype, near, atol in ((torch.float64, 1e-5, 1e-9), (torch.float32, 1e-3, 1e-4)):
+        x = torch.from_numpy(rng.normal(size=(40, 3))).to(dtype)
+        x[0], x[1] = 0, 0
+        x[1, 0] = near
+        values = torch.from_numpy(rng.normal(size=(40, 2))).to(dtype)
+        extension = KernelExtension(x, values)
+        torch.testing.assert_close(extension(x), values, atol=atol, rtol=0)
+        x[1, 0] = 0.1 * torch.finfo(dtype).eps
+        same = KernelExtension(x, values)(x[:2])
+        torch.testing.assert_close(same, values[:2].mean(0).expand(2, 2), atol=100 * torch.finfo(dtype).eps, rtol=0)
+    copies = KernelExtension(torch.ones(12, 3), torch.arange(12.0)[:, None])
+    assert bool(copies(torch.ones(1, 3)).isfinite().all())
+
+
+class Watched:
+    """Values ``(n, K)`` that note how many rows are gathered at once."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.values, self.shape, self.taken = values, values.shape, [0][:0]
+
+    def __getitem__(self, rows: torch.Tensor) -> torch.Tensor:
+        self.taken.append(len(rows))
+        return self.values[rows]
+
+
+@pytest.mark.parametrize(
+    ("k", "width", "rows"), [(1, 1, 12), (2, 1, 6), (3, 2, 2), (4, 3, 1), (5, 3, 1), (1, 30, 1), (3, 0, 12)]
+)
+def test_averages_gather_as_many_values_as_a_block_holds(
+    k: int, width: int, rows: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Twelve values at once, one row at least; a sum over the neighbours of every row."""
+    monkeypatch.setattr(extensions, "BLOCK", 12)
+    weight, values = torch.from_numpy(rng.random((25, k))), torch.from_numpy(rng.normal(size=(9, width)))
+    indices, watched = torch.from_numpy(rng.integers(9, size=(25, k))), Watched(values)
+    found = extensions._average(weight, watched, indices)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, torch.einsum("ij,ijk->ik", weight, values[indices]))
+    assert watched.taken == [rows] * (25 // rows) + [25 % rows] * (25 % rows > 0)

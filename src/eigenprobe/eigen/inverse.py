@@ -42,6 +42,8 @@ class Inversion:
     sound: float = 1e-8  # relative residual of a solution, without pivoting, at most
     equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
     dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
+    first: tuple[float, float] = (2.5, 2.0)  # vectors per wanted one at the first look, with a pole below and amid
+    digit: tuple[float, float] = (0.13, 0.09)  # and how many more per digit that is missing, up to half of the wanted
 
 
 INVERSION = Inversion()
@@ -156,7 +158,8 @@ def _smallest(
     basis[:c] = known
     small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
     block, m = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c
-    looked = c + (5 * k // 2 if pole < 0 else 2 * k)
+    amid = pole >= 0
+    looked = c + int(INVERSION.first[amid] * k)
     while True:
         basis[m : m + b] = block
         m += b
@@ -177,7 +180,7 @@ def _smallest(
             left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max()) / accuracy
             if left <= 1 or full:
                 return values, turn[:, order].mT @ basis[c:m]
-            looked = m + max(b, min(k // 2, round((0.13 if pole < 0 else 0.09) * k * math.log10(left))))
+            looked = m + max(b, min(k // 2, round(INVERSION.digit[amid] * k * math.log10(left))))
         first = float(small[c : c + b, c : c + b].abs().max())
         if float(right.diagonal().abs().min()) < 1e-12 * first:  # the blocks hold all that they can reach
             fresh = torch.randn(block.shape, dtype=torch.float64, generator=generator)

@@ -143,7 +143,7 @@ def aggregate(graph: Tensor) -> tuple[Tensor, int]:
     while bool((key > 0).any()):  # 0: decided
         root |= (key > 0) & (row_max(graph, key) == key)
         key = torch.where(row_max(graph, root.long()) > 0, 0, key)
-    labels = torch.where(root, root.cumsum(0), 0)
+    labels = root.cumsum(0) * root
     labels = torch.where(root, labels, row_max(graph, labels)) - 1
     return labels, int(labels.max()) + 1
 

@@ -98,7 +98,7 @@ def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tenso
     rest = more - q @ overlap
     values, turn = torch.linalg.eigh((rest / scale).mT @ (rest / scale))
     kept = values > cut**2
-    turn = turn * torch.where(kept, values.clamp_min(cut**2).rsqrt(), 0.0)[..., None, :] / scale.mT
+    turn = turn * torch.where(kept, values, torch.inf).rsqrt()[..., None, :] / scale.mT
     added = rest @ turn
     again = q.mT @ added  # once more: the first pass leaves rounding, magnified
     added = added - q @ again
@@ -168,7 +168,7 @@ def sweep(q: Tensor, smoother: Smoother, steps: int = 4) -> Tensor:
     if not smoother.symmetric:
         return orthonormalise(smoother.apply_symmetric(q, steps), check=False)[0]
     lowest = -1.0 if smoother.kind == "symmetric" else 0.0
-    edge = (q * smoother.apply(q)).sum(-2).amin(-1)[..., None, None].clamp(lowest + 0.1, 1 - 1e-9)  # one per cloud
+    edge = (q * smoother.apply(q)).sum(-2).amin(-1)[..., None, None].clamp_min(lowest + 0.1)  # one per cloud
     swept = FunctionOperator(smoother.apply, smoother.n, smoother.device).filter(q, steps, lowest, edge)
     return orthonormalise(swept, check=False)[0]
 
@@ -268,9 +268,8 @@ def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
 
 def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> Rotation:
     """Mass, eigenvalues, order (the constant first where it is one of them, then ascending) and signs."""
-    first = torch.where(q[..., :1].sum(-2, keepdim=True) < 0, -1.0, 1.0).to(q.dtype)
     if smoother.mass is None:
-        root = (q[..., 0] * first[..., 0]).abs().clamp_min(torch.finfo(q.dtype).eps)
+        root = q[..., 0].abs().clamp_min(torch.finfo(q.dtype).eps)
         mass = root.square() / root.square().sum(-1, keepdim=True)
         gaps = _quotients(torch.cat([mass.sqrt()[..., None], q[..., 1:]], -1), smoother)
     else:
@@ -281,7 +280,7 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     zero = (q.square().sum(-2) < 0.5).to(values.dtype)  # columns that a widened span left out
     rank = values + zero * torch.finfo(values.dtype).max / 2
     if smoother.lowest is None:
-        rank[..., 0] = -1.0
+        rank[..., 0] = -torch.inf
     order = rank.argsort(dim=-1, stable=True)[..., :k]
     q = q.gather(-1, order[..., None, :].expand(*q.shape[:-1], order.shape[-1]))
     values, gaps = values.gather(-1, order), gaps.gather(-1, order)

@@ -9,6 +9,7 @@ from ..errors import InputError
 from .coordinates import COSINE_COLUMNS
 
 COORDINATE_METRICS = ("cosine", "euclidean")
+MOST_SEEDS = 2**31 - 1  # that are drawn from a random state
 
 
 def check_parameters(model: Any) -> None:

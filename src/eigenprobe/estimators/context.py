@@ -71,7 +71,7 @@ class ContextExtension:
     kind = "context"
 
     def __init__(self, network: networks.Network, context: NeighbourhoodExtension, matrix: Tensor) -> None:
-        self.network = network.to(matrix.device).double().eval().requires_grad_(False)
+        self.network = network.to(matrix.device).double().eval()
         self.context, self.matrix = context, matrix
 
     def __call__(self, points: Tensor) -> Tensor:

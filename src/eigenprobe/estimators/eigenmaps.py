@@ -27,7 +27,7 @@ from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
 from ..host.threads import limited_threads
-from .checks import COORDINATE_METRICS, check_parameters, choose_metric
+from .checks import COORDINATE_METRICS, MOST_SEEDS, check_parameters, choose_metric
 from .coordinates import Coordinates, coordinates, local_averages
 from .layout import laid_out
 from .precomputed import arranged_by, by_distances, given_neighbours
@@ -155,7 +155,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if self.n_components >= n:
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
         rng = check_random_state(self.random_state)
-        seed = int(rng.randint(2**31 - 1))
+        seed = int(rng.randint(MOST_SEEDS))
         limit = n if neighbors is not None else self._limit(rows.shape[1])
         with limited_threads(self._device(), min(n, limit), single=SMALL + 1):
             if self.metric == "precomputed":
@@ -192,7 +192,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
                 grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
             if grown is None:  # copies among the rows
                 grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
-            self._solve([grown], 0, start if grown.kept is None else None)
+            self._solve([grown], start=start if grown.kept is None else None)
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
     def transform(self, X: Any) -> Array:
@@ -232,7 +232,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
         mass = self.basis_.mass / self._total
         known = self._coordinates(self.basis_.vectors[graph_rows, 1:], mass[graph_rows], self.n_components, float)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
         self._map = laid_out(self._graph, known, seed)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
@@ -286,7 +286,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         taken = [self._sample(rows, SUBSET, rng) for _ in range(subsets) if rows is not None] or [sample]
         return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
 
-    def _solve(self, clouds: list[Arranged], seed: int, start: torch.Tensor | None = None) -> None:
+    def _solve(self, clouds: list[Arranged], seed: int = 0, start: torch.Tensor | None = None) -> None:
         count = self.n_components + 1
         if self.solver == "direct":
             basis = fit_direct(clouds[0], count, seed, start)

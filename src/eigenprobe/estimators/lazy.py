@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, extra
+from .checks import MOST_SEEDS
 
 if TYPE_CHECKING:
     from .eigenmaps import OptimalApproximationEigenmaps
@@ -35,11 +36,9 @@ def sampled(table: Any, size: int, rng: np.random.RandomState) -> Any:
     array = _array(table)
     lengths = np.array(array.chunks[0])
     total = int(lengths.sum())
-    wanted = lengths
-    if total > size:
-        wanted = np.random.default_rng(rng.randint(2**31)).multivariate_hypergeometric(lengths, size)
-    seeds = rng.randint(2**31, size=len(lengths))
-    dask = extra("dask")
+    generator = np.random.default_rng(rng.randint(MOST_SEEDS))
+    wanted = lengths if total <= size else generator.multivariate_hypergeometric(lengths, size)
+    dask, seeds = extra("dask"), generator.integers(MOST_SEEDS, size=len(lengths))
     parts = [
         dask.delayed(_rows_of)(block, int(count), int(seed))
         for block, count, seed in zip(array.to_delayed()[:, 0], wanted, seeds, strict=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph import Arranged, Graph, Metric, Search, query, searcher
+from ..graph import Arranged, Metric, Search, query, searcher
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, overlaps
 
@@ -70,16 +70,14 @@ class KernelExtension:
 
     def _rows(self, points: Tensor) -> Tensor:
         smooth, (indices, squared) = self._smooth(points)
-        tiny = torch.finfo(squared.dtype).eps ** 2 * squared[:, -1:].clamp_min(torch.finfo(squared.dtype).tiny)
-        inverse = 1 / squared.clamp_min(tiny)
+        # Relative to the farthest, too: what is nearer than rounding is the same point.
+        inverse = squared.clamp_min(torch.finfo(squared.dtype).eps ** 2).reciprocal()
         inverse = inverse / inverse.sum(1, keepdim=True)
         remainder, scale = self.fitted
         return scale * smooth + _average(inverse, remainder, indices)
 
     def _smooth(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        empty = torch.empty((self.points.shape[0], 0), dtype=torch.int64, device=self.points.device)
-        graph = Graph(self.points, empty, empty.to(self.points), self.metric)
-        indices, distances = query(graph, points, min(NEIGHBOURS, self.points.shape[0]))
+        indices, distances = query(self.points, points, NEIGHBOURS, self.metric)
         # Relative to the farthest of them: only ratios matter, and squares of very small distances are 0.
         distances = distances / distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
         squared = distances if self.metric == "cosine" else distances.square()

@@ -86,14 +86,16 @@ def build_graph(
     return Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)
 
 
-def query(graph: Graph, new_points: Tensor, k: int, backend: Backend = "auto") -> tuple[Tensor, Tensor]:
-    """The ``k`` nearest points of ``graph`` for every new point: indices and distances, ``(m, k)``.
+def query(
+    points: Tensor, new_points: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m, k)``.
 
     A row depends on its own point alone, ties included: they go to the lower index, or as the tree finds them.
     """
-    data, new = _search_space(graph.points, graph.metric), _search_space(new_points, graph.metric)
-    indices, distances = nearest_rows(data, new, min(k, graph.n), backend)
-    return indices, (distances.square() / 2 if graph.metric == "cosine" else distances).to(graph.points.dtype)
+    data, new = _search_space(points, metric), _search_space(new_points, metric)
+    indices, distances = nearest_rows(data, new, min(k, len(points)), backend)
+    return indices, (distances.square() / 2 if metric == "cosine" else distances).to(points.dtype)
 
 
 def nearest_rows(
