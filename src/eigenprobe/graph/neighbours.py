@@ -87,15 +87,16 @@ def build_graph(
 
 
 def query(
-    points: Tensor, new_points: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
+    points: Tensor, new: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
 ) -> tuple[Tensor, Tensor]:
     """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m, k)``.
 
     A row depends on its own point alone, ties included: they go to the lower index, or as the tree finds them.
     """
-    data, new = _search_space(points, metric), _search_space(new_points, metric)
-    indices, distances = nearest_rows(data, new, min(k, len(points)), backend)
-    return indices, (distances.square() / 2 if metric == "cosine" else distances).to(points.dtype)
+    near, lengths = nearest_rows(
+        _search_space(points, metric), _search_space(new, metric), min(k, len(points)), backend
+    )
+    return near, (lengths.square() / 2 if metric == "cosine" else lengths).to(points.dtype)
 
 
 def nearest_rows(
@@ -144,9 +145,8 @@ def _search_space(points: Tensor, metric: str) -> Tensor:
         return points
     if metric == "cosine":
         norm = points.norm(dim=1, keepdim=True)
-        if bool((norm == 0).any()):
-            row = int((norm[:, 0] == 0).nonzero()[0, 0])
-            raise InputError(f"cosine distance needs non-zero rows, row {row} is all zeros")
+        if len(zero := (norm[:, 0] == 0).nonzero()):
+            raise InputError(f"cosine distance needs non-zero rows, row {int(zero[0, 0])} is all zeros")
         return points / norm
     raise InputError(f"metric must be 'euclidean' or 'cosine', got {metric!r}")
 
