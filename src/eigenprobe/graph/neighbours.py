@@ -89,13 +89,10 @@ def build_graph(
 def query(
     points: Tensor, new: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m, k)``.
-
-    A row depends on its own point alone, ties included: they go to the lower index, or as the tree finds them.
-    """
-    near, lengths = nearest_rows(
-        _search_space(points, metric), _search_space(new, metric), min(k, len(points)), backend
-    )
+    """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m, k)``. A row depends on
+    its own point alone, ties included: they go to the lower index, or as the tree finds them."""
+    data, new = (_search_space(each, metric) for each in (points, new))
+    near, lengths = nearest_rows(data, new, min(k, len(data)), backend)
     return near, (lengths.square() / 2 if metric == "cosine" else lengths).to(points.dtype)
 
 
