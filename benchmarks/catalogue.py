@@ -87,6 +87,11 @@ RESULTS = (
             (*CORE, *ORACLE, *MODEL),
             entries=("src/eigenprobe/paper/generalisation.py",),
         ),
+        "toy1d.json": Result(
+            _kept("toy1d.json", "reproduce toy1d --way both"),
+            ("smoothers", "probes", "training", "networks/mlp.py", "paper/toy1d.py"),
+            entries=("src/eigenprobe/paper/toy1d.py",),
+        ),
         "probe_scale.json": Result(
             f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")
         ),

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from benchmarks.catalogue import ROOT, made_by, stale
-from benchmarks.shown import TABLES, Document, headlines
+from benchmarks.shown import TABLES, Document
+from benchmarks.summaries import SUMMARIES
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "constants.md")
 MARK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-HEADLINES = ("surfaces.json", "generalisation_mpz14.json", "images_*.json", "direct_*.json")
 
 
 def filled(text: str, results: Path | None = None) -> str:
@@ -32,13 +32,15 @@ def filled(text: str, results: Path | None = None) -> str:
 
 def section(name: str, results: Path) -> str:
     """All files of one result: the command, when and where it ran, and the table."""
-    if name == "headlines":
-        old = [f"`{path.name}`" for path in _files(HEADLINES, results) if _stale(path)]
-        return headlines(results) + (
+    if name in SUMMARIES:
+        files, summary = SUMMARIES[name]
+        old = [f"`{path.name}`" for path in _files(files, results) if _stale(path)]
+        return summary(results) + (
             f"\n\n*Stale, made from other sources by their hash: {', '.join(old)}.*" if old else ""
         )
     if name not in TABLES:
-        raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are headlines, {', '.join(TABLES)}")
+        known = ", ".join((*SUMMARIES, *TABLES))
+        raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are {known}")
     result = TABLES[name]
     shown = []
     for path in _files([result.pattern], results):

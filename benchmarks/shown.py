@@ -5,12 +5,10 @@ A function takes the content of a file; numbers of the first edition, which had 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import Any
 
 from benchmarks.catalogue import RESULTS as CATALOGUE
@@ -20,6 +18,7 @@ from eigenprobe.evaluation.surface_report import Evaluation
 from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.generalisation import Generalisation
 from eigenprobe.paper.images import Images
+from eigenprobe.paper.peers import METHODS
 from eigenprobe.paper.published import DIFFERENT, PAPER, single_shape
 
 LEVELS = (10, 20, 50)
@@ -72,6 +71,11 @@ def overfit(document: Document) -> str:
     return markdown(table, columns) + "\n\n" + closing
 
 
+def given(rows: Iterable[Document], **reasons: str) -> list[Document]:
+    """Rows where a cell that is empty says why."""
+    return [row | {key: reason for key, reason in reasons.items() if row.get(key) is None} for row in rows]
+
+
 def paper_overfit(document: Document) -> str:
     """The paper's way by shape beside its printed numbers, and what the network adds, in the mean over its files."""
     theirs = sorted(
@@ -91,23 +95,35 @@ def paper_overfit(document: Document) -> str:
     if len(table) > 1:
         numbers = [key for key in table[0] if key not in ("shape", "steps")]
         same = [line for line in table if line["shape"] not in DIFFERENT]
-        table.insert(len(same), mean_row(same, numbers, shape="**mean**"))
+        steps = f"{min(line['steps'] for line in same)} to {max(line['steps'] for line in same)}"
+        table.insert(len(same), mean_row(same, numbers, shape="**mean**", steps=steps))
     columns = {"what": "mean of", **COSINES, "discrepancy": "λ tuned", "discrepancy_fixed": "λ fixed"}
     columns |= {"discrepancy_rayleigh": "λ Rayleigh", "mass_correlation": "mass~area"}
     same = [row for row in document["rows"] if row["shape"] not in DIFFERENT]
     means = [mean_row(rows, what=name) for (name,), rows in grouped(same, "method").items()]
-    return markdown(table) + "\n\n" + markdown(means, columns)
+    return markdown(table) + "\n\n" + markdown(given(means, mass_correlation="constant"), columns)
 
 
 def paper_generalisation(document: Document) -> str:
     """Means over the shapes, the paper's rows first."""
     report = Generalisation(document["rows"], {}, document["facts"])
-    return f"{document['facts'].get('steps')} optimiser steps.\n\n" + markdown(report.means())
+    return f"{document['facts'].get('steps')} optimiser steps.\n\n" + markdown(
+        given(report.means(), **{"subspace 10": "not printed"})
+    )
+
+
+def learned(document: Document) -> str:
+    """Row probes by how their bandwidth was found."""
+    errors = [f"held-out error, {name}" for name in ("fixed", "learned")]
+    return markdown(given(document["rows"], **dict.fromkeys(errors, "none held out")))
 
 
 def images(document: Document) -> str:
-    """Scores of every method at every k, the best in bold."""
-    return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}".removeprefix(":\n\n")
+    """Scores of every method at every k, the best in bold; a method without a row is named."""
+    found = {row["method"] for row in document["rows"]}
+    absent = ", ".join(title for name, title in METHODS.items() if name not in found)
+    closing = f"\n\nNo rows: {absent}, hours without a GPU and not measured on one yet." if absent else ""
+    return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}{closing}"
 
 
 def probe_scale(document: Document) -> str:
@@ -254,59 +270,6 @@ def encode(document: Document) -> str:
     return markdown(table, digits=1)
 
 
-def headlines(results: Path) -> str:
-    """The README's table: one line per claim, ours beside the paper and beside the nearest other method."""
-
-    def read(name: str) -> Document:
-        return json.loads((results / name).read_text())
-
-    def joined(values: Iterable[float]) -> str:
-        return " / ".join(f"{value:.3f}" for value in values)
-
-    nine = {row["method"]: row for row in evaluation(read("surfaces.json")).means() if row["over"] == PAPER.group}
-    ours, robust = nine["direct"], nine["robust"]
-    unseen = Generalisation(read("generalisation_mpz14.json")["rows"])
-    count = len({row["shape"] for row in unseen.rows if row["domain"] == "surface"})
-    alone = {row["start"]: [row[f"k<={k}"] for k in LEVELS] for row in unseen.means() if row["stage"] == "feed-forward"}
-    tables = [read(path.name) for path in sorted(results.glob("images*.json"))]
-    nmi: dict[str, list[float]] = {row["method"]: [] for table in tables for row in table["rows"]}
-    for row in (row for table in tables for row in table["rows"] if row["k"] == 10):
-        nmi[row["method"]].append(row["nmi"])
-    names = ", ".join(table["facts"]["table"].split("_")[0] for table in tables)
-    cpu, gpu = (
-        next(table["rows"] for table in read(f"direct_{kind}.json")["tables"] if table["n"] == 100_000)
-        for kind in ("cpu", "cuda")
-    )
-    lines = [
-        (
-            "|cosine| with the mesh oracle, `direct`, nine shapes; k ≤ 10 / 20 / 50",
-            joined(ours[key] for key in COSINES),
-            joined(ours[f"paper_{key}"] for key in COSINES),
-            "robust_laplacian " + joined(robust[key] for key in COSINES),
-        ),
-        (
-            "relative error of the eigenvalues, the same",
-            joined([ours["discrepancy"]]),
-            joined([ours["paper_discrepancy"]]),
-            "robust_laplacian " + joined([robust["discrepancy"]]),
-        ),
-        (
-            f"|cosine|, pretrained, {count} unseen shapes, feed-forward only; k ≤ 10 / 20 / 50",
-            joined(alone["network"]),
-            joined(alone["the paper, MPZ14"]),
-            "its inputs alone " + joined(alone["its inputs alone"]),
-        ),
-        (f"NMI of k-means in 10 coordinates; {names}", joined(nmi["direct"]), None, "UMAP " + joined(nmi["umap"])),
-        (
-            "seconds for 50 vectors of 100 000 points, two cores (H200)",
-            f"{cpu['direct']['seconds']:.1f} ({gpu['direct']['seconds']:.1f})",
-            None,
-            f"robust_laplacian {cpu['robust_laplacian']['seconds']:.1f}",
-        ),
-    ]
-    return markdown([dict(zip(("", "eigenprobe", "the paper", "other"), line, strict=True)) for line in lines])
-
-
 @dataclass(frozen=True)
 class Shown:
     """Files by pattern, and how to show one."""
@@ -328,7 +291,9 @@ TABLES = {
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
     "paper_generalisation": Shown("paper_generalisation.json", paper_generalisation),
-    **{name: Shown(f"{name}.json", embedding) for name in ("probes_families", "probes_learned", "probes_losses")},
+    **{name: Shown(f"{name}.json", embedding) for name in ("probes_families", "probes_losses")},
+    "probes_learned": Shown("probes_learned.json", learned),
+    "toy1d": Shown("toy1d.json", embedding),
     "images": Shown("images_*.json", images),
     "embedding": Shown("embedding_*.json", embedding),
     "direct": Shown("direct_*.json", direct),

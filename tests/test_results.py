@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import catalogue, reached, readme, record
+from benchmarks import catalogue, reached, readme, record, shown, summaries
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -137,6 +137,25 @@ def test_pages_refuse_stale_results_or_mark_them(
     monkeypatch.setattr(sys, "argv", ["readme", "--stale"])
     readme.main()
     assert "*Stale: made from other sources by its hash" in page.read_text() and "| n=500" in page.read_text()
+
+
+def test_an_experiment_has_words_where_it_has_no_number(tmp_path: Path) -> None:
+    empty = summaries.experiments(tmp_path).splitlines()
+    assert len(empty) == 6 and not [line for line in empty[2:] if "| - " in line or "nan" in line]
+    shapes = [("armadillo", 0.9), ("horse", 0.7), ("fertility_faces", 0.1)]  # the last is not one of the nine
+    rows = [
+        {"shape": shape, "method": method, **dict.fromkeys((*shown.COSINES, "discrepancy"), value)}
+        for shape, value in shapes
+        for method in ("the paper's way", "random weights")
+    ]
+    (tmp_path / "paper_overfit.json").write_text(json.dumps({"rows": rows}))
+    scores = [{"method": "direct", "k": k, "nmi": k / 100, "ari": 0.5} for k in (2, 10)]
+    (tmp_path / "images_cifar10.json").write_text(json.dumps({"rows": scores}))
+    lines = [[cell.strip(" |") for cell in line.split(" | ")] for line in summaries.experiments(tmp_path).splitlines()]
+    assert lines[3][1:] == ["0.954 / 0.919 / 0.774", "0.800 / 0.800 / 0.800", "not measured yet"]
+    assert lines[6][1:] == ["none: not a set of the paper", "not measured yet", "0.100 / 0.500"]
+    polynomials = shown.given([{"mass": None}, {"mass": 0.0}], mass="constant")
+    assert polynomials == [{"mass": "constant"}, {"mass": 0.0}]
 
 
 def test_calls_take_turns_and_their_spread_is_kept() -> None:

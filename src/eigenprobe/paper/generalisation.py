@@ -50,7 +50,8 @@ class Generalisation(Report):
         if domain == "surface":
             for name, values in GENERALISATION.items():
                 printed = {f"k<={k}": value for k, value in zip(LEVELS, values, strict=True) if f"k<={k}" in numbers}
-                table.append({"start": f"the paper, {name}", "stage": "feed-forward"} | printed)
+                about = {"start": f"the paper, {name}", "stage": "feed-forward"}
+                table.append(about | printed | {"subspace 10": "not printed"})
         for (start, stage), rows in grouped(chosen, "start", "stage").items():
             table.append(mean_row(rows, numbers, start=start, stage=stage))
         return table
