@@ -204,20 +204,17 @@ def test_a_part_is_split_off_only_where_nearly_all_edges_are_sure() -> None:
     graph = build_graph(sheets(2.0, m=16), 30)
     suspects = find_suspects(graph)
     assert suspects is not None
-    from eigenprobe.pretrained.neighbours import _entries
-
     between = (suspects.nodes[suspects.edges.head] < 256) != (suspects.nodes[suspects.edges.tail] < 256)
-    entry = _entries(graph, suspects)
     sure = torch.where(between, 6.0, -3.0)
-    assert torch.equal(decide(graph, suspects, entry, sure)[0], between)
+    assert torch.equal(decide(graph, suspects, sure)[0], between)
     missed = sure.clone()
     missed[between.nonzero()[::40, 0]] = -0.5  # edges that would join the sheets again are cut with the others
-    assert torch.equal(decide(graph, suspects, entry, missed)[0], between)
+    assert torch.equal(decide(graph, suspects, missed)[0], between)
     unsure = torch.where(between, 1.0 + 0.0005 * torch.arange(len(suspects)), -3.0)
-    cut, doubtful = decide(graph, suspects, entry, unsure)
+    cut, doubtful = decide(graph, suspects, unsure)
     assert torch.equal(doubtful, cut & suspects.among(DECISION.adjacent))
     assert 0 < int(cut.sum()) < int(between.sum()) and not bool((cut & ~between).any())
-    assert not bool(decide(graph, suspects, entry, sure, Decision(threshold=9.0, bold=9.0))[0].any())
+    assert not bool(decide(graph, suspects, sure, Decision(threshold=9.0, bold=9.0))[0].any())
 
 
 def test_the_shipped_network_beats_random_weights_and_its_best_input() -> None:

@@ -2,7 +2,8 @@
 
     suspicious   the nearest 18 of a point do not lie on one quadric over their plane
                  rms residual of  z ~ (1, u, v, u^2, uv, v^2)  above a share of the spacing
-    edges        all undirected edges of the graph with a suspicious end;  (e,)
+    looked at    the strongly suspicious points, and the suspicious ones with some of those beside them
+    edges        all undirected edges of the graph with an end that is looked at;  (e,)
     inputs       numbers that no rotation, scale or order of the points changes;  points (a, NODE), edges (e, EDGE)
 
 Points that are plainly fine cost one 3 x 3 eigenproblem.  Stacked clouds (`Graph.clouds`) are handled at once; every
@@ -30,6 +31,8 @@ class Suspicion:
     judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
     flat: float = 0.02  # smallest over largest variance of the neighbours below which they are one sheet
     residual: float = 0.2  # of the spacing: rms distance from the quadric above which a point is suspicious
+    strong: float = 0.3  # the same above which it is always looked at ...
+    beside: int = 3  # ... and so are suspicious points with so many of these among their neighbours
     message: int = 10  # neighbours between which messages are passed
     landmarks: int = 192  # far-apart points that see the shape as a whole
 
@@ -55,6 +58,7 @@ class Suspects:
     pairs: Tensor  # (e, EDGE)
     owner: Tensor  # (a,)
     landmarks: Tensor  # (b, L)
+    entry: Tensor  # (n, judged) the edge of every entry of the graph, -1 where it is not judged
 
     def __len__(self) -> int:
         return len(self.edges)
@@ -85,21 +89,20 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     if not len(rows):
         return None
     residual[rows] = _quadric_residual(offsets[:, rows], axes[rows]) / spacing[rows]
-    suspicious = residual > settings.residual
-    if not bool(suspicious.any()):
+    suspicious, strong = residual > settings.residual, residual > settings.strong
+    looked = strong | (suspicious & (strong[index].sum(1) >= settings.beside))
+    if not bool(looked.any()):
         return None
     landmarks = _landmarks(x, clouds, settings.landmarks)  # (b, L)
-    involved = suspicious.clone()
-    involved[index[suspicious].reshape(-1)] = True
+    involved = looked.clone()
+    involved[index[looked].reshape(-1)] = True
+    ends = looked[:, None] | (looked[index] & involved[:, None])  # (n, k): both ends are involved, one is looked at
+    edges, entry = undirected(index, ends)
     involved[landmarks.reshape(-1)] = True
     nodes = involved.nonzero()[:, 0]
     place = torch.full((graph.n,), -1, dtype=torch.int64, device=x.device)
     place[nodes] = torch.arange(len(nodes), device=x.device)
     owner = clouds.owner[nodes]
-
-    ends = suspicious[:, None] | suspicious[index]  # (n, k): the edge has a suspicious end
-    ends &= involved[:, None] & involved[index]
-    edges, entry = undirected(index, ends)
     rank = torch.arange(index.shape[1], device=x.device).expand_as(index)[ends]
     ranks = torch.full((2, len(edges)), float(index.shape[1]), device=x.device)
     ranks[0].scatter_reduce_(0, entry, rank.float(), "amin")
@@ -111,7 +114,8 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     points, normals = near.points(nodes, residual, suspicious, owner, clouds)
     pairs = near.pairs(edges, ranks, normals, place)
     local = Edges(place[edges.head], place[edges.tail], len(nodes))
-    return Suspects(nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks])
+    known = torch.full_like(index, -1).masked_scatter_(ends, entry)
+    return Suspects(nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks], known)
 
 
 class _Neighbourhoods:

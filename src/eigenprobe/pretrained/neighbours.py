@@ -87,23 +87,11 @@ def real_neighbours(
     network = shipped() if network is None else network
     if next(network.parameters()).device != graph.device:
         network = network.to(graph.device)
-    entry = _entries(graph, suspects)
-    cut, doubtful = decide(graph, suspects, entry, network(suspects), decision)
+    cut, doubtful = decide(graph, suspects, network(suspects), decision)
     ends = torch.stack([suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1)
     if not bool(cut.any()):
         return graph, nothing
-    return replace(keep_only(graph, _kept(entry, cut)), doubtful=ends[doubtful]), ends[cut]
-
-
-def _entries(graph: Graph, suspects: Suspects) -> Tensor:
-    """The judged edge of every entry ``(n, judged)`` of the graph, -1 where there is none."""
-    n = graph.n
-    index = graph.indices[:, : SUSPICION.judged]
-    rows = torch.arange(n, device=graph.device)[:, None]
-    key = torch.minimum(rows, index) * n + torch.maximum(rows, index)
-    known = suspects.nodes[suspects.edges.head] * n + suspects.nodes[suspects.edges.tail]  # ascending
-    place = torch.searchsorted(known, key).clamp_max_(len(known) - 1)
-    return torch.where(known[place] == key, place, -1)
+    return replace(keep_only(graph, _kept(suspects.entry, cut)), doubtful=ends[doubtful]), ends[cut]
 
 
 def _kept(entry: Tensor, cut: Tensor) -> Tensor:
@@ -112,11 +100,12 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
 
 
 def decide(
-    graph: Graph, suspects: Suspects, entry: Tensor, logits: Tensor, decision: Decision = DECISION
+    graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION
 ) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
     cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
+    entry = suspects.entry
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
     for _ in range(decision.rounds if bool(cut.any()) else 0):
