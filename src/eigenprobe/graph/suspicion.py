@@ -2,7 +2,7 @@
 
     suspicious   the nearest 18 of a point do not lie on one quadric over their plane
                  rms residual of  z ~ (1, u, v, u^2, uv, v^2)  above a share of the spacing
-    looked at    the strongly suspicious points, and the suspicious ones with some of those beside them
+    looked at    the suspicious points with a few strongly suspicious ones among themselves and their neighbours
     edges        all undirected edges of the graph with an end that is looked at;  (e,)
     inputs       numbers that no rotation, scale or order of the points changes;  points (a, NODE), edges (e, EDGE)
 
@@ -31,8 +31,8 @@ class Suspicion:
     judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
     flat: float = 0.02  # smallest over largest variance of the neighbours below which they are one sheet
     residual: float = 0.2  # of the spacing: rms distance from the quadric above which a point is suspicious
-    strong: float = 0.3  # the same above which it is always looked at ...
-    beside: int = 3  # ... and so are suspicious points with so many of these among their neighbours
+    strong: float = 0.3  # the same above which it is strongly so: a suspicious point is looked at if ...
+    together: int = 3  # ... so many of itself and its neighbours are
     message: int = 10  # neighbours between which messages are passed
     landmarks: int = 192  # far-apart points that see the shape as a whole
 
@@ -90,7 +90,7 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
         return None
     residual[rows] = _quadric_residual(offsets[:, rows], axes[rows]) / spacing[rows]
     suspicious, strong = residual > settings.residual, residual > settings.strong
-    looked = strong | (suspicious & (strong[index].sum(1) >= settings.beside))
+    looked = suspicious & (strong + strong[index].sum(1) >= settings.together)
     if not bool(looked.any()):
         return None
     landmarks = _landmarks(x, clouds, settings.landmarks)  # (b, L)
@@ -127,27 +127,26 @@ class _Neighbourhoods:
     def points(
         self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, clouds: Segments
     ) -> tuple[Tensor, Tensor]:
-        """``(a, NODE)`` and the normals ``(a, 3 scales, 3)``."""
-        h, d, parts = self.spacing[nodes, None], self.distance[nodes], []
-        offsets, normals = self.offsets.index_select(1, nodes), []
-        for products in _products(offsets).cumsum(2)[..., [count - 1 for count in SCALES]].unbind(2):
-            variance, axes = _spectrum(products)
-            parts.append(variance[:, :2] / variance[:, 2:].clamp_min(1e-20))
-            normals.append(axes[..., 0])
+        """``(a, NODE)`` and the normals ``(3, a, scales)``."""
+        h, d = self.spacing[nodes, None], self.distance[nodes]
+        sums = _products(self.offsets.index_select(1, nodes)).cumsum(2)[..., [count - 1 for count in SCALES]]
+        variance, axes = _spectrum(sums.flatten(1))  # (a 3, 3): every scale of every point
+        normals = axes[..., 0].unflatten(0, (len(nodes), -1))
+        parts = [(variance[:, :2] / variance[:, 2:].clamp_min(1e-20)).reshape(len(nodes), -1)]
         parts.append(d[:, [0, 2, 5, 10, -1]] / h)
         share = torch.ones_like(self.spacing) / clouds.spread(clouds.counts)
         pose = canonical_pose(clouds.padded(self.x), clouds.padded(share))  # (b, 4, 3)
         size = pose[:, :3].norm(dim=1).amax(1).reciprocal()  # root mean square
         turn = pose[owner]
         local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[:, 3]  # (a, 3) canonical coordinates
-        own = (normals[1][:, None] @ turn[:, :3])[:, 0] * size[owner, None]
+        own = (normals[:, 1, None] @ turn[:, :3])[:, 0] * size[owner, None]
         i, j = torch.triu_indices(3, 3, device=self.x.device)
         relative = h / size[owner, None]
         usual = clouds.mean(self.spacing.log())[owner, None]
         parts += [residual[nodes, None].clamp_max(3), suspicious[nodes, None].float()]
         parts += [relative.log(), h.log() - usual, own[:, i] * own[:, j]]
         parts += [local, (3 * local).sin(), (3 * local).cos(), (6 * local).sin(), (6 * local).cos()]
-        return torch.cat(parts, 1), torch.stack(normals, 1)
+        return torch.cat(parts, 1), normals.permute(2, 0, 1)
 
     def pairs(self, edges: Edges, ranks: Tensor, normals: Tensor, place: Tensor) -> Tensor:
         """``(e, EDGE)``; what differs between the two ends enters as the smaller and the larger of both."""
@@ -156,10 +155,10 @@ class _Neighbourhoods:
         d = chord.norm(dim=1).clamp_min(1e-12)
         here, there = self.spacing[head], self.spacing[tail]
         gap, detour, common = self._between(head, tail, d)
-        first, second = (normals.index_select(0, place[end]) for end in (head, tail))  # (e, 3, 3)
-        alike = (first * second).sum(2).abs()
-        unit = (chord / d[:, None])[:, None]
-        low, high = _sorted((first * unit).sum(2).abs(), (second * unit).sum(2).abs())  # (e, 3)
+        first, second = (normals.index_select(1, place[end]) for end in (head, tail))  # (3, e, scales)
+        alike = (first * second).sum(0).abs()
+        unit = (chord / d[:, None]).mT[..., None]
+        low, high = _sorted((first * unit).sum(0).abs(), (second * unit).sum(0).abs())  # (e, scales)
         tilt = (high * (d / (here * there).sqrt())[:, None]).clamp_max(6)
         angles = torch.stack([alike, low, high], 2).flatten(1)
         parts = [*_sorted(d / here, d / there), (here / there).log().abs(), *(ranks / self.index.shape[1]), gap, detour]
@@ -171,26 +170,25 @@ class _Neighbourhoods:
         With o to a neighbour and c to the other end, |o - c/2|^2 and |o - c|^2 follow from |o|^2 and o.c.
         """
         gap, detour, common = torch.empty_like(d), torch.empty_like(d), torch.empty((3, len(d)), device=d.device)
-        squared, (ordered, rank) = self.distance.square(), self.index.sort(1)
+        table = torch.cat([self.offsets, self.distance.square()[None]]).transpose(0, 1).flatten(1)  # (n, 4 k)
+        lists = self.index.mT.contiguous()  # (k, n)
         for part in torch.arange(len(d), device=d.device).split(1 << 14):
-            far2 = d[part, None].square()
-            middle, way = 9 * far2[:, 0], 9 * far2[:, 0]
-            for start, end in ((head[part], tail[part]), (tail[part], head[part])):
-                chord = self.x.index_select(0, end) - self.x.index_select(0, start)
-                dot = torch.zeros((), device=d.device)  # (e, k)
-                for along, offset in zip(chord.unbind(1), self.offsets, strict=True):
-                    dot = torch.addcmul(dot, offset.index_select(0, start), along[:, None])
-                near2 = squared.index_select(0, start)
-                near2 = near2.masked_fill_(self.index.index_select(0, start) == end[:, None], torch.inf)
-                middle = torch.minimum(middle, (near2 - dot).amin(1) + far2[:, 0] / 4)
-                way = torch.minimum(way, torch.maximum(near2, near2 - 2 * dot + far2).amin(1))
-            gap[part], detour[part] = (value.clamp_min_(0).sqrt_() / d[part] for value in (middle, way))
-            right, left = self.index.index_select(0, tail[part]), ordered.index_select(0, head[part])
-            at = torch.searchsorted(left, right).clamp_max_(left.shape[1] - 1)
-            place = rank.index_select(0, head[part]).gather(1, at)
-            place = place.masked_fill_(left.gather(1, at) != right, len(SCALES) * SCALES[-1])
+            far2, ends = d[part].square(), (head[part], tail[part])
+            chord = self.x.index_select(0, ends[1]) - self.x.index_select(0, ends[0])
+            middle = way = 9 * far2
+            for start, end, along in zip(ends, ends[::-1], (chord, -chord), strict=True):
+                *offsets, near2 = table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)  # (e, k)
+                dot = torch.zeros((), device=d.device)
+                for offset, component in zip(offsets, along.unbind(1), strict=True):
+                    dot = torch.addcmul(dot, offset, component[:, None])
+                near2 = near2.masked_fill(self.index.index_select(0, start) == end[:, None], torch.inf)
+                middle = torch.minimum(middle, (near2 - dot).amin(1) + far2 / 4)
+                way = torch.minimum(way, torch.maximum(near2, near2 - 2 * dot + far2[:, None]).amin(1))
+            gap[part], detour[part] = (value.clamp_min(0).sqrt_() / d[part] for value in (middle, way))
+            one, other = (lists.index_select(1, end) for end in ends)
+            same = one[:, None] == other  # (k, k, e)
             for row, count in enumerate(SCALES):
-                common[row, part] = (place[:, :count] < count).float().mean(1)
+                common[row, part] = same[:count, :count].sum((0, 1), dtype=torch.uint8) / count
         return gap, detour, common
 
 
@@ -214,12 +212,12 @@ def _spectrum(products: Tensor) -> tuple[Tensor, Tensor]:
 def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
     """Root mean square distance ``(n,)`` of neighbours ``(3, n, k)`` from the best quadric over their plane."""
     scale = offsets.square().sum(0).amax(1).sqrt().clamp_min(1e-30)
-    z, v, u = (axes.permute(2, 1, 0)[..., None] * (offsets / scale[:, None])).sum(1)  # (n, k)
-    terms = torch.stack([torch.ones_like(u), u, v, u * u, u * v, v * v], 2)  # (n, k, 6)
-    gram = terms.mT @ terms
-    gram.diagonal(dim1=1, dim2=2).add_(1e-4)
-    weights = torch.linalg.solve(gram, terms.mT @ z[..., None])
-    return (z - (terms @ weights)[..., 0]).square().mean(1).sqrt() * scale
+    z, v, u = ((axes.permute(2, 1, 0) / scale)[..., None] * offsets).sum(1)  # (n, k)
+    terms = torch.stack([torch.ones_like(u), u, v, u * u, u * v, v * v, z], 1)  # (n, 7, k)
+    products = terms @ terms.mT
+    ridge = 1e-4 * torch.eye(6, device=z.device)
+    weights = torch.linalg.solve(products[:, :6, :6] + ridge, products[:, :6, 6:])
+    return (z - (weights * terms[:, :6]).sum(1)).square().mean(1).sqrt() * scale
 
 
 def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:

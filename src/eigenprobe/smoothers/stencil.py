@@ -63,12 +63,14 @@ class Neighbours(NamedTuple):
         torch.eq(indices[:, 1:], indices[:, :1], out=copy[:, 1:])
         if not bool(copy.any()):
             return cls(indices, distances, offsets, indices.shape[1])
-        order = copy.byte().argsort(dim=1, stable=True)
-        copy, indices, distances = (part.gather(1, order) for part in (copy, indices, distances))
         real = (~copy).sum(1)
+        padded = torch.arange(indices.shape[1], device=copy.device) >= real[:, None]
+        if not torch.equal(copy, padded):
+            order = copy.byte().argsort(dim=1, stable=True)
+            indices, distances = indices.gather(1, order), distances.gather(1, order)
+            offsets = points[indices] - points[:, None]
         farthest = distances.gather(1, real[:, None] - 1)
-        offsets = (points[indices] - points[:, None]).masked_fill(copy[..., None], 0)
-        return cls(indices, torch.where(copy, farthest, distances), offsets, real)
+        return cls(indices, torch.where(padded, farthest, distances), offsets.masked_fill(padded[..., None], 0), real)
 
     def stretched(self, field: Tensor) -> Neighbours:
         """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are surely among these.
