@@ -72,16 +72,16 @@ class ShortcutNetwork(nn.Module):
         at_edge[s.edges.head] = at_edge[s.edges.tail] = True
         used, place = at_edge.nonzero()[:, 0], at_edge.cumsum(0) - 1
         x, y = self.encode_point(points.index_select(0, used)), self.encode_pair(pairs)
-        ends = (place[s.edges.head], place[s.edges.tail])
+        ends = torch.stack([place[s.edges.head], place[s.edges.tail]])  # (2, e)
         clouds = Segments(tuple(torch.bincount(s.owner[used], minlength=len(s.landmarks)).tolist()), x.device)
         near = s.message.nonzero()[:, 0]
-        head, tail, close = (t.index_select(0, near) for t in (*ends, y))
+        joined, close = ends.index_select(1, near), y.index_select(0, near)
         for i, turn in enumerate(self.rounds):
-            x, close = turn(x, close, head, tail)
+            x, close = turn(x, close, joined)
             if i % self.config.views == self.config.views - 1:
                 x = clouds.stacked(self.views[i // self.config.views](clouds.padded(x), shape))
         y = y.index_copy(0, near, close.to(y.dtype))
-        return self.out(self.meeting(x, y, *ends)[0])[:, 0].float()
+        return self.out(self.meeting(x, y, ends)[0])[:, 0].float()
 
     def describe(self) -> dict[str, Any]:
         """The configuration as JSON-able facts."""
@@ -89,20 +89,21 @@ class ShortcutNetwork(nn.Module):
 
 
 class _Meeting(nn.Module):
-    """What an edge makes of its two ends, whichever comes first, ``(e, P)``; `extra` more numbers of either end."""
+    """What an edge makes of its two ends, whichever comes first, ``(e, P)``; `extra` more numbers of either end, ``(2, e, extra)``."""
 
     def __init__(self, width: int, pair: int, extra: int = 0) -> None:
         super().__init__()
         self.sizes = [pair, pair, extra]
         self.ends, self.pair = nn.Linear(width, sum(self.sizes)), nn.Linear(pair, pair)
 
-    def forward(self, x: Tensor, y: Tensor, head: Tensor, tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         # `index_select`, not brackets: their gradient sorts the indices.
-        ends = self.ends(x)
-        first, second, here = ends.index_select(0, head).split(self.sizes, 1)
-        other, another, there = ends.index_select(0, tail).split(self.sizes, 1)
-        base = self.pair(y)
-        return silu(base + first + another) + silu(base + other + second), here, there
+        told = self.ends(x).index_select(0, ends.flatten()).unflatten(0, ends.shape)  # (2, e, ...)
+        first, second, extra = told.split(self.sizes, 2)
+        met = self.pair(y) + first
+        met[0] += second[1]
+        met[1] += second[0]
+        return silu(met).sum(0), extra
 
 
 class _Round(nn.Module):
@@ -114,14 +115,13 @@ class _Round(nn.Module):
         self.norm_pair, self.norm_point = nn.LayerNorm(pair), nn.LayerNorm(width)
         self.update = _perceptron(width + 2 * pair, width, width)
 
-    def forward(self, x: Tensor, y: Tensor, head: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        met, here, there = self.meeting(x, y, head, tail)
+    def forward(self, x: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        met, extra = self.meeting(x, y, ends)
         mixed, gate = self.mix(met).chunk(2, 1)
         gate = torch.sigmoid(gate)
-        total = torch.zeros((len(x), 2 * y.shape[1]), dtype=torch.float32, device=x.device)
-        for end, value in ((head, there), (tail, here)):
-            total = total.index_add(0, end, torch.cat([gate * (value + mixed), gate], 1).float())
-        told, weight = total.chunk(2, 1)
+        told, weight = torch.zeros((2, len(x), y.shape[1]), dtype=torch.float32, device=x.device)
+        told = told.index_add(0, ends.flip(0).flatten(), (gate * (extra + mixed)).flatten(0, 1).float())
+        weight = weight.index_add(0, ends[0], gate.float()).index_add_(0, ends[1], gate.float())
         news = torch.cat([x, (told / (weight + 1e-2)).to(x.dtype), weight.log1p().to(x.dtype)], 1)
         return self.norm_point(x + self.update(news)), self.norm_pair(y + mixed)
 

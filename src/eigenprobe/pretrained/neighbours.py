@@ -99,9 +99,7 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
     return (entry < 0) | ~cut[entry.clamp_min(0)]
 
 
-def decide(
-    graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION
-) -> tuple[Tensor, Tensor]:
+def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
     cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
