@@ -89,7 +89,7 @@ class ShortcutNetwork(nn.Module):
 
 
 class _Meeting(nn.Module):
-    """What an edge makes of its two ends, whichever comes first, ``(e, P)``; `extra` more numbers of either end, ``(2, e, extra)``."""
+    """What an edge makes of its two ends ``(2, e)``, whichever comes first, ``(e, P)``; `extra` more of either end."""
 
     def __init__(self, width: int, pair: int, extra: int = 0) -> None:
         super().__init__()
