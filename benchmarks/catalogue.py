@@ -93,7 +93,7 @@ RESULTS = (
             entries=("src/eigenprobe/paper/toy1d.py",),
         ),
         "probe_scale.json": Result(
-            f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/scale.py")
+            f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/learned.py")
         ),
         "maps.json": Result(
             "python -m benchmarks.maps "

@@ -35,7 +35,7 @@ from eigenprobe.eigen.filtered import FILTERING
 from eigenprobe.eigen.multigrid import COARSENING
 from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
-from eigenprobe.estimators.layout import STAGES, laid_out
+from eigenprobe.estimators.coordinates import STAGES, laid_out
 from eigenprobe.graph import Graph, build_graph
 from eigenprobe.graph.cells import HOST
 from eigenprobe.graph.neighbours import nearest_rows

@@ -21,7 +21,7 @@ from eigenprobe import decompose, geometry
 from eigenprobe.evaluation.samples import Sample
 from eigenprobe.evaluation.surface_report import levels
 from eigenprobe.paper.overfit import SAMPLE_SEED
-from eigenprobe.probes.scale import learn_scale
+from eigenprobe.probes.learned import learn_scale
 
 PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere
 

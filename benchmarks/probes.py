@@ -32,9 +32,8 @@ from eigenprobe.evaluation.tables import grouped, markdown, mean_row
 from eigenprobe.paper.overfit import SAMPLE_SEED
 from eigenprobe.paper.published import NINE
 from eigenprobe.probes.families import FAMILIES
-from eigenprobe.probes.learned import learn_probes
+from eigenprobe.probes.learned import learn_probes, learn_scale
 from eigenprobe.probes.probes import Probes
-from eigenprobe.probes.scale import learn_scale
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
 
 LOSSES = {

@@ -33,7 +33,7 @@ EXTENSIONS = {  # how a saved extension finds its class again
     "kernel": "eigenprobe.extensions:KernelExtension",
     "network": "eigenprobe.networks.extension:NetworkExtension",
     "neighbourhood": "eigenprobe.extensions:NeighbourhoodExtension",
-    "context": "eigenprobe.estimators.context:ContextExtension",
+    "context": "eigenprobe.estimators.solvers:ContextExtension",
     "pretrained": "eigenprobe.pretrained.prediction:ModelExtension",
 }
 

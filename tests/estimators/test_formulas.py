@@ -11,9 +11,10 @@ import torch
 from scipy import sparse
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators import context, eigenmaps, layout, lazy, precomputed, solvers
-from eigenprobe.estimators.checks import check_parameters, choose_metric
-from eigenprobe.estimators.coordinates import coordinates, local_averages
+from eigenprobe.estimators import coordinates as layout
+from eigenprobe.estimators import eigenmaps, precomputed, solvers
+from eigenprobe.estimators import rows as lazy
+from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
 from eigenprobe.graph import build_graph
 from eigenprobe.graph.arranged import arrange
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
@@ -208,21 +209,21 @@ def test_context_features_are_averages_along_principal_directions(smoother: Smoo
     x, a = smoother.graph.points.numpy(), smoother.matrix.to_dense().double().numpy()
     root = np.sqrt(smoother.mass.double().numpy())
     walk = a / root[:, None] * root  # averages of functions
-    mean, turn = _principal(x, context.PRINCIPAL)
+    mean, turn = _principal(x, solvers.PRINCIPAL)
     start, expected = (x - mean) @ turn, []
-    for steps in context.CONTEXT:
+    for steps in solvers.CONTEXT:
         part = np.linalg.matrix_power(walk, steps) @ start
         mean, turn = _principal(part, part.shape[1])
         expected.append((part - mean) @ turn)
-    (found,) = context.context_features([smoother])
+    (found,) = solvers.context_features([smoother])
     expected = np.concatenate(expected, 1)
     assert found.shape == expected.shape
     sign = np.sign((found.numpy() * expected).sum(0))
     np.testing.assert_allclose(found.numpy() * sign, expected, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(context.root_mass(smoother).numpy(), root)
+    np.testing.assert_allclose(solvers.root_mass(smoother).numpy(), root)
     # of a second cloud: the directions and scales of the first
     other = neighbourhood_smoother(build_graph(smoother.graph.points + 0.5, 8))
-    both = context.context_features([smoother, other])
+    both = solvers.context_features([smoother, other])
     torch.testing.assert_close(both[0], found)
     shift = both[1] - both[0]
     torch.testing.assert_close(shift, shift[:1].expand_as(shift), atol=1e-4, rtol=1e-4)
@@ -231,7 +232,7 @@ def test_context_features_are_averages_along_principal_directions(smoother: Smoo
 
 def test_constant_columns_have_no_direction(rng: np.random.Generator) -> None:
     x = torch.from_numpy(np.column_stack([rng.normal(size=(50, 3)), np.full((50, 2), 4.0), 1e-5 * rng.normal(size=50)]))
-    mean, turn = context._principal(x, 6)
+    mean, turn = solvers._principal(x, 6)
     assert turn.shape == (6, 3)
     np.testing.assert_allclose(mean.numpy(), x.mean(0).numpy())
 
@@ -289,7 +290,7 @@ def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother:
         module, "Optimisation", lambda *given, **named: seen.append((given, named)) or real(*given, **named)
     )
     monkeypatch.setattr(runs, "train", lambda trained, data, settings: seen.append((trained, data, settings)))
-    features = context.context_features([smoother])
+    features = solvers.context_features([smoother])
     for steps, warmup in ((5, 1), (19, 1), (20, 2), (99, 9), (100, 10), (400, 10)):
         training = solvers.Training((7,), steps, 0.02, {})
         seen.clear()

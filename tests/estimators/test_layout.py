@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.cli import main
-from eigenprobe.estimators.layout import _walk
+from eigenprobe.estimators.coordinates import _walk
 from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
 from eigenprobe.graph import build_graph
 from eigenprobe.smoothers import neighbourhood_smoother

@@ -8,7 +8,7 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, load, oracle, save
-from eigenprobe.geometry.cache import prepare_oracles
+from eigenprobe.geometry.oracle import prepare_oracles
 from tests.geometry.meshes import blob, cube, torus
 
 

@@ -11,7 +11,7 @@ from scipy.linalg import eigh_tridiagonal
 
 import eigenprobe as ep
 from eigenprobe.graph import build_graph
-from eigenprobe.smoothers.curvature import curvature
+from eigenprobe.smoothers.altered import curvature
 from tests import clouds as c
 
 

@@ -16,8 +16,7 @@ from eigenprobe.graph import build_graph, stack
 from eigenprobe.graph.farthest import farthest_points
 from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
 from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
-from eigenprobe.pretrained.contacts import Fold, folded
-from eigenprobe.pretrained.geodesics import LONGEST, links, ratios
+from eigenprobe.pretrained.contacts import LONGEST, Fold, Spread, folded, links, ratios, spread_order, spread_rows
 from eigenprobe.pretrained.neighbour_training import (
     Clouds,
     ContactStream,
@@ -26,7 +25,6 @@ from eigenprobe.pretrained.neighbour_training import (
     train_neighbours,
 )
 from eigenprobe.pretrained.neighbours import DECISION, Decision, decide, real_neighbours, shipped
-from eigenprobe.pretrained.spread import Spread, spread_order, spread_rows
 from eigenprobe.pretrained.store import read_shortcut, write_shortcut
 from eigenprobe.training.timed import Schedule
 

@@ -9,7 +9,7 @@ import torch
 from eigenprobe import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.probes.scale import ScaleCriterion, learn_scale
+from eigenprobe.probes.learned import ScaleCriterion, learn_scale
 from eigenprobe.training import ProbeSettings, fit_network
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.probes import spectrum
+from eigenprobe.probes import estimates as spectrum
 from eigenprobe.probes.objective import expected_errors, prefix_errors
 
 

@@ -64,7 +64,7 @@ def test_an_ellipse_needs_more_neighbours(anisotropy: Any, expected: int) -> Non
 
 
 def test_a_strength_follows_the_strongest_curvature(rng: np.random.Generator) -> None:
-    from eigenprobe.smoothers.curvature import curvature
+    from eigenprobe.smoothers.altered import curvature
 
     cloud, smoother = arranged(c.random_sphere(200, rng) * [1.0, 0.6, 1.5])
     bent = curvature(cloud.graph, 2)
@@ -127,7 +127,7 @@ def test_alpha_is_a_power_of_the_density_of_the_samples(bowl: tuple[Arranged, Sm
 
 
 def test_a_scale_invariant_metric_multiplies_the_mass(bowl: tuple[Arranged, Smoother]) -> None:
-    from eigenprobe.smoothers.curvature import curvature
+    from eigenprobe.smoothers.altered import curvature
 
     cloud, smoother = bowl
     bent = curvature(smoother.graph, 2).gaussian.abs()

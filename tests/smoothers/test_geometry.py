@@ -13,8 +13,8 @@ from scipy.spatial import ConvexHull, Voronoi
 from eigenprobe.errors import InputError
 from eigenprobe.graph import Graph, build_graph
 from eigenprobe.smoothers import Smoother, build_smoother, cells
+from eigenprobe.smoothers.altered import curvature
 from eigenprobe.smoothers.cells import at_boundary, covered, even_directions
-from eigenprobe.smoothers.curvature import curvature
 from eigenprobe.smoothers.stencil import SELECTION, tangent_frames
 from tests import clouds as c
 

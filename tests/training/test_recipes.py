@@ -11,7 +11,6 @@ import pytest
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.paper import toy1d  # noqa: F401 (enters its kind of recipe)
-from eigenprobe.training import overfit  # noqa: F401
 from eigenprobe.training.recipes import load_recipe, run_recipe
 
 RECIPES = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes"

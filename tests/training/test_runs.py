@@ -20,9 +20,8 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.host import progress
-from eigenprobe.training.callbacks import last_checkpoint
 from eigenprobe.training.data import ManifoldData
-from eigenprobe.training.runs import RunSettings, devices, train
+from eigenprobe.training.runs import RunSettings, devices, last_checkpoint, train
 
 RUNNER = Path(__file__).with_name("runner.py")
 spec = importlib.util.spec_from_file_location("eigenprobe_test_runner", RUNNER)
@@ -148,7 +147,7 @@ def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(progress, "_enabled", True)
     monkeypatch.setattr(progress, "DELAY", -1.0)
-    monkeypatch.setattr("eigenprobe.training.callbacks.Bar.EVERY", -1.0)
+    monkeypatch.setattr("eigenprobe.training.runs.Bar.EVERY", -1.0)
     pool, module = runner.circle_pool(1), runner.tiny_module(10)
     pool.samplings[0].batch.optimum = torch.tensor([0.4])
     trainer = train(module, ManifoldData(pool, pool, steps=10), RunSettings(device="cpu", validate_every=5))

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..annotations import door
 from ..basis import Basis
 from ..errors import InputError
-from .arrays import Array, like, positive, rows, tensors
+from .spectral import Array, like, positive, rows, tensors
 
 MOST = 10_000  # columns of a signature
 

@@ -35,7 +35,7 @@ from ..decomposition import smoothed
 from ..errors import InputError
 from ..host.threads import limited_threads
 from ..operators import gradients, matrices
-from .arrays import Array, rows
+from .spectral import Array, rows
 
 # Cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error).
 WIDEST = -0.95

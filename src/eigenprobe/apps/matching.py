@@ -21,8 +21,8 @@ from torch import Tensor
 from ..annotations import as_array, door
 from ..basis import Basis
 from ..errors import InputError
-from .arrays import Array, like, rows, tensors
 from .descriptors import hks, wks
+from .spectral import Array, like, rows, tensors
 
 CHUNK = 2048  # target points whose distances to all source points are held at once
 

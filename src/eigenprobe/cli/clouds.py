@@ -112,7 +112,7 @@ def decompose(
     """
     from ..decomposition import decompose as solve
     from ..geometry import find_shapes
-    from ..viz.beside import METHODS
+    from ..viz.report import METHODS
 
     offered: Any = int(neighbours) if neighbours and neighbours.isdecimal() else neighbours
     asked = {"smoother": smoother, "steps": steps, "model": model, "refine": refine, "neighbours": offered}
@@ -202,7 +202,7 @@ def write_basis(
     other = None
     if compare is not None:
         from ..evaluation import compare as measured
-        from ..viz.beside import second_basis
+        from ..viz.report import second_basis
 
         progress.stage(f"comparing with {compare}")
         other, name = second_basis(compare, basis, basis.points, basis.faces)
@@ -287,7 +287,7 @@ def cache(
         backend: a joblib backend by name (loky, threading, dask, ray)
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
-    from ..geometry.cache import prepare_oracles
+    from ..geometry.oracle import prepare_oracles
 
     summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
     session.skipped(summary.failed)

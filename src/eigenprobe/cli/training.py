@@ -56,7 +56,6 @@ def train(
     """
     from ..paper import amortised, images_recipe, toy1d  # noqa: F401 (each enters its kind of recipe in the table)
     from ..pretrained import neighbour_training, pretrain  # noqa: F401
-    from ..training import overfit  # noqa: F401
     from ..training.recipes import load_recipe, run_recipe
 
     progress.stage(f"preparing to train {recipe.stem}")

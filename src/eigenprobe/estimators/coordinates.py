@@ -1,19 +1,55 @@
-"""From vectors to coordinates, and from coordinates back to rows.
+"""From vectors to coordinates, back to rows, and to a map to look at; which parameters and metric may be asked for.
 
-u = V mu^t (n, K)   diffusion coordinates;      sphere: u / sqrt(1 + |u|^2)
-x(z) = sum_j w_j x_j / sum_j w_j,               w_j by distance of z to the coordinates of its nearest fitted rows
+    u = V mu^t (n, K)   diffusion coordinates;      sphere: u / sqrt(1 + |u|^2)
+    x(z) = sum_j w_j x_j / sum_j w_j,               w_j by distance of z to the coordinates of its nearest fitted rows
+    P = M^1/2 (A - I/2) M^1/2 / sum     A (n, n), M (n,): the neighbourhood smoother and its mass, no second search
+    y (n, 2): minimise KL(e P || Q(y)),   q_ij ~ 1 / (1 + |y_i - y_j|^2)  e: exaggeration, falling in stages
+
+P_ij is how often a random walk on the graph, left alone for long, steps from i to j: outliers, which it seldom visits,
+pull little. This is t-SNE by openTSNE [Policar et al.] with other affinities, started at the two principal directions
+of the embedding: the first spectral coordinates isolate outliers, the exaggerated stages pull whole clusters together,
+and the last gives their insides room. New rows are put at the average of their fitted neighbours (`extensions`).
 """
 
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
+from ..annotations import as_annotated
+from ..errors import InputError
+from ..graph import Graph
 from ..graph.neighbours import nearest_rows
+from ..smoothers import Smoother, neighbourhood_smoother
 from ..smoothers.neighbourhood import fuzzy_weights
 
 Array = NDArray[Any]
+COORDINATE_METRICS = ("cosine", "euclidean")
+
+
+def check_parameters(model: Any) -> None:
+    """An error that says which parameter is wrong."""
+    as_annotated(type(model).__init__, model.get_params(deep=False))
+    if model.solver == "network" and model.metric not in ("auto", *COORDINATE_METRICS):
+        raise InputError(f"solver='network' compares rows by cosine or euclidean, got metric={model.metric!r}")
+    for name in ("n_components", "n_neighbors", "max_iter"):
+        if (value := getattr(model, name)) < 1:
+            raise InputError(f"{name} must be a positive integer, got {value!r}")
+    if model.max_samples != "auto" and model.max_samples <= max(model.n_components, model.n_neighbors):
+        raise InputError(f"max_samples must exceed n_components and n_neighbors, got {model.max_samples}")
+
+
+def choose_metric(metric: str, columns: int) -> str:
+    """``auto`` is cosine for wide tables and Euclidean for narrow ones."""
+    return metric if metric != "auto" else "cosine" if columns >= COSINE_COLUMNS else "euclidean"
+
+
 Coordinates = Literal["sphere", "diffusion", "vectors", "normalized"]
 SAME = 1e-5  # relative distance below which coordinates are those of a fitted row, as single precision rounds them
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle
@@ -36,3 +72,49 @@ def local_averages(known: Array, rows: Array, places: torch.Tensor, k: int) -> A
     same = lengths <= SAME * lengths[:, -1:]
     weight = torch.where(same.any(1, keepdim=True), same.to(lengths), fuzzy_weights(lengths))
     return np.einsum("mk,mkd->md", (weight / weight.sum(1, keepdim=True)).numpy(), rows[near.numpy()])
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Exaggeration and steps of every stage, chosen on even rows of three tables of features and on digits: a weak
+    early stage leaves parts of a cluster apart, a late one below 2.5 loses clusters, above 3.5 the order within them.
+    (`benchmarks.maps` reports odd rows.)"""
+
+    early: tuple[float, int] = (20.0, 150)
+    middle: tuple[float, int] = (6.0, 100)
+    late: tuple[float, int] = (3.0, 80)
+
+
+STAGES = Stages()
+EXACT_TREE = 10_000  # rows up to which a tree of the plane is faster than a grid
+
+
+def laid_out(graph: Graph, coordinates: Array, seed: int) -> Array:
+    """A map ``(n, 2)`` of the points of a graph with spectral ``coordinates (n, K)``."""
+    import openTSNE as tsne
+    from sklearn.decomposition import PCA
+
+    joint = _walk(neighbourhood_smoother(graph))
+
+    start = coordinates if coordinates.shape[1] == 1 else PCA(2, random_state=seed).fit_transform(coordinates)
+    start = np.column_stack([start, np.zeros(len(start))])[:, :2]
+    start = tsne.initialization.rescale(start + 1e-6 * np.random.default_rng(seed).normal(size=start.shape))
+    few = len(start) < EXACT_TREE
+    method, jobs = ("bh", 1) if few else ("fft", max(1, (os.cpu_count() or 2) // 2))
+    known = tsne.affinity.PrecomputedAffinities(joint)
+    placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
+    for exaggeration, steps in (STAGES.early, STAGES.middle, STAGES.late):
+        momentum = 0.5 if exaggeration == STAGES.early[0] else 0.8
+        placed.optimize(steps, exaggeration=exaggeration, momentum=momentum, inplace=True)
+    return np.asarray(placed, np.float64)
+
+
+def _walk(smoother: Smoother) -> csr_matrix:
+    """``M^1/2 (A - I/2) M^1/2``, the shares ``(n, n)`` of the steps of a random walk, up to a factor."""
+    assert smoother.mass is not None
+    matrix, root = smoother.matrix.cpu(), smoother.mass.cpu().double().sqrt().numpy()
+    head, tail = np.repeat(np.arange(len(root)), np.diff(matrix.crow_indices())), matrix.col_indices().numpy()
+    values = np.where(head == tail, 0.0, matrix.values().double().numpy() * root[head] * root[tail])
+    joint = csr_matrix((values, (head, tail)), shape=tuple(matrix.shape))
+    joint.eliminate_zeros()
+    return joint

@@ -27,11 +27,17 @@ from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
 from ..host.threads import limited_threads
-from .checks import COORDINATE_METRICS, MOST_SEEDS, check_parameters, choose_metric
-from .coordinates import Coordinates, coordinates, local_averages
-from .layout import laid_out
+from .coordinates import (
+    COORDINATE_METRICS,
+    Coordinates,
+    check_parameters,
+    choose_metric,
+    coordinates,
+    laid_out,
+    local_averages,
+)
 from .precomputed import arranged_by, by_distances, given_neighbours
-from .rows import Rows, affordable_rows, checked, open_table
+from .rows import MOST_SEEDS, Rows, affordable_rows, checked, open_table
 from .solvers import Training, fit_by_network, fit_direct
 
 Array = NDArray[Any]
@@ -147,7 +153,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_parameters(self)
         if _is_dask(X):
-            from .lazy import sampled
+            from .rows import sampled
 
             X = sampled(X, self._limit(X.shape[1]), check_random_state(self.random_state))
         rows = self._open(X, reset=True)
@@ -199,7 +205,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
         check_is_fitted(self)
         if _is_dask(X):
-            from .lazy import transformed
+            from .rows import transformed
 
             return transformed(self, X, self.n_components)
         vectors, mass = self._stream(self._open(X, reset=False))

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..graph.neighbours import searcher, without_self
-from .checks import COORDINATE_METRICS
+from .coordinates import COORDINATE_METRICS
 
 
 def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .mlp import MLP, MLPConfig
-from .transformer import Transformer, TransformerConfig
+from .transformer import MLP, MLPConfig, Transformer, TransformerConfig
 
 Config = MLPConfig | TransformerConfig
 Network = MLP | Transformer

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..eigen.chebyshev import smoother_step, terms
 from ..graph import Graph, build_graph, stack
-from ..graph.batched import nearest
+from ..graph.segments import nearest
 from ..smoothers import Smoother, variable_smoother
 from ..smoothers.variable import NETWORK
 

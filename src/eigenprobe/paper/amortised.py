@@ -25,11 +25,10 @@ from ..host.files import atomic_path
 from ..pretrained.shapes import ShapeSettings, ShapeStream
 from ..probes.objective import Objective
 from ..probes.probes import Probes
-from ..training.callbacks import OracleCosine
 from ..training.data import Batch, ManifoldData
 from ..training.module import Optimisation, SpectralModule
 from ..training.recipes import recipe_kind
-from ..training.runs import RunSettings, train
+from ..training.runs import OracleCosine, RunSettings, train
 from .generalisation import agreement_by_level, polynomials
 
 

@@ -25,15 +25,14 @@ from ..evaluation.alignment import mass_correlation
 from ..evaluation.samples import Sample, agreement
 from ..evaluation.surface_report import levels
 from ..networks.extension import NetworkExtension
+from ..probes.estimates import rayleigh, worst
 from ..probes.objective import nested_basis, prefix_errors
 from ..probes.probes import Probes
-from ..probes.spectrum import rayleigh, worst
 from ..smoothers import build_smoother
-from ..training.callbacks import OracleCosine
 from ..training.data import Batch, ProbeSettings
 from ..training.fit import FitSettings
 from ..training.module import Optimisation
-from ..training.runs import RunSettings
+from ..training.runs import OracleCosine, RunSettings
 from .generalisation import polynomials
 from .overfit import fit_shape
 from .published import FIXED, tuned

@@ -115,7 +115,7 @@ def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int,
 
 def figure(toy: Toy, path: Path) -> Path:
     """The first five vectors against the cosines, one panel each."""
-    from ..viz.layout import finish, new_figure, tidy
+    from ..viz.charts import finish, new_figure, tidy
 
     points = torch.as_tensor(next(iter(toy.bases.values())).points)
     target = reference(points).numpy() * POINTS**0.5

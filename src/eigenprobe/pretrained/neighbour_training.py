@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ..geometry.procedural.dense import Dense, DenseShapes
 from ..graph import Graph, stack
-from ..graph.batched import nearest
+from ..graph.segments import nearest
 from ..graph.suspicion import SUSPICION, Suspects, find_suspects
 from ..networks import drawing
 from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
@@ -27,9 +27,7 @@ from ..training.module import Optimisation
 from ..training.recipes import recipe_kind
 from ..training.runs import RunSettings
 from ..training.timed import Schedule, TimedModule, in_blocks, train_timed
-from .contacts import FOLD, Fold, folded
-from .geodesics import links, ratios
-from .spread import SPREAD, Spread, spread_order, spread_rows
+from .contacts import FOLD, SPREAD, Fold, Spread, folded, links, ratios, spread_order, spread_rows
 from .store import PACKAGED, SHORTCUTS, read_shortcut, write_shortcut
 
 

@@ -1,12 +1,15 @@
-"""The basis that best reconstructs given functions, and eigenvalues from reconstruction errors.
+"""The basis that best reconstructs given functions, and eigenvalues of the implicit operator by three estimators.
 
     given      M^1/2 F = U S W^T,   Q = U_k       the PCA of F (n, m) in the norm of the mass: no k vectors leave less
                of sum_i |f_i - P f_i|_M^2 = sum_{j > k} s_j^2
-    estimated  lambda_{k+1} = c / e_k             e_k: mean or worst error of the probes on the first k vectors
+    worst      lambda_{k+1} = c / max_i e_k^(i)   the paper's min-max theorem; e_k: errors on the first k vectors
+    mean       lambda_{k+1} = c / mean_i e_k^(i)  its PCA counterpart
+    rayleigh   lambda_k = (1 - mu_k) / tau        mu_k = q_k^T A q_k, tau the calibrated time of one step
 
-Without given functions the errors are those of a family's probes, f = A^t g by default, with t such that A^2t keeps
-about K modes: the mean from their exact covariance, the worst from a draw.  The errors know eigenvalues up to one
-positive factor c, which makes the sum that of the Rayleigh quotients: units are those of the input.
+Errors have shape ``(..., K, m)`` (or ``(..., K)`` where the mean over probes is already exact), row ``k-1`` for the
+prefix of ``k`` vectors.  Without given functions they are those of a family's probes, f = A^t g by default, with t such
+that A^2t keeps about K modes: the mean from their exact covariance, the worst from a draw.  They know eigenvalues up to
+one positive factor c, which makes the sum that of the Rayleigh quotients, in the units of the input; the first is 0.
 """
 
 from dataclasses import replace
@@ -20,7 +23,48 @@ from ..errors import InputError
 from ..smoothers import Smoother
 from .families import family, mass_of, ordered, visible_steps
 from .objective import expected_errors, prefix_errors
-from .spectrum import mean, worst
+
+
+def worst(errors: Tensor) -> Tensor:
+    """``1 / max_i e_k^(i)`` from errors ``(..., K, m)``: ``(..., K)`` ascending, the first one 0."""
+    return _inverse(errors.amax(-1))
+
+
+def mean(errors: Tensor, *, expected: bool = False) -> Tensor:
+    """``1 / mean_i e_k^(i)``: ``(..., K)`` ascending, the first one 0.
+
+    ``expected=True`` takes errors ``(..., K)`` that are already the mean over the probes.
+    """
+    return _inverse(errors if expected else errors.mean(-1))
+
+
+def _inverse(alpha: Tensor) -> Tensor:
+    # e_K belongs to lambda_{K+1}, which is not asked for.  Errors never grow with k; rounding may say otherwise.
+    alpha = alpha.cummin(-1).values[..., :-1]
+    if not bool((alpha > 0).all()):
+        raise InputError("expected positive reconstruction errors, got zero: are there more probes than basis vectors?")
+    return torch.cat([alpha.new_zeros((*alpha.shape[:-1], 1)), 1 / alpha], -1)
+
+
+def rayleigh(mu: Tensor, step_time: float, *, form: Literal["linear", "log"] = "linear") -> Tensor:
+    """Eigenvalues from Rayleigh quotients ``mu (..., K)`` of one smoothing step of time ``step_time``.
+
+    ``form="linear"`` is ``(1 - mu) / tau``, exact for a smoother ``I - tau L``; ``"log"`` is ``-log(mu) / tau``, exact
+    for the heat semigroup ``exp(-tau L)``.
+
+    >>> rayleigh(torch.tensor([1.0, 0.9]), 0.1)
+    tensor([0.0000, 1.0000])
+    """
+    if not step_time > 0:
+        raise InputError(f"expected a positive step time, got {step_time}")
+    if form == "linear":
+        return (1 - mu) / step_time
+    if form == "log":
+        if not bool((mu > 0).all()):
+            raise InputError(f"the log form needs positive Rayleigh quotients, got one of {float(mu.min()):.3g}")
+        return -mu.log() / step_time
+    raise InputError(f"form must be 'linear' or 'log', got {form!r}")
+
 
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
 DRAWN = 500  # probes of a draw: the paper's number

@@ -1,4 +1,4 @@
-"""Recipes: one small YAML file, ``key=value`` changes, every key and type checked.
+"""Recipes: one small YAML file, ``key=value`` changes, every key and type checked; the ``overfit`` recipe.
 
     kind: overfit        shape=bunny.obj  k=20  probes.kind=row  optimisation.steps=300
 
@@ -9,17 +9,22 @@ The recipes of the package (`SHIPPED`) are known by name.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
 import yaml
+from torch import Tensor
 
+from ..cloud import Frame
 from ..errors import InputError
-from ..host.files import reading
-from .runs import RunSettings
+from ..geometry import Shape, farthest_points, oracle
+from ..host.files import reading, write_json
+from .data import Batch
+from .fit import FitSettings, fit_network
+from .runs import OracleCosine, RunSettings
 
 SHIPPED = Path(__file__).resolve().parent.parent / "recipes"
 Run = Callable[[Any, Path, RunSettings], Path]
@@ -160,3 +165,56 @@ def _words(wanted: Any) -> str:
         count = f" of {len(options)}" if len(options) > 1 and options[-1] is not Ellipsis else ""
         return f"a list{count}"
     return _WORDS.get(wanted, "keys and values")
+
+
+SAMPLE = 4000  # vertices of a mesh at which the oracle is compared
+
+
+@dataclass(frozen=True)
+class OverfitRecipe(FitSettings):
+    """`FitSettings`, a mesh or cloud ``shape`` (its vertices are used), ``k`` vectors, and keys of `RunSettings`.
+
+    With ``validate_every`` and a mesh, the logs have |cosine| with its oracle.
+    """
+
+    shape: str | None = None
+    k: int = 50
+    validate_every: int = 0
+    checkpoint_every: int = 200
+    average: float = 0.0
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.shape:
+            raise InputError("an overfit recipe needs a shape: add shape=FILE")
+
+
+def _with_oracle(shape: Shape, recipe: OverfitRecipe) -> tuple[Batch, Tensor]:
+    """Farthest vertices of a mesh as the network sees them, and the oracle there."""
+    k, size = min(recipe.k, shape.n - 1), min(recipe.size or SAMPLE, shape.n)
+    exact = oracle(shape.vertices, shape.faces, k)
+    chosen = farthest_points(shape.vertices, size, recipe.seed)
+    points = torch.as_tensor(shape.vertices[chosen]).float()
+    mass = None if recipe.smoother == "row" else recipe.all_probes().build(points).mass
+    frame = Frame.of(torch.as_tensor(shape.vertices).float())
+    batch = Batch(frame(points, torch.float32)[None], None if mass is None else mass.sqrt().float()[None])
+    return batch, torch.as_tensor(exact.vectors[chosen])
+
+
+@recipe_kind("overfit", OverfitRecipe)
+def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
+    """Train, then write ``basis.safetensors`` and ``summary.json``."""
+    from ..geometry import load
+
+    own = ("validate_every", "checkpoint_every", "average", "accumulate")
+    run = replace(how, **{name: getattr(recipe, name) for name in own})
+    shape = load(str(recipe.shape))
+    points = torch.as_tensor(shape.vertices).float()
+    if recipe.validate_every and shape.faces is not None:
+        watch = OracleCosine([_with_oracle(shape, recipe)], recipe.validate_every)
+        run = replace(run, flags={**run.flags, "callbacks": [*run.flags.get("callbacks", []), watch]})
+    basis = fit_network(points, recipe.k, settings=recipe, run=run, device=how.device)
+    result = out / "basis.safetensors"
+    basis.save(result)
+    write_json(out / "summary.json", {"recipe": asdict(recipe), **basis.info})
+    return result

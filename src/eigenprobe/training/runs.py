@@ -1,16 +1,19 @@
-"""One function that runs a module on data: devices, logs, checkpoints, resumption, interruption.
+"""One function that runs a module on data: devices, logs, checkpoints, resumption, interruption, and its callbacks.
 
 `RunSettings` holds what a run needs beyond the module and its data; everything about devices goes to Lightning's own
 flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP and several nodes differ in nothing
-else.
+else.  `Checkpoints` writes ``last.ckpt`` beside its final place and renames it, so a run killed in the middle of a
+write still has the one before.  It saves every few steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM)
+or fails.
 """
 
 from __future__ import annotations
 
 import logging
 import signal
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,15 +21,182 @@ from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.callbacks import WeightAveraging
 from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
 
 from ..annotations import door
 from ..errors import InputError
-from ..host.files import locked_folder
+from ..host.files import atomic_path, locked_folder, reading
+from ..host.progress import Progress
 from ..host.progress import enabled as progress_enabled
 from ..networks import RANDOMNESS
-from .callbacks import Averaged, Bar, Capture, Checkpoints, check_source, last_checkpoint
+from .data import Batch
 from .module import SpectralModule
+
+log = logging.getLogger(__name__)
+LAST = "last.ckpt"
+SOURCE = "eigenprobe_source"  # key of a checkpoint
+
+
+def last_checkpoint(folder: str | Path | None) -> Path | None:
+    """The checkpoint to resume from, if the folder has one."""
+    return Path(folder) / LAST if folder is not None and (Path(folder) / LAST).is_file() else None
+
+
+def check_source(path: Path, source: Mapping[str, str]) -> None:
+    """An error where the checkpoint is of another cloud, size or recipe than ``source``."""
+    with reading(path, "a checkpoint"):
+        stored = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get(SOURCE, {})
+    differing = [name for name in source if name in stored and stored[name] != source[name]]
+    if differing:
+        others = ", ".join(differing)
+        raise InputError(f"{path} belongs to another run ({others} differ): choose another folder, or resume=never")
+
+
+class Checkpoints(pl.Callback):
+    """Save the whole state of a run to ``folder/last.ckpt`` every ``every`` optimiser steps.
+
+    ``source`` says what is learned, as names and digests; it is kept in the checkpoint for `check_source`.
+    """
+
+    def __init__(self, folder: str | Path, every: int = 200, source: Mapping[str, str] | None = None) -> None:
+        self.folder, self.every, self.source = Path(folder), every, dict(source or {})
+        self.saved = -1
+
+    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        checkpoint[SOURCE] = self.source
+
+    def save(self, trainer: pl.Trainer) -> Path:
+        """Write now; every process must call it."""
+        target = self.folder / LAST
+        with atomic_path(target) if trainer.is_global_zero else nullcontext(target) as path:
+            trainer.save_checkpoint(path)  # only the first process writes, all of them wait for it
+        self.saved = trainer.global_step
+        return target
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        # Between two optimiser steps of an accumulation there is nothing new to save.
+        if trainer.global_step != self.saved and trainer.global_step % self.every == 0:
+            self.save(trainer)
+
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if trainer.global_step != self.saved:
+            self.save(trainer)
+
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+        if trainer.global_step > 0 and trainer.world_size == 1:
+            # A collective save could wait for ever for a process that failed; the periodic one stands then.
+            log.warning("%s: saved %s at step %d", type(exception).__name__, self.save(trainer), trainer.global_step)
+
+
+class Averaged(WeightAveraging):
+    """Exponential moving average of the weights, used for validation and kept at the end.
+
+    The decay grows with the step, ``min(decay, (1 + t) / (10 + t))``, so that a short run is not held back by its
+    start.
+    """
+
+    def __init__(self, decay: float = 0.99) -> None:
+        super().__init__(use_buffers=False, multi_avg_fn=self._update)
+        self.decay, self.share = decay, 1.0
+
+    def _update(self, average: Any, live: Any, count: Any) -> None:
+        torch._foreach_lerp_(average, live, self.share)
+
+    def setup(self, trainer: pl.Trainer, module: pl.LightningModule, stage: str) -> None:
+        self._device = trainer.strategy.root_device  # where the module will be, but is not yet
+        super().setup(trainer, module, stage)
+        if self._average_model is not None:  # counted on the host: the device would be asked at every step
+            self._average_model.n_averaged = self._average_model.n_averaged.cpu()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *batch: Any) -> None:
+        t = trainer.global_step
+        self.share = 1 - min(self.decay, (1 + t) / (10 + t))
+        super().on_train_batch_end(trainer, module, *batch)
+
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Not yet: the last checkpoint of a run that goes on later holds the live weights."""
+
+    def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        super().on_train_end(trainer, module)
+
+
+class OracleCosine(pl.Callback):
+    """|cosine| of the learned vectors with an oracle's, mean over i <= 10, 20, 50, logged every few steps.
+
+    ``clouds`` are batches of one cloud, each with the oracle's vectors ``(n, K)`` at its points; ``history`` keeps what
+    was logged, and the seconds since the start.
+    """
+
+    def __init__(self, clouds: Sequence[tuple[Batch, Tensor]], every: int = 200) -> None:
+        self.clouds, self.every = list(clouds), every
+        self.history: list[dict[str, float]] = []
+        self._began = time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"history": self.history}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.history = list(state["history"])
+        self._began -= self.history[-1]["seconds"] if self.history else 0.0
+
+    @torch.no_grad()
+    def measure(self, module: Any) -> dict[str, float]:
+        """The mean over the clouds, by level."""
+        training, rows = module.training, []
+        module.eval()
+        for batch, truth in self.clouds:
+            batch, truth = batch.to(module.device), truth.to(module.device, torch.float64)
+            found = batch.vectors(module(batch.points))[0][0][:, : truth.shape[1]]
+            rows.append(cosine_similarity(found, truth[:, : found.shape[1]], dim=0).abs())
+        module.train(training)
+        mean = torch.stack(rows).mean(0)
+        return {f"cosine_{k}": float(mean[:k].mean()) for k in (10, 20, 50) if k <= len(mean)}
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: Any) -> None:
+        step = trainer.global_step
+        if step % self.every == 0 and (not self.history or self.history[-1]["step"] != step):
+            found = self.measure(module)
+            self.history.append({"step": step, "seconds": round(time.monotonic() - self._began, 1), **found})
+            for name, value in found.items():
+                module.log(f"val/{name}", value, batch_size=1, rank_zero_only=True)
+
+
+class Bar(pl.Callback):
+    """How much of the training is done, of its steps or of its time."""
+
+    EVERY = 1.0  # seconds between two looks at the numbers, which the device must finish for
+    SHOWN = "train/progress"  # by the bar itself
+
+    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
+        self.bar = Progress("training", 1.0, percent=True).__enter__()
+        self.looked = time.monotonic()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
+        share, note = getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)), None
+        if time.monotonic() - self.looked > self.EVERY:
+            self.looked, told = time.monotonic(), trainer.progress_bar_metrics
+            note = ", ".join(f"{name} {float(value):.4g}" for name, value in told.items() if name != self.SHOWN)
+        self.bar.advance(share - self.bar.done, note)
+
+    def on_train_end(self, trainer: pl.Trainer, module: Any) -> None:
+        self.bar.__exit__(None, None, None)
+
+    def on_exception(self, trainer: pl.Trainer, module: Any, exception: BaseException) -> None:
+        if hasattr(self, "bar"):
+            self.bar.__exit__(None, None, None)
+
+
+class Capture(pl.Callback):
+    """Before the first step: prepare compiled or graphed passes for the first batch's shape."""
+
+    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
+        item = next(iter(trainer.train_dataloader))  # type: ignore[arg-type]
+        batch = item.at(0) if hasattr(item, "at") else item
+        module.capture(batch.to(module.device))
+
 
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
 

@@ -7,19 +7,57 @@ What is stored for each shape with n shown points and K vectors, gzipped and bas
 
 The page computes the rest itself (reconstructions and filters, heat kernels and distances from a point). The shape is
 drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package carries. At 10,000 points and 50 vectors
-the file is about 3 MB, half of it plotly.js.
+the file is about 3 MB, half of it plotly.js. What is shown, or beside it, is a basis, a file, or a method by its name.
 """
 
+import os
+import pathlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..basis import Basis
+from ..errors import InputError
 from . import colours
-from .beside import Source, second_basis
 from .page import Path, page, ramp, raw, say, thinned, write_page
 from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes, to_numpy
+
+Source = Basis | str | os.PathLike[str]
+METHODS = ("direct", "network", "pretrained", "oracle")
+
+
+def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
+    """A basis and its name, from a basis, a saved one or a shape file that is decomposed first."""
+    if isinstance(source, Basis):
+        return source, str(source.info.get("method", "basis"))
+    path = pathlib.Path(source)
+    if path.suffix == ".safetensors":
+        return Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
+    from ..decomposition import decompose
+    from ..geometry import load
+
+    shape = load(path)
+    basis = decompose(shape.vertices, k=min(k, len(shape.vertices) - 1))
+    return replace(basis, faces=shape.faces), path.stem
+
+
+def second_basis(source: Source, first: Basis, points: Any, faces: Any) -> tuple[Basis, str]:
+    """A basis to compare with the first: any that can be opened, or the name of a method for the same points."""
+    if not isinstance(source, str) or source not in METHODS:
+        return open_basis(source, first.k)
+    if source == "oracle":
+        from ..geometry import oracle
+
+        if faces is None:
+            raise InputError("the oracle needs a mesh, got a cloud")
+        return oracle(points, faces, first.k), source
+    from ..decomposition import decompose
+
+    return decompose(points, k=first.k, method=source), source  # type: ignore[call-overload]
+
 
 DISPLAY_LIMIT = 20_000
 

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from ..errors import InputError
-from .beside import Source, open_basis
-from .report import report_page
+from .report import Source, open_basis, report_page
 
 log = logging.getLogger(__name__)
 # What the page can be asked to show, and what it tells.

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ...graph.batched import connected
 from ...graph.farthest import farthest_points
 from ...graph.order import morton_order
+from ...graph.segments import connected
 from .fields import Rng
 from .source import ProceduralShapes, Variation, unit_sphere
 

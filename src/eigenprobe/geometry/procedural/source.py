@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ...graph.batched import connected
 from ...graph.farthest import farthest_points
+from ...graph.segments import connected
 from .artefacts import furniture, machined, pierced, plate, tool, vessel
 from .creatures import biped, crawler, hand, octopus, quadruped
 from .fields import Field, Rng, unit

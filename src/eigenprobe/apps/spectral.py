@@ -1,0 +1,176 @@
+"""Functions of the eigenvalues at work: filters, heat kernels, distances and parts.
+
+    filters   f -> V g(lambda) V^T M f
+        lowpass     1 for lambda <= cutoff, else 0          highpass   its complement
+        heat        exp(-time lambda)                       resolvent  1 / (1 + lambda / cutoff), Tikhonov smoothing
+        band        1 for low <= lambda <= high, else 0     bump       exp(-(lambda - centre)^2 / 2 width^2)
+        butterworth 1 / (1 + (lambda / cutoff)^(2 order)), a lowpass without ringing
+    distances d(x, y) = |E_x - E_y|,   E = V diag(g(lambda))
+        diffusion   g = exp(-t lambda)        |h_t(x, .) - h_t(y, .)|_M   (Coifman and Lafon 2006)
+        commute     g = 1 / sqrt(lambda)      the square is the commute time over the volume
+        biharmonic  g = 1 / lambda            smooth at the source, aware of the whole shape (Lipman et al. 2010)
+
+A basis of K vectors knows nothing above lambda_K. That part of f is dropped, unless `outside` gives it a gain.  For s
+sources distances are (n, s); nothing n x n is ever formed unless every point is asked for as a source.  Parts of a
+shape are clusters of the rows of E, by k-means, each row weighted by its mass.  One backend inside, the caller's
+outside: tensors to compute with, and the way back to what the basis holds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..annotations import as_array, door
+from ..basis import Basis
+from ..errors import InputError
+
+Array = Any  # np.ndarray or torch.Tensor, as the basis holds
+
+
+def tensors(basis: Basis) -> tuple[Tensor, Tensor, Tensor]:
+    """V (n, K), mass (n,) and eigenvalues (K,), non-negative, as tensors on the basis' device."""
+    vectors = torch.as_tensor(basis.vectors)
+    mass = torch.as_tensor(basis.mass).to(vectors)
+    return vectors, mass, torch.as_tensor(basis.eigenvalues).to(vectors).clamp_min(0)
+
+
+def like(basis: Basis, values: Tensor) -> Array:
+    """`values` as the kind of array that `basis` holds."""
+    return values.detach().cpu().numpy() if isinstance(basis.normalized, np.ndarray) else values
+
+
+def positive(eigenvalues: Tensor) -> Tensor:
+    """Mask (K,) of the eigenvalues that are not numerically zero (each component of the cloud has one that is)."""
+    return eigenvalues > 1e-6 * eigenvalues.max()
+
+
+def rows(sources: Any, n: int, device: torch.device) -> Tensor:
+    """Point indices (s,) from an int or a sequence of ints; an error names the range."""
+    given = as_array(sources)
+    if given.ndim > 1 or (given.size and given.dtype.kind not in "iu"):
+        raise InputError(f"expected point indices (an int or a list of ints), got {given.dtype} of shape {given.shape}")
+    index = torch.as_tensor(given.astype(np.int64), device=device).reshape(-1)
+    if index.numel() == 0 or int(index.min()) < 0 or int(index.max()) >= n:
+        raise InputError(f"expected point indices in 0..{n - 1}, got {index.tolist()[:5]}")
+    return index
+
+
+RESPONSES: dict[str, Callable[..., Tensor]] = {
+    "lowpass": lambda values, *, cutoff: (values <= cutoff).to(values),
+    "highpass": lambda values, *, cutoff: (values > cutoff).to(values),
+    "band": lambda values, *, low, high: ((values >= low) & (values <= high)).to(values),
+    "heat": lambda values, *, time: torch.exp(-time * values),
+    "resolvent": lambda values, *, cutoff: 1 / (1 + values / cutoff),
+    "butterworth": lambda values, *, cutoff, order=2: 1 / (1 + (values / cutoff) ** (2 * order)),
+    "bump": lambda values, *, centre, width: torch.exp(-((values - centre) ** 2) / (2 * width**2)),
+}
+
+
+@door
+def response(name: str, **parameters: float) -> Callable[[Array], Array]:
+    """The named response as a function of eigenvalues (numpy or torch), for `Basis.filter`.
+
+    >>> response("heat", time=1.0)(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.3679])
+    """
+    if name not in RESPONSES:
+        raise InputError(f"response must be one of {', '.join(RESPONSES)}, got {name!r}")
+    chosen = RESPONSES[name]
+    try:
+        inspect.signature(chosen).bind(torch.zeros(1), **parameters)
+    except TypeError as error:
+        expected = ", ".join(list(inspect.signature(chosen).parameters)[1:])
+        raise InputError(f"response {name!r} takes {expected}; got {', '.join(parameters) or 'nothing'}") from error
+
+    def gain(values: Array) -> Array:
+        result = chosen(torch.as_tensor(values), **parameters)
+        return result if isinstance(values, Tensor) else result.numpy()
+
+    return gain
+
+
+@door
+def apply_filter(
+    basis: Basis, f: Array, name: str | Callable[[Array], Array], *, outside: float = 0.0, **parameters: float
+) -> Array:
+    """Filter a function (n,) or functions (n, m) by a named response or a callable; `outside` scales the rest."""
+    gain = response(name, **parameters) if isinstance(name, str) else name
+    result = basis.filter(f, gain)
+    if outside:
+        result = result + outside * (basis._functions(f) - basis.reconstruct(basis.project(f)))
+    return result
+
+
+@door
+def heat_kernel(basis: Basis, source: int, time: float) -> Array:
+    """h_t(source, .) (n,): heat after `time` from a unit of heat at one point, a density against the mass."""
+    vectors, _, values = tensors(basis)
+    index = rows(source, basis.n, vectors.device)
+    return like(basis, vectors @ (torch.exp(-float(time) * values) * vectors[index[0]]))
+
+
+KINDS = ("diffusion", "commute", "biharmonic")
+
+
+def _embedding(basis: Basis, kind: str, time: float | None) -> Tensor:
+    vectors, _, values = tensors(basis)
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    keep = positive(values)
+    if not bool(keep.any()):
+        raise InputError("a spectral distance needs at least one eigenvalue above zero")
+    if kind == "diffusion":
+        # Without a time: the scale at which the first mode has decayed by half, a picture of the whole shape.
+        time = float(torch.log(torch.tensor(2.0)) / values[keep].min()) if time is None else float(time)
+        if time < 0:
+            raise InputError(f"expected a diffusion time >= 0, got {time}")
+        # The constants of several components must stay: they are what tells the components apart.
+        return vectors * torch.exp(-time * values)
+    if time is not None:
+        raise InputError(f"only the diffusion distance has a time, got time={time} for {kind!r}")
+    return vectors[:, keep] * (values[keep] ** (-0.5 if kind == "commute" else -1.0))
+
+
+@door
+def spectral_embedding(basis: Basis, kind: str = "biharmonic", *, time: float | None = None) -> Array:
+    """Coordinates (n, K') whose Euclidean distances are the spectral distances (for neighbours, clusters)."""
+    return like(basis, _embedding(basis, kind, time))
+
+
+@door
+def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: float | None = None) -> Array:
+    """Distances from every point to each source: (n,) for one index, (n, s) for a list of them.
+
+    Between components of a disconnected cloud, commute-time and biharmonic distances compare the components' own modes
+    only and do not mean anything; the diffusion distance does.
+    """
+    embedding = _embedding(basis, kind, time)
+    index = rows(sources, basis.n, embedding.device)
+    columns = [(embedding - embedding[i]).norm(dim=1) for i in index]
+    single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
+    return like(basis, columns[0] if single else torch.stack(columns, 1))
+
+
+@door
+def segment(basis: Basis, parts: int, kind: str = "commute", *, time: float | None = None, seed: int = 0) -> Array:
+    """A label ``(n,)`` from 0 to ``parts - 1`` for every point: parts that heat leaves slowly; the largest mass first.
+
+    ``kind`` and ``time`` are those of `spectral_embedding`; ``seed`` of the starts of k-means.
+    """
+    if isinstance(parts, bool) or not 1 <= parts <= basis.n:
+        raise InputError(f"expected 1 to {basis.n} parts, got {parts}")
+    from sklearn.cluster import KMeans
+
+    rows = np.asarray(torch.as_tensor(spectral_embedding(basis, kind, time=time)).double().cpu())
+    mass = tensors(basis)[1].double().cpu().numpy()
+    labels = KMeans(parts, n_init=10, random_state=seed).fit(rows, sample_weight=mass).labels_
+    order = np.argsort(-np.bincount(labels, mass, minlength=parts), kind="stable")
+    place = np.empty(parts, np.int64)
+    place[order] = np.arange(parts)
+    return like(basis, torch.from_numpy(place[labels]).to(tensors(basis)[0].device))
