@@ -25,7 +25,7 @@ _NAMES = {
     **dict.fromkeys(("InputError", "EigenprobeWarning"), "errors"),
     **dict.fromkeys(("Graph", "build_graph"), "graph"),
     **dict.fromkeys(("Smoother", "build_smoother"), "smoothers"),
-    "SpectralModel": "pretrained",
+    "SpectralModel": "pretrained.model",
     "OptimalApproximationEigenmaps": "estimators",
 }
 _MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "paper", "training", "viz")
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .estimators import OptimalApproximationEigenmaps
     from .graph import Graph, build_graph
     from .operators import laplacian
-    from .pretrained import SpectralModel
+    from .pretrained.model import SpectralModel
     from .probes import Probes
     from .smoothers import Smoother, build_smoother
 

@@ -47,14 +47,14 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     if isinstance(source, (str, os.PathLike)):  # the room that reads files lies below: found by name, when needed
         source = import_module("eigenprobe.geometry.io").load(source)
     if is_mesh_pair(source):
-        return source[0], np.asarray(_on_host(source[1])).astype(np.int64)
+        return source[0], as_array(source[1]).astype(np.int64)
     if hasattr(source, "ndim") or isinstance(source, (list, tuple)):
         return source, None
     points = _first(source, CARRIERS)
     if points is None:
         wanted = "points (n, d), a file, a mesh, or an object with vertices, points or pos"
         raise InputError(f"expected {wanted}, got {type(source).__name__}")
-    faces = np.asarray(_on_host(_first(source, ("faces", "triangles", "face"))))
+    faces = as_array(_first(source, ("faces", "triangles", "face")))
     flat = faces.ndim == 1  # VTK: 3, a, b, c, 3, d, e, f, ...
     if faces.ndim == 0 or faces.size == 0 or (flat and not (len(faces) % 4 == 0 and (faces[::4] == 3).all())):
         return _array(points), None
@@ -67,10 +67,6 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
 
 def _first(source: Any, names: tuple[str, ...]) -> Any:
     return next((found for name in names if (found := getattr(source, name, None)) is not None), None)
-
-
-def _on_host(values: Any) -> Any:
-    return values.detach().cpu() if isinstance(values, Tensor) else values
 
 
 def is_mesh_pair(source: Any) -> bool:

@@ -302,7 +302,7 @@ def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother:
     assert values.shape == (70, 4) and bool((values[:, 0] == 1).all())
     for limit, kind in ((70, DenseCovariance), (69, Covariance)):
         monkeypatch.setattr(solvers, "DENSE_ROWS", limit)
-        batch = solvers._sampling(features[0], smoother, torch.Generator().manual_seed(0)).batch
+        batch = solvers._sampling(features[0], smoother, torch.Generator().manual_seed(0))
         assert isinstance(batch.covariance, kind) and batch.covariance.trace().item() == pytest.approx(1, rel=1e-5)
 
 

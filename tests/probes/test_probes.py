@@ -189,12 +189,12 @@ def test_batches_are_their_clouds():
 
 
 def test_smoothed_noise_of_a_ready_smoother():
-    from eigenprobe.probes.probes import smooth_noise
+    from eigenprobe.probes.families import family
     from eigenprobe.smoothers import build_smoother
 
     smoother, g = build_smoother(cloud(), "symmetric", k=6, dimension=3), torch.Generator()
     seed = seed_signal(60, 3, "gaussian", smoother.mass, g.manual_seed(1))
-    found = smooth_noise(smoother, 3, 4, distribution="gaussian", generator=g.manual_seed(1))
+    found = family("heat").draw(smoother, 3, 4, distribution="gaussian", generator=g.manual_seed(1))
     torch.testing.assert_close(found, torch.linalg.matrix_power(smoother.matrix.to_dense(), 4) @ seed)
     with pytest.raises(InputError, match="distribution must be 'uniform' or 'gaussian', got 'other'"):
         seed_signal(3, 2, "other", seed)

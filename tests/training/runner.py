@@ -52,7 +52,7 @@ def tiny_module(steps: int, seed: int = 0, dropout: float = 0.0, **options: Any)
 def final_loss(module: SpectralModule, pool: Pool) -> float:
     module.cpu().eval()
     with torch.no_grad():
-        return float(torch.stack([module.loss(s.batch.to("cpu")).mean() for s in pool.samplings]).mean())
+        return float(torch.stack([module.loss(s.to("cpu")).mean() for s in pool.samplings]).mean())
 
 
 def main() -> None:

@@ -24,9 +24,9 @@ spec.loader.exec_module(runner)
 
 def test_nan_and_rank_deficient_batches_are_skipped_and_reported():
     pool = runner.circle_pool(4)
-    bad = replace(pool.samplings[1].batch, points=torch.full_like(pool.samplings[1].batch.points, torch.nan))
-    flat = replace(pool.samplings[2].batch, points=torch.zeros_like(pool.samplings[2].batch.points))
-    pool.samplings[1].batch, pool.samplings[2].batch = bad, flat
+    bad = replace(pool.samplings[1], points=torch.full_like(pool.samplings[1].points, torch.nan))
+    flat = replace(pool.samplings[2], points=torch.zeros_like(pool.samplings[2].points))
+    pool.samplings[1], pool.samplings[2] = bad, flat
     good = Pool([pool.samplings[0], pool.samplings[3]])
     module = runner.tiny_module(40)
     before = runner.final_loss(module, good)
@@ -40,7 +40,7 @@ def test_nan_and_rank_deficient_batches_are_skipped_and_reported():
 
 def test_a_skipped_batch_leaves_no_trace():
     pool = runner.circle_pool(1)
-    nan = Pool([replace(pool.samplings[0], batch=replace(pool.samplings[0].batch, trace=torch.tensor([torch.nan])))])
+    nan = Pool([replace(pool.samplings[0], trace=torch.tensor([torch.nan]))])
     module = runner.tiny_module(3)
     before = [p.clone() for p in module.parameters()]
     with pytest.warns(EigenprobeWarning):
@@ -50,8 +50,8 @@ def test_a_skipped_batch_leaves_no_trace():
 
 def test_training_stops_when_nothing_is_finite():
     pool = runner.circle_pool(1)
-    batch = pool.samplings[0].batch
-    pool.samplings[0].batch = replace(batch, points=torch.full_like(batch.points, torch.nan))
+    batch = pool.samplings[0]
+    pool.samplings[0] = replace(batch, points=torch.full_like(batch.points, torch.nan))
     with pytest.warns(EigenprobeWarning), pytest.raises(InputError, match="in a row"):
         train(runner.tiny_module(200, patience=10), ManifoldData(pool, steps=200), RunSettings(device="cpu"))
 
@@ -126,7 +126,7 @@ def test_the_gap_is_what_is_lost_to_the_optimum(prefix):
     module, logged = runner.tiny_module(1), {}
     module.objective = replace(module.objective, prefix=prefix)
     module.log = lambda name, value, **_: logged.__setitem__(name, float(value))
-    batch = runner.circle_pool(1).samplings[0].batch
+    batch = runner.circle_pool(1).samplings[0]
     with torch.no_grad():
         module.validation_step(batch, 0)
         loss = logged["val/loss"]
@@ -135,7 +135,7 @@ def test_the_gap_is_what_is_lost_to_the_optimum(prefix):
 
 
 def test_padding_does_not_change_the_loss():
-    module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0].batch
+    module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0]
     pad = 7
     points = torch.cat([batch.points, torch.randn(1, pad, 2)], 1)
     weight = torch.cat([batch.weight, torch.ones(1, pad)], 1)

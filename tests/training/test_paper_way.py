@@ -26,7 +26,7 @@ def ellipsoid(n: int = 300) -> torch.Tensor:
 
 def draw(points: torch.Tensor, paper: Probes) -> torch.Tensor:
     settings = ProbeSettings("row", paper=paper)
-    batch = prepare(points, Frame.of(points), settings, Objective("sampled", "hybrid"), 5).batch
+    batch = prepare(points, Frame.of(points), settings, Objective("sampled", "hybrid"), 5)
     assert callable(batch.probes)
     return batch.probes(torch.Generator().manual_seed(0))[0]
 

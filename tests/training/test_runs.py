@@ -149,7 +149,7 @@ def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch):
     monkeypatch.setattr(progress, "DELAY", -1.0)
     monkeypatch.setattr("eigenprobe.training.runs.Bar.EVERY", -1.0)
     pool, module = runner.circle_pool(1), runner.tiny_module(10)
-    pool.samplings[0].batch.optimum = torch.tensor([0.4])
+    pool.samplings[0].optimum = torch.tensor([0.4])
     trainer = train(module, ManifoldData(pool, pool, steps=10), RunSettings(device="cpu", validate_every=5))
     assert {"train/loss", "train/gap", "val/loss", "val/gap"} <= set(trainer.progress_bar_metrics)
     assert "train/gap" in terminal.getvalue() and "100%" in terminal.getvalue()

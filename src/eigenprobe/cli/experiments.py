@@ -132,7 +132,7 @@ def generalisation(
     from ..paper.amortised import AmortisedRecipe
     from ..paper.generalisation import Comparison
     from ..paper.reproduction import reproduce_generalisation
-    from ..pretrained import SpectralModel
+    from ..pretrained.model import SpectralModel
 
     folder, device = session.folder("generalisation"), session.device()
     recipe = AmortisedRecipe(steps=steps, points=n, k=k, seed=session.seed)

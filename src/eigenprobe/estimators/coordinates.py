@@ -30,13 +30,13 @@ from ..smoothers import Smoother, neighbourhood_smoother
 from ..smoothers.neighbourhood import fuzzy_weights
 
 Array = NDArray[Any]
-COORDINATE_METRICS = ("cosine", "euclidean")
+SPATIAL = ("cosine", "euclidean")
 
 
 def check_parameters(model: Any) -> None:
     """An error that says which parameter is wrong."""
     as_annotated(type(model).__init__, model.get_params(deep=False))
-    if model.solver == "network" and model.metric not in ("auto", *COORDINATE_METRICS):
+    if model.solver == "network" and model.metric not in ("auto", *SPATIAL):
         raise InputError(f"solver='network' compares rows by cosine or euclidean, got metric={model.metric!r}")
     for name in ("n_components", "n_neighbors", "max_iter"):
         if (value := getattr(model, name)) < 1:

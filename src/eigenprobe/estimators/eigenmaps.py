@@ -27,15 +27,7 @@ from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
 from ..host.threads import limited_threads
-from .coordinates import (
-    COORDINATE_METRICS,
-    Coordinates,
-    check_parameters,
-    choose_metric,
-    coordinates,
-    laid_out,
-    local_averages,
-)
+from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, laid_out, local_averages
 from .precomputed import arranged_by, by_distances, given_neighbours
 from .rows import MOST_SEEDS, Rows, affordable_rows, checked, open_table
 from .solvers import Training, fit_by_network, fit_direct
@@ -194,7 +186,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         start = torch.cat([q, vectors.to(q) * mass.to(q).sqrt()[:, None]])[:, 1:]
         with limited_threads(more.device, len(given) + len(more), single=SMALL + 1):
             grown = None
-            if self._graph.metric in COORDINATE_METRICS and self._graph.n == len(given):
+            if self._graph.metric in SPATIAL and self._graph.n == len(given):
                 grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
             if grown is None:  # copies among the rows
                 grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
@@ -284,7 +276,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         count, metric = self.n_components + 1, choose_metric(self.metric, self.n_features_in_)
         if neighbors is not None:
             return [given_neighbours(sample, neighbors, metric)]
-        if metric not in COORDINATE_METRICS:
+        if metric not in SPATIAL:
             return [arranged_by(sample, self.n_neighbors, metric)]
         frame = Frame.of(sample, metric, centred=False)
         n = len(sample) if rows is None else rows.shape[0]

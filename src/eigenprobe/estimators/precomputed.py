@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..graph.neighbours import searcher, without_self
-from .coordinates import COORDINATE_METRICS
+from .coordinates import SPATIAL
 
 
 def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:
@@ -61,7 +61,7 @@ def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) ->
     found = found.gather(1, order)
     if bool((found == torch.arange(n)[:, None]).any()):
         found, lengths = without_self(found, lengths)
-    coordinates = metric in COORDINATE_METRICS
+    coordinates = metric in SPATIAL
     frame = Frame.of(points, metric, centred=False) if coordinates else _identity(points)
     lengths = lengths / (frame.scale if metric == "euclidean" else 1.0)
     graph = Graph(frame(points, torch.float32), found.to(points.device), lengths.to(points.device), metric)

@@ -223,10 +223,10 @@ def _train(features: list[Tensor], smoothers: list[Smoother], count: int, seed: 
 
 def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) -> Any:
     from ..probes.covariance import DENSE_LIMIT, Covariance
-    from ..training.data import Batch, Sampling
+    from ..training.data import Batch
 
     covariance: Any = Covariance(smoother, scales=SCALES, generator=generator)
     if smoother.n <= (DENSE_LIMIT if smoother.device.type == "cuda" else DENSE_ROWS):
         covariance = covariance.dense()
     local, root = features.float(), root_mass(smoother).float()
-    return Sampling(local, smoother, Batch(local.unsqueeze(0), root.unsqueeze(0), covariance=covariance))
+    return Batch(local.unsqueeze(0), root.unsqueeze(0), covariance=covariance)

@@ -55,10 +55,9 @@ def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
     return vertices, np.ascontiguousarray(faces, dtype=np.int64)
 
 
-def to_numpy(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
+def to_numpy(values: Any, dtype: Any = np.float64) -> Any:
     """A numpy view of an array, tensor or list."""
-    found: NDArray[Any] = as_array(values, dtype)
-    return found
+    return as_array(values, dtype)
 
 
 @door

@@ -24,9 +24,8 @@ from torch import Tensor
 from ..annotations import door
 from ..cloud import as_tensor
 from ..errors import InputError, extra
-from .cells import CellIndex
+from .cells import CellIndex, grid_search
 from .graph import Graph, Metric, stack
-from .grid import grid_search
 from .order import REORDER, morton_order
 
 Backend = Literal["auto", "kdtree", "torch", "cells", "faiss", "pynndescent"]

@@ -85,7 +85,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
     """Strict JSON: numpy numbers become plain ones, and a value that is not finite becomes null."""
     write_text(path, json.dumps(plain(content), indent=2, allow_nan=False))
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import door
+from ..annotations import as_array, door
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError
 from ..host.files import Archive, writable_folder, write_npz
@@ -72,7 +72,8 @@ def diffusionnet_operators(
         raise InputError(f"DiffusionNet takes points of shape (n, 3), got {tuple(x.shape)}")
     if op_cache_dir is None:
         return _as_given(_computed(x, k_eig, neighbours), origin)
-    own, triangles = _bytes(origin.points), np.zeros(0, np.float32) if faces is None else _bytes(faces)
+    given = (origin.points, np.zeros(0, np.float32) if faces is None else faces)
+    own, triangles = (np.ascontiguousarray(as_array(each)) for each in given)
     digest = hashlib.sha1(own.tobytes() + triangles.tobytes()).hexdigest()
     path = writable_folder(op_cache_dir) / f"{digest}_0.npz"
     found = _read(path, own, k_eig) if path.exists() else None
@@ -80,10 +81,6 @@ def diffusionnet_operators(
         found = _computed(x, k_eig, neighbours)
         _write(path, own, triangles, found)
     return _as_given(found, origin)
-
-
-def _bytes(values: Array) -> np.ndarray:
-    return np.ascontiguousarray(values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values))
 
 
 def _computed(x: Tensor, k: int, neighbours: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ..annotations import as_array
 from ..cloud import Array, check_points, points_and_faces
 from ..decomposition import smoothed
 from ..eigen import Span, basis_from_span, solve
@@ -65,7 +66,7 @@ def with_scalars(shape: Any, values: Array, *, name: str = "eigenprobe", colours
     in its middle where the function has both signs.
     """
     points, _ = points_and_faces(shape)
-    f = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, float)
+    f = as_array(values, float)
     if hasattr(points, "shape") and f.shape != (len(points),):
         raise InputError(f"expected values of shape ({len(points)},), got {f.shape}")
     if hasattr(shape, "point_data"):

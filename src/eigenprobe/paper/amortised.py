@@ -21,7 +21,7 @@ import torch
 from .. import networks
 from ..evaluation.samples import Sample
 from ..geometry import find_shapes
-from ..host.files import atomic_path
+from ..host.files import atomic_path, write_json
 from ..pretrained.shapes import ShapeSettings, ShapeStream
 from ..probes.objective import Objective
 from ..probes.probes import Probes
@@ -142,6 +142,5 @@ def _run(recipe: AmortisedRecipe, out: Path, how: RunSettings) -> Path:
     with atomic_path(result) as temporary:
         facts = {"network": json.dumps(network.describe())}  # type: ignore[operator]
         save_file({name: value.contiguous() for name, value in network.state_dict().items()}, temporary, facts)
-    with atomic_path(out / "history.json") as temporary:
-        temporary.write_text(json.dumps(history, indent=1) + "\n")
+    write_json(out / "history.json", history)
     return result

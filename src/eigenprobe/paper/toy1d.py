@@ -29,7 +29,7 @@ from ..probes.covariance import DenseCovariance
 from ..probes.objective import Objective
 from ..probes.probes import seed_signal
 from ..smoothers import Smoother
-from ..training.data import Batch, ManifoldData, Pool, ProbeSettings, Sampling, prepare
+from ..training.data import Batch, ManifoldData, Pool, ProbeSettings, prepare
 from ..training.fit import network_basis
 from ..training.module import Optimisation, SpectralModule
 from ..training.recipes import recipe_kind
@@ -86,14 +86,15 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: Seq
     settings = ProbeSettings("row", steps=STEPS, smoother={"k": NEIGHBOURS, "bandwidth": SIGMA, "dimension": 1})
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
-    expected = DenseCovariance(whole.batch.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
+    assert whole.smoother is not None
+    expected = DenseCovariance(whole.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
     toy = Toy([], facts={"steps": steps, "probes": probes, "seed": seed})
     for name in losses:
         started = time.perf_counter()
         covariances = [expected]
         if name == "paper":
             covariances = [empirical_covariance(whole.smoother, probes, generator) for _ in range(BATCHES)]
-        pool = Pool([replace(whole, batch=Batch(whole.batch.points, covariance=c)) for c in covariances], seed)
+        pool = Pool([Batch(whole.points, covariance=c) for c in covariances], seed)
         toy.bases[name] = _learn(pool, whole, points, frame, seed, steps)
         v = toy.bases[name].vectors
         cosines = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().tolist()
@@ -102,20 +103,21 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: Seq
     return toy
 
 
-def _learn(pool: Pool, whole: Sampling, points: Tensor, frame: Frame, seed: int, steps: int) -> Basis:
+def _learn(pool: Pool, whole: Batch, points: Tensor, frame: Frame, seed: int, steps: int) -> Basis:
     network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
     schedule = Optimisation(steps, rate=1e-2, warmup=0, schedule="step", betas=(0.9, 0.999), clip=0.0)
     module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
     train(module, ManifoldData(pool, steps=steps), RunSettings(device="cpu"))
     module.eval()
-    function = NetworkExtension(network, frame, whole.points, learned_mass=True)
+    assert whole.smoother is not None
+    function = NetworkExtension(network, frame, whole.points[0], learned_mass=True)
     basis = network_basis(function, points, whole.smoother, ritz=False)
     return replace(basis, points=points, info={"method": "network", "experiment": "toy1d"})
 
 
 def figure(toy: Toy, path: Path) -> Path:
     """The first five vectors against the cosines, one panel each."""
-    from ..viz.charts import finish, new_figure, tidy
+    from ..viz.layout import finish, new_figure, tidy
 
     points = torch.as_tensor(next(iter(toy.bases.values())).points)
     target = reference(points).numpy() * POINTS**0.5

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from ..geometry.procedural.dense import Dense
+from ..graph.cells import grid_search
 from ..graph.farthest import farthest_points
-from ..graph.grid import grid_search
 
 LINKS = 12  # neighbours in the dense graph
 AT_ONCE = 1 << 20  # points whose links are compared together

@@ -9,7 +9,6 @@ optimiser, so a run may be cut into pieces of a few minutes on machines of diffe
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph.axes import canonical_pose
-from ..host.files import atomic_path
+from ..host.files import write_json
 from ..networks import drawing
 from ..networks.diffusion import diffusion, masses
 from ..networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs
@@ -177,6 +176,5 @@ def pretrain(settings: PretrainSettings, folder: Path, how: RunSettings | None =
     assert isinstance(network, SpectralNetwork)
     if trainer.is_global_zero:
         SpectralModel(network.cpu().float(), facts).save_pretrained(folder / "model")
-        with atomic_path(folder / "history.json") as temporary:
-            temporary.write_text(json.dumps(facts, indent=1))
+        write_json(folder / "history.json", facts)
     return folder / "model"

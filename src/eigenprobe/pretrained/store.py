@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -22,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..host.files import atomic_path, reading
+from ..host.files import atomic_path, reading, write_json, write_text
 from ..networks import check_sizes, drawing, with_weights
 from ..networks.shortcut import ShortcutConfig, ShortcutNetwork
 from ..networks.spectral import SpectralConfig, SpectralNetwork
@@ -44,8 +45,7 @@ def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None
     """Save a model as float16 with its card, `card.md` filled from the facts of the run."""
     folder.mkdir(parents=True, exist_ok=True)
     parameters = sum(p.numel() for p in network.parameters())
-    with atomic_path(folder / "README.md") as temporary:
-        temporary.write_text(render(network.config, facts, parameters, folder.name))
+    write_text(folder / "README.md", render(network.config, facts, parameters, folder.name))
     _write(folder, network, asdict(network.config), facts)
 
 
@@ -67,9 +67,7 @@ def _write(folder: Path, network: nn.Module, sizes: dict[str, Any], facts: dict[
     for name, shard in zip(names, shards, strict=True):
         with atomic_path(folder / name) as temporary:
             save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    config = {"format": FORMAT, "network": sizes, "files": names, "facts": facts}
-    with atomic_path(folder / "config.json") as temporary:
-        temporary.write_text(json.dumps(config, indent=1))
+    write_json(folder / "config.json", {"format": FORMAT, "network": sizes, "files": names, "facts": facts})
 
 
 def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
@@ -162,38 +160,16 @@ def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, sourc
     recipe, history = facts.get("recipe", {}), facts.get("history", [])
     shapes, schedule = recipe.get("shapes", {}), recipe.get("schedule", {})
     low, high = shapes.get("sizes", ("?", "?"))
-    last = history[-1] if history else {}
-    share = recipe.get("alignment", 0)
-    return (
-        Path(__file__)
-        .with_name("card.md")
-        .read_text()
-        .format(
-            name=source,
-            source=source,
-            outputs=config.outputs,
-            parameters=f"{parameters / 1e6:.1f} million",
-            layers=config.layers,
-            width=config.width,
-            families=", ".join(shapes["families"]) if shapes.get("families") else "all families",
-            levels=", ".join(f"{level:g}" for level in recipe.get("levels", [])) or "?",
-            alignment=f", plus {share:g} times the misalignment with the span's own Ritz vectors" if share else "",
-            targets=" from outside the network's own span" if share else "",
-            low=low,
-            high=high,
-            tokens=shapes.get("tokens", "?"),
-            seed=recipe.get("seed", "?"),
-            optimiser=schedule.get("optimiser", "?"),
-            precision=recipe.get("precision", "?"),
-            passes=recipe.get("passes", 1),
-            steps=last.get("step", "?"),
-            minutes=last.get("seconds", 0) / 60,
-            device=facts.get("device", "?"),
-            curve=_curve(history),
-            results="".join(f"\n## {title}\n{table}\n" for title, table in facts.get("results", {}).items()),
-            fewest=64,
-        )
-    )
+    last, share = history[-1] if history else {}, recipe.get("alignment", 0)
+    told = defaultdict(lambda: "?", {"passes": 1} | schedule | shapes | recipe | asdict(config) | facts)
+    told |= {"name": source, "source": source, "low": low, "high": high, "fewest": 64, "curve": _curve(history)}
+    told |= {"parameters": f"{parameters / 1e6:.1f} million", "steps": last.get("step", "?")}
+    told |= {"minutes": last.get("seconds", 0) / 60, "targets": " from outside the network's own span" if share else ""}
+    told["families"] = ", ".join(shapes["families"]) if shapes.get("families") else "all families"
+    told["levels"] = ", ".join(f"{level:g}" for level in recipe.get("levels", [])) or "?"
+    told["alignment"] = f", plus {share:g} times the misalignment with the span's own Ritz vectors" if share else ""
+    told["results"] = "".join(f"\n## {title}\n{table}\n" for title, table in facts.get("results", {}).items())
+    return Path(__file__).with_name("card.md").read_text().format_map(told)
 
 
 def _curve(history: list[dict[str, Any]]) -> str:

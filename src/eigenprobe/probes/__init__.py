@@ -3,4 +3,4 @@
 from .covariance import DENSE_LIMIT, Covariance, visible_scales
 from .learned import learn_scale
 from .objective import Objective, Projection, nested_basis
-from .probes import Distribution, Probes, seed_signal, smooth_noise
+from .probes import Distribution, Probes, seed_signal

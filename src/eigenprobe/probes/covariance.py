@@ -81,13 +81,8 @@ class Covariance:
 
     def _polynomial(self, x: Tensor, coefficients: dict[int, Any]) -> Tensor:
         smoother, last = self.smoother, max(coefficients)
-        if smoother.symmetric:  # Horner: x is the only vector block kept
-            out = coefficients[last] * x
-            for power in range(last - 1, -1, -1):
-                out = smoother.apply(out)
-                if power in coefficients:
-                    out = out + coefficients[power] * x
-            return out
+        if smoother.symmetric:
+            return polynomial(smoother, x, coefficients)
         back, kept = x, {0: x}
         for t in range(1, last // 2 + 1):  # (S^T)^t x, then Horner in S
             back = smoother.apply_transpose(back)
@@ -220,6 +215,15 @@ def _coefficients(
     if not powers or min(powers) < 0 or len(set(powers)) != len(powers):
         raise InputError(f"expected distinct non-negative scales, got {list(scales)}")
     return dict.fromkeys(sorted(powers), 1.0 / len(powers))
+
+
+def polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:
+    """``sum_s terms[s] A^s x`` by Horner's rule: ``x`` is the only block of vectors kept."""
+    total = terms[last := max(terms)] * x
+    for power in range(last - 1, -1, -1):
+        total = smoother.apply(total)
+        total = total + terms[power] * x if power in terms else total
+    return total
 
 
 def _resolvent(matrix: Tensor, terms: int) -> Tensor:

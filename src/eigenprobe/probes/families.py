@@ -26,7 +26,7 @@ from torch import Tensor
 from ..eigen import Rotation, canonical_signs
 from ..errors import InputError
 from ..smoothers import Smoother
-from .covariance import Covariance, DenseCovariance, visible_scales
+from .covariance import Covariance, DenseCovariance, polynomial, visible_scales
 from .probes import Distribution, seed_signal
 
 Seeds = Literal["noise", "hadamard", "features"]
@@ -65,7 +65,7 @@ class Family:
                 signal = torch.where((lengths > step).to(signal.device), smoother.apply(signal), signal)
             return signal
         assert self.terms is not None
-        return _polynomial(smoother, signal, self.terms(steps))
+        return polynomial(smoother, signal, self.terms(steps))
 
     def _seed(
         self, smoother: Smoother, count: int, distribution: Distribution, generator: torch.Generator | None
@@ -94,8 +94,8 @@ class Family:
             points, width = _unit(smoother).double(), WIDTH
             kernel = torch.exp(-torch.cdist(points, points).square() / (2 * width**2))
             assert self.terms is not None
-            filtered = _polynomial(smoother, kernel.to(smoother.dtype), self.terms(steps))
-            matrix = _polynomial(smoother, filtered.T.contiguous(), self.terms(steps))
+            filtered = polynomial(smoother, kernel.to(smoother.dtype), self.terms(steps))
+            matrix = polynomial(smoother, filtered.T.contiguous(), self.terms(steps))
             return DenseCovariance(0.5 * (matrix + matrix.T))
         if not smoother.symmetric and self.name not in ("heat", "hadamard"):
             raise InputError(f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}")
@@ -108,13 +108,6 @@ class Family:
                 for b, second in terms.items():
                     powers[a + b] = powers.get(a + b, 0.0) + first * second
         return Covariance(smoother, terms=powers)
-
-
-def _polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:
-    total = torch.zeros_like(x)
-    for power in range(last := max(terms), -1, -1):  # Horner
-        total = terms.get(power, 0.0) * x + (smoother.apply(total) if power < last else total)
-    return total
 
 
 def _unit(smoother: Smoother) -> Tensor:

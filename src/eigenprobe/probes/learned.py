@@ -176,7 +176,8 @@ def learn_probes(
         return history[-1]
 
     first = np.zeros(2 + len(SPREAD))
-    options = {"maxfev": trials, "initial_simplex": _simplex(first)}
+    corners = first + np.diag([0.7, 0.7, *[1.0] * len(SPREAD)])  # half and double, and one more unit of every logit
+    options = {"maxfev": trials, "initial_simplex": np.vstack([first, corners])}
     found = minimize(trial, first, method="Nelder-Mead", options=options).x
     errors = {
         name: error(_basis(graph, k, start, steps, theta), parts[0], parts[2])
@@ -196,11 +197,6 @@ def monomials(points: Tensor, degree: int = 3) -> Tensor:
         columns += last
     stacked = torch.stack(columns, 1)
     return stacked - stacked.mean(0)
-
-
-def _simplex(start: np.ndarray) -> np.ndarray:
-    """Half and double, and one more unit of every logit."""
-    return np.vstack([start, start + np.diag([0.7, 0.7, *[1.0] * len(SPREAD)])])
 
 
 def _settings(start: float, steps: int, theta: np.ndarray) -> tuple[float, int, np.ndarray]:

@@ -7,8 +7,8 @@ the m columns has its own smoothing) or for every step (all columns share it).  
 geometric, which makes the covariance of the probes a resolvent.  Shapes: points (n, d) or (b, n, d) -> probes (n, m)
 or (b, n, m).
 
-These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`, `adaptive`) are
-``smoother.power(g, steps)``: see `smooth_noise`; their exact covariance is in `covariance`.
+These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`, `adaptive`) are those
+of `families`; their exact covariance is in `covariance`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from ..errors import InputError
 from ..graph.fused import fused
 from ..graph.graph import Graph
 from ..graph.neighbours import build_graph
-from ..smoothers import Smoother
 
 Distribution = Literal["uniform", "gaussian"]
 
@@ -226,16 +225,3 @@ def seed_signal(
     if distribution == "gaussian":
         return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
     raise InputError(f"distribution must be 'uniform' or 'gaussian', got {distribution!r}")
-
-
-def smooth_noise(
-    smoother: Smoother,
-    count: int,
-    steps: int = 20,
-    *,
-    distribution: Distribution = "uniform",
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """Probes ``A^t g`` (``S^t g`` for a row smoother) of a ready smoother: ``(n, m)``."""
-    like = torch.empty(0, device=smoother.device, dtype=smoother.dtype)
-    return smoother.power(seed_signal(smoother.n, count, distribution, like, generator), steps)

@@ -24,7 +24,8 @@ from torch.utils.data import DataLoader
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Graph, farthest_points
-from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, learn_scale, nested_basis, smooth_noise, visible_scales
+from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, learn_scale, nested_basis, visible_scales
+from ..probes.families import family
 from ..smoothers import Kind, Smoother, build_smoother
 
 CHUNK = (4, 128)  # fresh samplings drawn at once: on a processor, on a GPU
@@ -37,7 +38,8 @@ class Batch:
     """One batch of clouds ``(b, n, d)``; ``mask (b, n)`` is True at real points.
 
     ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is a tensor ``(b, n,
-    m)`` or a function that draws one from a generator; ``optimum (b,)`` is the closed-form loss, where it is known.
+    m)`` or a function that draws one from a generator; ``optimum (b,)`` is the closed-form loss, where it is known;
+    ``smoother`` is that of one cloud, a sampling of the manifold.
     """
 
     points: Tensor
@@ -47,6 +49,7 @@ class Batch:
     trace: Tensor | None = None
     probes: Tensor | Draw | None = None
     optimum: Tensor | None = None
+    smoother: Smoother | None = None
 
     def __post_init__(self) -> None:
         if self.trace is None and self.covariance is not None:
@@ -55,7 +58,8 @@ class Batch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The batch on a device; what is already there is not copied."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
-        moved = {name: x.to(device, non_blocking=non_blocking) for name, x in held.items() if isinstance(x, Tensor)}
+        tensors = {name: x for name, x in held.items() if isinstance(x, Tensor)}
+        moved: dict[str, Any] = {name: x.to(device, non_blocking=non_blocking) for name, x in tensors.items()}
         if hasattr(self.covariance, "to"):
             moved["covariance"] = self.covariance.to(device)
         return replace(self, **moved)
@@ -120,15 +124,6 @@ class ProbeSettings:
         return Covariance(smoother, steps=self.steps, resolvent=self.resolvent, scales=scales, generator=generator)
 
 
-@dataclass
-class Sampling:
-    """One sampling of the manifold: points as the network sees them, its smoother, and its batch of one cloud."""
-
-    points: Tensor  # (n, d), normalised
-    smoother: Smoother
-    batch: Batch
-
-
 def prepare(
     points: Tensor,
     frame: Frame,
@@ -136,13 +131,13 @@ def prepare(
     objective: Objective,
     k: int,
     generator: torch.Generator | None = None,
-) -> Sampling:
-    """Graph, smoother and covariance of one sampling ``(n, d)`` for a basis of ``k`` vectors."""
+) -> Batch:
+    """One sampling ``(n, d)`` as the network sees it, its smoother and covariance, for a basis of ``k`` vectors."""
     smoother = probes.build(points)
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
     weight = None if smoother.mass is None else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
-    batch = Batch(local.unsqueeze(0), weight)
+    batch = Batch(local.unsqueeze(0), weight, smoother=smoother)
     if objective.kind == "sampled":
         batch.probes = _sampler(local, single, probes)
     else:
@@ -150,7 +145,7 @@ def prepare(
         n = smoother.n
         batch.covariance = covariance.dense() if n <= DENSE_LIMIT else covariance
         batch.trace = batch.covariance.trace(generator)
-    return Sampling(local, smoother, batch)
+    return batch
 
 
 @dataclass(frozen=True)
@@ -169,13 +164,13 @@ def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
     if probes.paper is not None:
         return PaperDraw(probes.paper, probes.paper.graph(local))
     steps = 20 if probes.steps is None else probes.steps
-    return lambda generator: smooth_noise(smoother, probes.count, steps, generator=generator).unsqueeze(0)
+    return lambda generator: family("heat").draw(smoother, probes.count, steps, generator=generator).unsqueeze(0)
 
 
 class Pool:
     """Samplings of one manifold; batch ``at(step)`` is one of them, in an order that depends on the seed alone."""
 
-    def __init__(self, samplings: Sequence[Sampling], seed: int = 0) -> None:
+    def __init__(self, samplings: Sequence[Batch], seed: int = 0) -> None:
         if not samplings:
             raise InputError("expected at least one sampling, got none")
         self.samplings, self.seed = list(samplings), seed
@@ -187,13 +182,12 @@ class Pool:
         """Every sampling comes once in each round of ``len(pool)`` steps, shuffled."""
         turn, place = divmod(step, len(self.samplings))
         generator = torch.Generator().manual_seed(self.seed * 7919 + turn)
-        return self.samplings[int(torch.randperm(len(self.samplings), generator=generator)[place])].batch
+        return self.samplings[int(torch.randperm(len(self.samplings), generator=generator)[place])]
 
     def to(self, device: torch.device | str) -> Pool:
         """The pool, its batches moved to a device."""
-        if self.samplings[-1].batch.points.device != torch.device(device):  # asked at every step
-            for sampling in self.samplings:
-                sampling.batch = sampling.batch.to(device)
+        if self.samplings[-1].points.device != torch.device(device):  # asked at every step
+            self.samplings = [sampling.to(device) for sampling in self.samplings]
         return self
 
 

@@ -26,7 +26,7 @@ from ..graph.arranged import Arranged
 from ..networks.extension import NetworkExtension
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Subset, prepare, resample
+from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -178,15 +178,15 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     source: Any = Pool(pool, settings.seed)
     if settings.resamplings == "fresh":
         assert probes.paper is not None
-        source = Fresh(cloud, frame, probes.paper, len(pool[0].points), settings.seed, settings.subset)
+        source = Fresh(cloud, frame, probes.paper, pool[0].points.shape[1], settings.seed, settings.subset)
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
     clock.append(_now(cloud.device))
     module.to(cloud.device).eval()
-    first = pool[0]
-    same = len(first.points) == len(cloud) and torch.equal(first.points, frame(cloud, torch.float32))
-    smoother = first.smoother if same else probes.build(cloud)
-    function = NetworkExtension(module.network, frame, first.points, smoother.mass is None)  # type: ignore[arg-type]
+    first, known = pool[0].points[0], pool[0].smoother
+    same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
+    smoother = known if same and known is not None else probes.build(cloud)
+    function = NetworkExtension(module.network, frame, first, smoother.mass is None)  # type: ignore[arg-type]
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
     seconds = dict(zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True))
     seconds["total"] = _now(cloud.device) - clock[0]
@@ -221,13 +221,13 @@ def _module(cloud: Tensor, k: int, settings: FitSettings) -> SpectralModule:
 
 
 @torch.no_grad()
-def feedforward_loss(module: SpectralModule, samplings: list[Sampling]) -> dict[str, float]:
+def feedforward_loss(module: SpectralModule, samplings: list[Batch]) -> dict[str, float]:
     """The mean loss on some samplings and, where it is known, the smallest possible one and the distance to it."""
     if not samplings:
         return {}
-    losses = torch.stack([module.loss(s.batch).mean() for s in samplings])
+    losses = torch.stack([module.loss(s).mean() for s in samplings])
     facts = {"loss": float(losses.mean())}
-    known = [s.batch.optimum.mean() for s in samplings if s.batch.optimum is not None]
+    known = [s.optimum.mean() for s in samplings if s.optimum is not None]
     if len(known) == len(samplings):
         best = torch.stack(known)
         facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
@@ -236,7 +236,7 @@ def feedforward_loss(module: SpectralModule, samplings: list[Sampling]) -> dict[
 
 def draw_samplings(
     cloud: Tensor, k: int, frame: Frame, probes: ProbeSettings, objective: Objective, settings: FitSettings
-) -> tuple[list[Sampling], list[Sampling]]:
+) -> tuple[list[Batch], list[Batch]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
     place = "cuda" if cloud.device.type == "cuda" else "cpu"
@@ -259,16 +259,16 @@ def draw_samplings(
 
 
 @torch.no_grad()
-def attach_optimum(sampling: Sampling, k: int, objective: Objective, seed: int = 0) -> Tensor:
+def attach_optimum(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
     """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can take there.
 
     For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA of ``S^t (S^t)^T``,
     a lower bound for the hybrid loss, whose projection is not the best one in the 2-norm.
     """
-    batch = sampling.batch
-    if sampling.smoother.symmetric:
-        generator = torch.Generator(sampling.smoother.device).manual_seed(seed)
-        best = solve(sampling.smoother, k, generator=generator).vectors
+    assert batch.smoother is not None
+    if batch.smoother.symmetric:
+        generator = torch.Generator(batch.smoother.device).manual_seed(seed)
+        best = solve(batch.smoother, k, generator=generator).vectors
     else:
         best = torch.linalg.eigh(batch.covariance.matrix.double()).eigenvectors.flip(-1)[:, :k]
     euclidean = replace(objective, projection="euclidean")

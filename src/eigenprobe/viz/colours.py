@@ -16,29 +16,23 @@ Array = NDArray[np.floating]
 OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#d4c21c", "#7f7f7f")
 CLAY = np.array([0.80, 0.78, 0.75])
 INK = "#22262b"
+TO_CONES = np.array(
+    [[1, 1, 1], [0.3963377774, -0.1055613458, -0.0894841775], [0.2158037573, -0.0638541728, -1.2914855480]]
+)
+TO_LINEAR = np.array(
+    [
+        [4.0767416621, -1.2684380046, -0.0041960863],
+        [-3.3077115913, 2.6097574011, -0.7034186147],
+        [0.2309699292, -0.3413193965, 1.7076147010],
+    ]
+)
 
 
 def oklch(lightness: ArrayLike, chroma: ArrayLike, hue_degrees: ArrayLike) -> Array:
     """sRGB of OkLCh colours, clipped to the gamut."""
-    light, chroma, hue = np.broadcast_arrays(
-        np.asarray(lightness, float), np.asarray(chroma, float), np.radians(np.asarray(hue_degrees, float))
-    )
-    a, b = chroma * np.cos(hue), chroma * np.sin(hue)
-    cone = np.stack(
-        [
-            light + 0.3963377774 * a + 0.2158037573 * b,
-            light - 0.1055613458 * a - 0.0638541728 * b,
-            light - 0.0894841775 * a - 1.2914855480 * b,
-        ],
-        axis=-1,
-    )
-    linear = cone**3 @ np.array(
-        [
-            [4.0767416621, -1.2684380046, -0.0041960863],
-            [-3.3077115913, 2.6097574011, -0.7034186147],
-            [0.2309699292, -0.3413193965, 1.7076147010],
-        ]
-    )
+    light, chroma, hue = np.broadcast_arrays(lightness, chroma, np.radians(hue_degrees))
+    lab = np.stack([light, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
+    linear = (lab @ TO_CONES) ** 3 @ TO_LINEAR
     linear = np.clip(linear, 0.0, 1.0)
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
@@ -53,13 +47,9 @@ def _diverging_table(hues: tuple[float, float], turns: tuple[float, float], size
     return oklch(lightness, chroma, hue)
 
 
-def _sequential_table(size: int = 256) -> Array:
-    t = np.linspace(0.0, 1.0, size)
-    return oklch(0.34 + 0.59 * t, 0.075 + 0.07 * np.sin(np.pi * t) ** 0.8, 292 - 190 * t)
-
-
 DIVERGING = _diverging_table((245, 72), (20, -36))
-SEQUENTIAL = _sequential_table()
+_T = np.linspace(0.0, 1.0, 256)
+SEQUENTIAL = oklch(0.34 + 0.59 * _T, 0.075 + 0.07 * np.sin(np.pi * _T) ** 0.8, 292 - 190 * _T)
 MAPS = {  # what a page offers; the first is for signed functions, the second for the others
     "blue to orange": DIVERGING,
     "violet to yellow": SEQUENTIAL,

@@ -13,19 +13,8 @@ from matplotlib.figure import Figure
 
 from ..errors import InputError
 from . import colours
-from .charts import (
-    AXIS,
-    Path,
-    axes_at,
-    bare,
-    eigenvalue_curves,
-    embeddings,
-    finish,
-    functions_on_a_line,
-    grid,
-    new_figure,
-    tidy,
-)
+from .charts import eigenvalue_curves, embeddings, functions_on_a_line
+from .layout import AXIS, Path, axes_at, bare, finish, grid, new_figure, tidy
 from .raster import Raster, rasterise
 from .scene import Array, as_faces, display_coordinates, look_at, thin, to_numpy
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from . import colours
-from .scene import Array, as_faces, display_coordinates, few, to_numpy
+from .scene import as_faces, display_coordinates, few, to_numpy
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
@@ -37,7 +37,7 @@ def turning(
         raise InputError(f"vectors must have shape ({len(xyz)}, K), got {v.shape}")
     chosen, titles = chosen_columns(v, columns, eigenvalues)
     rows, triangles = few(xyz, as_faces(faces, len(xyz)), limit)
-    values = [np.round(_scaled(v[rows, c]), 4) for c in chosen]
+    values = [np.round(np.clip(v[rows, c] / colours.symmetric_limit(v[rows, c]), -1, 1), 4) for c in chosen]
     x, y, z = np.round(xyz[rows].T, 5)
     ramp = [
         [float(t), f"rgb({r},{g},{b})"]
@@ -61,10 +61,6 @@ def turning(
     margin = {"l": 0, "r": 0, "t": 0, "b": 0}
     figure.update_layout(scene={"aspectmode": "data", **hidden}, sliders=[{"steps": steps}], margin=margin)
     return figure
-
-
-def _scaled(values: Array) -> Array:
-    return np.clip(values / colours.symmetric_limit(values), -1, 1)
 
 
 def basis_html(basis: Any) -> str:

@@ -108,16 +108,13 @@ def _colouring(name: str, column: Any, names: Names | None, places: Array, keep:
     classes, codes = _classes(values, names)
     order = np.arange(len(classes))
     if len(classes) > FEW:
-        order = _along_a_tree(np.stack([np.median(places[codes == c], axis=0) for c in order]))
+        from scipy.cluster.hierarchy import leaves_list, linkage
+
+        centres = np.stack([np.median(places[codes == c], axis=0) for c in order])
+        order = leaves_list(linkage(centres, "ward", optimal_ordering=len(centres) <= 1000))
         codes, classes = np.argsort(order)[codes], [classes[c] for c in order]
     palette = colours.hexadecimal(colours.categorical(len(classes), ordered=True))
     return {"name": name, "classes": classes, "codes": raw(codes[keep], "<u2"), "colours": palette}
-
-
-def _along_a_tree(centres: Array) -> NDArray[np.int64]:
-    from scipy.cluster.hierarchy import leaves_list, linkage
-
-    return np.asarray(leaves_list(linkage(centres, "ward", optimal_ordering=len(centres) <= 1000)), dtype=np.int64)
 
 
 def _classes(values: NDArray[Any], names: Names | None) -> tuple[list[str], NDArray[np.int64]]:

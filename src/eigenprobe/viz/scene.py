@@ -121,9 +121,7 @@ def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
     a, b, c = (points[faces[:, i]] for i in range(3))
     normal = np.cross(b - a, c - a)
     total = np.zeros_like(points)
-    for corner in range(3):
-        for axis in range(3):
-            total[:, axis] += np.bincount(faces[:, corner], normal[:, axis], minlength=len(points))
+    np.add.at(total, faces, normal[:, None])
     return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
 
 
