@@ -199,20 +199,3 @@ def test_an_open_mesh_has_no_inside() -> None:
         sample_volume((vertices, faces[1:]), 10)
     with pytest.raises(InputError, match="point cloud"):
         sample_volume(geometry.Shape(vertices), 10)
-
-
-def test_many_starts_on_one_cloud_are_one_kernel_a_pass(monkeypatch) -> None:
-    from eigenprobe.graph import farthest
-
-    calls: list[int] = []
-
-    def counted(*given: torch.Tensor) -> torch.Tensor:
-        calls.append(len(given[0]))
-        return farthest._nearer(*given)
-
-    monkeypatch.setattr(farthest, "MANY", 4)
-    monkeypatch.setattr(farthest, "_nearer_at_once", counted)
-    repeated = torch.rand(60, 3, generator=torch.Generator().manual_seed(0)).expand(4, -1, -1)
-    copies = farthest_points(repeated.contiguous(), 5, seed=1)  # clouds of their own: sizes change from batch to batch
-    assert not calls
-    assert torch.equal(farthest_points(repeated, 5, seed=1), copies) and calls == [4] * 5

@@ -17,7 +17,7 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.paper import extract
 from eigenprobe.paper.datasets import open_images
-from eigenprobe.paper.vision import IMAGENET, load_encoder
+from eigenprobe.paper.extract import IMAGENET, load_encoder
 
 pytest.importorskip("transformers")
 Image = pytest.importorskip("PIL.Image")

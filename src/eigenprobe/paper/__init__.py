@@ -7,7 +7,7 @@ overfit                one network per shape, our way;             single: the p
 generalisation         the pretrained model on unseen shapes, with controls, our way;        amortised: the paper's
 images                 clusters in embeddings of image features: protocol (subsets, scores), peers (other methods)
 images_recipe          the paper's own network on image features, by recipe
-extract                images to features: datasets (image data sets as their authors pack them), vision (encoders)
+extract                images to features, by frozen encoders; datasets: image data sets as their authors pack them
 """
 
 from __future__ import annotations
