@@ -127,6 +127,19 @@ def test_sweeps_end_after_three_without_gain(
     torch.testing.assert_close(found.g, before.g)
 
 
+@pytest.mark.parametrize("accuracy", [1e-4, 1e-6, 1e-8])
+def test_single_precision_goes_on_to_the_accuracy_that_it_can_reach(
+    sphere: tuple[torch.Tensor, torch.Tensor], accuracy: float
+) -> None:
+    """Errors of eigenvalues are squares of residuals: the least is the square of 6e-7."""
+    levels = hierarchy(*sphere, 12)
+    start = torch.randn(900, 12, generator=torch.Generator().manual_seed(0))
+    found = improve(levels, 0, start, Goal(6, math.inf, accuracy), 40)
+    assert bool((found.error <= (accuracy * found.g[:6]).clamp_min(3.6e-13)).all())
+    exact = torch.linalg.eigvalsh(sphere[0].to_dense())[1:7]
+    torch.testing.assert_close(found.g[:6], exact, atol=2e-7, rtol=accuracy)
+
+
 def test_a_cycle_is_symmetric_and_halves_errors(
     sphere: tuple[torch.Tensor, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

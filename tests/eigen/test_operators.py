@@ -95,6 +95,14 @@ def test_a_sparse_operator_is_its_matrix_reordered(diagonal: bool, ordered: bool
         torch.testing.assert_close(single, exact.float(), atol=1e-3, rtol=1e-3)
 
 
+def test_a_matrix_with_as_many_entries_as_rows_and_no_diagonal() -> None:
+    """Pairs, each the other's only neighbour: what is stored is not the diagonal, though it is as long."""
+    pairs = torch.block_diag(*[torch.tensor([[0.0, 0.5], [0.5, 0.0]], dtype=torch.float64)] * 3)
+    work = SparseOperator(pairs.to_sparse_csr())
+    torch.testing.assert_close(work.laplacian().to_dense(), torch.eye(6, dtype=torch.float64) - pairs)
+    torch.testing.assert_close(work.filter(torch.eye(6, dtype=torch.float64), 1, -1.0, 0.0), 2 * pairs + torch.eye(6))
+
+
 @pytest.mark.parametrize("batched", [False, True])
 def test_filters_on_smoothers(batched: bool) -> None:
     graphs = [build_smoother(torch.from_numpy(c.fibonacci_sphere(n)), k=9, dimension=2).graph for n in (40, 40)]

@@ -130,6 +130,17 @@ def test_places_of_several_copies(rng: np.random.Generator) -> None:
     assert model.layout_ is before and model.fit(X).layout_ is not before
 
 
+@pytest.mark.parametrize("kind", ["sphere", "diffusion", "vectors", "normalized"])
+def test_rows_of_a_sample_come_back_from_their_coordinates(kind: str, rng: np.random.Generator) -> None:
+    """The mass is a share of that of all rows, fitted or not."""
+    X = rng.normal(size=(120, 4))
+    model = _model(3, max_samples=60, coordinates=kind).fit(X)
+    fitted = model.basis_.points
+    assert len(fitted) == 60 and model._total > 1.5
+    np.testing.assert_allclose(model._known(), model.transform(fitted), atol=1e-9)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(fitted)), fitted, atol=1e-6)
+
+
 def test_growth_starts_from_the_vectors_that_are_known(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:

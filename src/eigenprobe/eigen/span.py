@@ -77,7 +77,7 @@ def _cholesky(x: Tensor, mass: Tensor | None, ridge: float) -> tuple[Tensor, Ten
     if ridge:
         gram = gram + ridge * torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
     factor, status = torch.linalg.cholesky_ex(gram)
-    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    norms = gram.diagonal(dim1=-2, dim2=-1).sqrt()
     smallest = (factor.diagonal(dim1=-2, dim2=-1) / norms).amin(-1)
     sound = (status == 0) & (smallest > 8 * torch.finfo(x.dtype).eps)
     factor = torch.where(sound[..., None, None], factor, torch.full_like(factor, torch.nan))

@@ -213,9 +213,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         places = torch.as_tensor(as_array(X, np.float64))
         if places.ndim != 2 or places.shape[1] != self.n_components:
             raise InputError(f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}")
-        mass = self.basis_.mass / self._total
-        known = self._coordinates(self.basis_.vectors[:, 1:], mass, self.n_components, np.float64)
-        return local_averages(known, points, places, self.n_neighbors).astype(self._dtype)
+        return local_averages(self._known(), points, places, self.n_neighbors).astype(self._dtype)
 
     def coordinates_of(self, k: int) -> Array:
         """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
@@ -228,10 +226,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """A map of the rows of `basis_`, two coordinates each."""
         check_is_fitted(self)
         graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
-        mass = self.basis_.mass / self._total
-        known = self._coordinates(self.basis_.vectors[graph_rows, 1:], mass[graph_rows], self.n_components, float)
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
-        self._map = laid_out(self._graph, known, seed)
+        self._map = laid_out(self._graph, self._known()[graph_rows], seed)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
     def place(self, X: Any) -> Array:
@@ -258,6 +254,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
         factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
         return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
+
+    def _known(self) -> Array:
+        """The embedding of the rows of `basis_`."""
+        mass = self.basis_.mass / self._total
+        return self._coordinates(self.basis_.vectors[:, 1:], mass, self.n_components, np.float64)
 
     def _finish(self, vectors: Array, mass: Array) -> OptimalApproximationEigenmaps:
         """The fitted attributes, from vectors without the constant and mass of all rows."""
