@@ -75,6 +75,8 @@ EQUIVALENT = (
     (r"estimators/solvers", r"full_matrices=False.* -> .*full_matrices=True", "further columns, which are cut off"),
     (r"probes/families", r"v0=|np.ones\(n\)|np.sin", "another start of an iteration that converges from any"),
     (r"probes/covariance|extensions/", r"split\(\d+.* -> .*split\( ?\d+", MEMORY),
+    (r"estimators/solvers", r"(smoothers|features)\[0\]\.(device|shape).* -> .*\[ -1\]", "that all subsets share"),
+    (r"estimators/rows", r"fit\(matrix\[:1\]", "a fit that looks at the number of columns alone"),
     (r"estimators/rows", r"copy=False.* -> .*copy=True", MEMORY),
     (r"eigen/filtered", r"range\(2 if known.* -> .*range\( [13] if known", ROUNDING),
     (r"eigen/(stacked|inverse)", r"range\(2\).* -> .*range\( [13]\)", ROUNDING),

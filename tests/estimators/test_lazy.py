@@ -32,6 +32,17 @@ def test_a_sample_is_fitted_and_all_rows_are_placed() -> None:
             model.transform(lazy[:, :7])
 
 
+@pytest.mark.parametrize("fitted", [np.float32, np.float64])
+@pytest.mark.parametrize("placed", [np.float32, np.float64])
+def test_the_precision_that_is_announced_is_that_of_the_blocks(fitted: type, placed: type) -> None:
+    X = np.random.default_rng(0).normal(size=(80, 4))
+    model = OptimalApproximationEigenmaps(2, random_state=0, device="cpu").fit(X.astype(fitted))
+    lazy = model.transform(array.from_array(X.astype(placed), chunks=(30, 4)))
+    wanted = np.float32 if placed == np.float32 else fitted
+    with dask.config.set(scheduler="synchronous"):
+        assert lazy.dtype == lazy.compute().dtype == model.transform(X.astype(placed)).dtype == wanted
+
+
 def test_all_rows_are_fitted_where_they_fit() -> None:
     pandas = pytest.importorskip("pandas")
     X = np.random.default_rng(0).normal(size=(300, 5))

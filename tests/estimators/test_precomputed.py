@@ -122,6 +122,17 @@ def test_growth_is_a_fit_of_all(table: np.ndarray, metric: str) -> None:
     assert not hasattr(_model(solver="network"), "partial_fit")
 
 
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "manhattan"])
+def test_growth_of_a_table_with_copies_is_a_fit_of_all(table: np.ndarray, metric: str) -> None:
+    """Also by a metric whose graph cannot be extended."""
+    given = np.concatenate([table[:120], table[:7] if metric != "manhattan" else table[:0], table[120:160]])
+    whole = _model(metric=metric).fit(given)
+    grown = _model(metric=metric).fit(given[:-40]).partial_fit(given[-40:])
+    np.testing.assert_allclose(grown.eigenvalues_, whole.eigenvalues_, rtol=2e-3)
+    np.testing.assert_allclose(np.abs(grown.embedding_), np.abs(whole.embedding_), atol=3e-3)
+
+
 def test_rows_of_coordinates(table: np.ndarray, rng: np.random.Generator) -> None:
     model = _model(5).fit(table)
     np.testing.assert_allclose(model.inverse_transform(model.embedding_), table, atol=1e-9)

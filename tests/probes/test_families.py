@@ -182,6 +182,12 @@ def test_the_best_basis_of_given_functions_is_their_pca():
     assert facts["probes"] == 5
     with pytest.raises(InputError, match=r"k=6 vectors need at least 6 independent probes, got 5 \(of 7\)"):
         best_basis(torch.cat([f, f[:, :1] + f[:, 1:2], 3 * f[:, 2:3]], 1), a, 6)
+    for unit in (1e-9, 1e9):  # the rank does not depend on the unit of the functions
+        small = f[:, 3:4] + 1e-12 * f.roll(1, 0)[:, :1]  # nearly one of the others, but for a direction of its own
+        given = unit * torch.cat([f, f[:, :1] + f[:, 1:2], small], 1)
+        best_basis(given, a, 6)
+        with pytest.raises(InputError, match="at least 7 independent probes, got 6"):
+            best_basis(given, a, 7)
     rotation, _ = best_basis(f, a, 4)
     errors = prefix_errors(rotation.q, weighted)
     for kind, each in (("worst", errors.amax(1)), ("mean", errors.mean(1))):

@@ -52,6 +52,9 @@ def test_prefix_errors_batch_is_every_cloud_on_its_own():
     batched = expected_errors(q, lambda x: covariance @ x, trace, mass)
     single = [expected_errors(q[i], lambda x, i=i: covariance[i] @ x, trace[i], mass[i]) for i in range(3)]
     torch.testing.assert_close(batched, torch.stack(single))
+    batched = expected_errors(q, lambda x: covariance @ x, trace)
+    single = [expected_errors(q[i], lambda x, i=i: covariance[i] @ x, trace[i]) for i in range(3)]
+    torch.testing.assert_close(batched, torch.stack(single))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -63,8 +63,14 @@ def test_batches_gaussian_seeds_and_reproducibility():
 def test_bad_input():
     with pytest.raises(InputError, match="at least one probe"):
         Probes(0)
-    with pytest.raises(InputError, match="sigma"):
-        Probes(3, sigma=(0.2, 0.1))
+    for name, wrong, low in (
+        ("sigma", (0.2, 0.1), r"0\.0"),
+        ("sigma", -0.5, r"0\.0"),
+        ("steps", -1, "0"),
+        ("k", 0, "1"),
+    ):
+        with pytest.raises(InputError, match=f"{name} as a number or a range .* of at least {low}, got"):
+            Probes(3, **{name: wrong})
     with pytest.raises(InputError, match="geometric"):
         Probes(3, steps=(1, 2), step_distribution="geometric")
     with pytest.raises(InputError, match="neighbours"):

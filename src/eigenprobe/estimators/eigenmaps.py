@@ -35,7 +35,7 @@ from .solvers import Training, fit_by_network, fit_direct
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 SUBSET_LIMIT = 20_000  # rows that the network's frame is taken from
-SMALL = 2500  # rows up to which one thread is enough
+SMALL = 2501  # rows below which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
 
 
@@ -155,7 +155,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(MOST_SEEDS))
         limit = n if neighbors is not None else self._limit(rows.shape[1])
-        with limited_threads(self._device(), min(n, limit), single=SMALL + 1):
+        with limited_threads(self._device(), min(n, limit), single=SMALL):
             if self.metric == "precomputed":
                 clouds = [by_distances(rows.array, self.n_neighbors, self._device())]
             else:
@@ -184,7 +184,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         vectors, mass = old.with_mass(more)  # type: ignore[union-attr]
         q = torch.as_tensor(self.basis_.normalized)
         start = torch.cat([q, vectors.to(q) * mass.to(q).sqrt()[:, None]])[:, 1:]
-        with limited_threads(more.device, len(given) + len(more), single=SMALL + 1):
+        with limited_threads(more.device, len(given) + len(more), single=SMALL):
             grown = None
             if self._graph.metric in SPATIAL and self._graph.n == len(given):
                 grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
@@ -280,9 +280,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if metric not in SPATIAL:
             return [arranged_by(sample, self.n_neighbors, metric)]
         frame = Frame.of(sample, metric, centred=False)
-        n = len(sample) if rows is None else rows.shape[0]
-        subsets = min(SUBSETS, 1 + n // SUBSET) if self.solver == "network" and n > SUBSET else 0
-        taken = [self._sample(rows, SUBSET, rng) for _ in range(subsets) if rows is not None] or [sample]
+        taken = [sample]
+        if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
+            taken = [self._sample(rows, SUBSET, rng) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
         return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
 
     def _solve(self, clouds: list[Arranged], seed: int = 0, start: torch.Tensor | None = None) -> None:
@@ -325,7 +325,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         mass, done = np.empty(n), 0
         for block in rows.blocks(BLOCK):
             numbers = np.arange(done, done + len(block))
-            with limited_threads(self._device(), len(block), single=SMALL + 1):
+            with limited_threads(self._device(), len(block), single=SMALL):
                 values, weight = function.with_mass(checked(block, numbers))
             vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
             done += len(block)

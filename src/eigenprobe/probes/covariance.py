@@ -194,7 +194,7 @@ def visible_scales(
         if visible <= k or power >= most:
             break
         power, before = 2 * power, visible
-    if before / k < k / max(visible, 1e-300) and power > 2:  # the one before was nearer to k
+    if before / k < k / max(visible, 1e-300):  # the one before was nearer to k
         power //= 2
     return tuple(power * factor for factor in spread)
 

@@ -122,7 +122,7 @@ class Smoother:
         """The same operator of ``b`` clouds of one size as matrices ``(b, n, n)``: faster for small ones on a GPU."""
         if self.matrix.layout == torch.strided:
             return self
-        n = self.clouds[0] if self.clouds else self.n
+        n = self.n // max(1, len(self.clouds))
         rows, columns, values = self.entries()
         full = torch.zeros((self.n // n, n, n), dtype=self.dtype, device=self.device)
         full[rows // n, rows % n, columns % n] = values
