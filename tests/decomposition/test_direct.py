@@ -113,6 +113,28 @@ def test_a_pole_amid_the_spectrum_counts_what_is_below_it(share):
     assert np.linalg.norm(matrix @ vectors - vectors * found, axis=0).max() < 1e-7
 
 
+def test_lanczos_ends_where_the_residual_is_what_was_asked(monkeypatch: pytest.MonkeyPatch):
+    """Not a hundred times below it: little more than two solutions for each wanted vector."""
+    rough = np.random.default_rng(0).normal(size=(1500, 3)) * [1, 1, 0.5]
+    rough /= np.linalg.norm(rough, axis=1)[:, None] ** 0.9
+    smoother, solved, factor = build_smoother(torch.from_numpy(rough)), [], inverse._factor
+
+    class Counting:
+        def __init__(self, *given):
+            self.own = factor(*given)
+            self.U, self.perm_r, self.perm_c = self.own.U, self.own.perm_r, self.own.perm_c
+
+        def solve(self, right):
+            solved.append(right[0].size)
+            return self.own.solve(right)
+
+    monkeypatch.setattr(inverse, "_factor", Counting)
+    q, mu = solve(smoother, 50)
+    check(smoother, 50, q, mu)
+    assert torch.allclose(1 - mu, 1 - exact(smoother, 50), rtol=1e-8, atol=1e-12)
+    assert sum(solved) <= 109  # one of them a test of the factor
+
+
 @pytest.mark.parametrize("n", [900, 7000])
 def test_components_have_exact_vectors(n):
     centres = torch.tensor([0.0, 10.0, 25.0, 60.0], dtype=torch.float64)

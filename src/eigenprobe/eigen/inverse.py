@@ -41,8 +41,9 @@ class Inversion:
     below: float = 0.85  # share of the wanted eigenvalues that may lie below the pole
     sound: float = 1e-8  # relative residual of a solution, without pivoting, at most
     equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
+    least: float = 0.05  # of a residual on the inverse that counts as one of H: eigenvalues are to be exact as well
     dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
-    first: tuple[float, float] = (2.5, 2.0)  # vectors per wanted one at the first look, with a pole below and amid
+    first: tuple[float, float] = (2.5, 2.1)  # vectors per wanted one at the first look, with a pole below and amid
     digit: tuple[float, float] = (0.13, 0.09)  # and how many more per digit that is missing, up to half of the wanted
 
 
@@ -132,12 +133,19 @@ def smallest_pairs(
         return torch.from_numpy(factor.solve(block.numpy().T).T)
 
     rows = torch.from_numpy(np.ascontiguousarray(known.T))
-    values, found = _smallest(inverse, pole, rows, k, accuracy, generator)
+
+    def reach(block: Tensor) -> float:
+        """How much of a residual of the inverse along these rows is one of H, at most."""
+        return float(np.linalg.norm(laplacian @ block.numpy().T - pole * block.numpy().T, 2)) if pole > 0 else 1.0
+
+    values, found = _smallest(inverse, reach, pole, rows, k, accuracy, generator)
     while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
-        more, new = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, accuracy, generator)
+        more, new = _smallest(inverse, reach, pole, torch.cat([rows, found]), INVERSION.block, accuracy, generator)
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
         values, found = torch.cat([values, more]).sort().values, torch.cat([found, new])
+    if len(found) == k and pole > 0:  # values are those of H to the soundness of the factor, vectors its Ritz vectors
+        return values.clamp_min(0.0).numpy(), found.numpy().T
     # One Rayleigh-Ritz on the matrix itself: values without the pole.
     gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
     return np.maximum(gaps[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
@@ -150,7 +158,13 @@ def _repeated(values: Tensor, pole: float) -> bool:
 
 
 def _smallest(
-    inverse: Callable[[Tensor], Tensor], pole: float, known: Tensor, k: int, accuracy: float, generator: torch.Generator
+    inverse: Callable[[Tensor], Tensor],
+    reach: Callable[[Tensor], float],
+    pole: float,
+    known: Tensor,
+    k: int,
+    accuracy: float,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones."""
     (c, n), b = known.shape, INVERSION.block
@@ -177,7 +191,8 @@ def _smallest(
             # What is not yet near any eigenvalue may lie beside 0, where there are none: H has no negative ones.
             values, order = torch.where(values < -1e-3 * abs(pole), torch.inf, values).sort()
             values, order = values[:k], order[:k]
-            left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max()) / accuracy
+            left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max())
+            left *= max(INVERSION.least, reach(block)) / accuracy
             if left <= 1 or full:
                 return values, turn[:, order].mT @ basis[c:m]
             looked = m + max(b, min(k // 2, round(INVERSION.digit[amid] * k * math.log10(left))))
