@@ -73,11 +73,8 @@ class Deadline(pl.Callback):
     def __init__(self, seconds: float, budget: float) -> None:
         self.seconds, self.budget, self.spent, self.tick = seconds, budget, 0.0, 0.0
 
-    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
-        self.tick = time.monotonic()
-
     def on_train_batch_start(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
-        o = module.optimisation
+        o, self.tick = module.optimisation, self.tick or time.monotonic()
         due = int(self.spent / self.budget * (o.anneal or o.steps)) if self.budget else 0
         for group in trainer.optimizers[0].param_groups:
             group["lr"] = o.rate * min(o.factor(due), o.factor(trainer.global_step))

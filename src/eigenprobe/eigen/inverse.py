@@ -172,7 +172,7 @@ def _smallest(
     basis[:c] = known
     small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
     block, m = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c
-    amid = pole >= 0
+    amid = bool(pole >= 0)  # numpy's does not index a tuple
     looked = c + int(INVERSION.first[amid] * k)
     while True:
         basis[m : m + b] = block

@@ -34,7 +34,7 @@ class Watch(pl.Callback):
     """The gap to the closed form at every validation, against training time (validation's own time taken out)."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.spent = device, 0.0
+        self.device, self.spent, self.began = device, 0.0, 0.0
         self.history: History = []
 
     def _now(self) -> float:
@@ -42,8 +42,8 @@ class Watch(pl.Callback):
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.began = self._now()
+    def on_train_batch_start(self, *_: Any) -> None:
+        self.began = self.began or self._now()  # what is compiled or captured before is not training
 
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.stopped = self._now()

@@ -142,8 +142,7 @@ def prepare(
         batch.probes = _sampler(local, single, probes)
     else:
         covariance = probes.covariance(single, k, generator)
-        n = smoother.n
-        batch.covariance = covariance.dense() if n <= DENSE_LIMIT else covariance
+        batch.covariance = covariance.dense() if smoother.n <= DENSE_LIMIT else covariance
         batch.trace = batch.covariance.trace(generator)
     return batch
 

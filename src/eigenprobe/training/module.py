@@ -165,6 +165,11 @@ class SpectralModule(pl.LightningModule):
         if "cuda" in self._random_state and self.device.type == "cuda":
             torch.cuda.set_rng_state(self._random_state["cuda"].cpu(), self.device)
 
+    def on_train_start(self) -> None:
+        if self.accelerate != "none":
+            item = next(iter(self.trainer.train_dataloader))  # type: ignore[arg-type]
+            self.capture((item.at(0) if hasattr(item, "at") else item).to(self.device))
+
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
         batch, generator = self._batch(item, self.batches_seen)
         self.batches_seen += 1

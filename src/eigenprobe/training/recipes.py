@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..geometry import Shape, farthest_points, oracle
+from ..geometry import Shape, farthest_points, load, oracle
 from ..host.files import reading, write_json
 from .data import Batch
 from .fit import FitSettings, fit_network
@@ -62,9 +62,7 @@ def run_recipe(path: str | Path, out: Path, changes: Sequence[str] = (), device:
     """Run a recipe in the folder ``out``; what it wrote there. ``how`` are fields of `RunSettings`: resume, flags."""
     kind, settings = _load(path, changes)
     out.mkdir(parents=True, exist_ok=True)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return kind.run(settings, out, RunSettings(out, device=device, **how))
+    return kind.run(settings, out, RunSettings(out, device=str(RunSettings(device=device).where), **how))
 
 
 def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
@@ -204,8 +202,6 @@ def _with_oracle(shape: Shape, recipe: OverfitRecipe) -> tuple[Batch, Tensor]:
 @recipe_kind("overfit", OverfitRecipe)
 def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
     """Train, then write ``basis.safetensors`` and ``summary.json``."""
-    from ..geometry import load
-
     own = ("validate_every", "checkpoint_every", "average", "accumulate")
     run = replace(how, **{name: getattr(recipe, name) for name in own})
     shape = load(str(recipe.shape))

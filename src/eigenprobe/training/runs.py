@@ -189,15 +189,6 @@ class Bar(pl.Callback):
             self.bar.__exit__(None, None, None)
 
 
-class Capture(pl.Callback):
-    """Before the first step: prepare compiled or graphed passes for the first batch's shape."""
-
-    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
-        item = next(iter(trainer.train_dataloader))  # type: ignore[arg-type]
-        batch = item.at(0) if hasattr(item, "at") else item
-        module.capture(batch.to(module.device))
-
-
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
 
 
@@ -239,7 +230,6 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     if settings.accumulate > 1 and module.accelerate == "graph":
         raise InputError("CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'")
     callbacks: list[pl.Callback] = [Averaged(settings.average)] if settings.average > 0 else []
-    callbacks += [Capture()] if module.accelerate != "none" else []
     if settings.folder is not None:
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
     callbacks += [Bar()] if progress_enabled() else []
@@ -279,9 +269,8 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
 def devices(device: str | torch.device) -> dict[str, Any]:
     """Lightning's flags for a device."""
     where = torch.device(device)
-    if where.type == "cuda":
-        return {"accelerator": "gpu", "devices": 1 if where.index is None else [where.index]}
-    return {"accelerator": where.type, "devices": 1}
+    kind = "gpu" if where.type == "cuda" else where.type
+    return {"accelerator": kind, "devices": 1 if where.index is None else [where.index]}
 
 
 def _loggers(folder: Path | None) -> Any:

@@ -93,6 +93,7 @@ class TimedModule(SpectralModule):
         return now
 
     def on_train_start(self) -> None:
+        super().on_train_start()
         self._tick = time.monotonic()
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
