@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from eigenprobe.errors import InputError
+from eigenprobe.graph import stack
 from eigenprobe.graph.neighbours import SEARCHES, Graph, build_graph, nearest_rows, query
 from eigenprobe.graph.order import memory_order, morton_order
 from eigenprobe.smoothers import build_smoother
@@ -193,3 +195,17 @@ def test_memory_order_is_a_permutation_for_any_cloud():
         order = memory_order(smoother.matrix, smoother.graph)
         assert order is not None and torch.equal(order.sort().values, torch.arange(9000))
     assert memory_order(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None
+
+
+def test_doubtful_edges_go_with_their_cloud() -> None:
+    x = torch.rand((60, 3), generator=torch.Generator().manual_seed(0))
+    graphs = [build_graph(part, 5) for part in x.split([20, 40])]
+    pairs = [torch.tensor([[0, 7], [3, 19]]), torch.tensor([[0, 1], [2, 39]])]
+    marked = [replace(g, doubtful=p) for g, p in zip(graphs, pairs, strict=True)]
+    assert [part.doubtful.tolist() for part in stack(marked).parts()] == [p.tolist() for p in pairs]
+    whole = stack([marked[1], graphs[0], marked[0]])
+    assert whole.doubtful.tolist() == [[0, 1], [2, 39], [60, 67], [63, 79]]
+    assert [len(part.doubtful) for part in whole.parts()] == [2, 0, 2] and stack(graphs).doubtful is None
+    assert isinstance(whole.numpy().doubtful, np.ndarray) and torch.equal(
+        whole.numpy().torch().doubtful, whole.doubtful
+    )

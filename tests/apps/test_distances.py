@@ -72,3 +72,29 @@ def test_bad_input(basis: Basis) -> None:
         distance(basis, -1)
     with pytest.raises(InputError, match=">= 0"):
         distance(basis, 0, "diffusion", time=-1.0)
+
+
+def test_fronts_pass_doubtful_edges_as_ten_times_as_long(monkeypatch) -> None:
+    """Two unit squares, one above the other, joined by two doubtful edges: up, ten times the gap, and on."""
+    from dataclasses import replace
+
+    from eigenprobe.apps import geodesics
+    from eigenprobe.graph import build_graph, stack
+    from eigenprobe.graph.arranged import Arranged
+    from eigenprobe.smoothers import build_smoother
+
+    m, gap = 21, 0.3
+    grid = torch.stack(torch.meshgrid(torch.arange(m), torch.arange(m), indexing="ij"), -1).reshape(-1, 2).double()
+    below = torch.cat([grid / (m - 1), torch.zeros(m * m, 1)], 1)
+    above = below + torch.tensor([0.0, 0.0, gap])
+    one = build_graph(below, 24)
+    doors = torch.tensor([m * 10 + 4, m * 10 + 16])
+    pairs = torch.stack([doors, doors + m * m], 1)
+    graph = replace(stack([one, replace(one, points=above)]), clouds=(), doubtful=pairs)
+    cloud = Arranged.plain(graph.points, graph)
+    monkeypatch.setattr(geodesics, "smoothed", lambda x, k: (cloud, build_smoother(graph, dimension=2)))
+    found = geodesics.geodesic_distance(graph.points, 0)
+    within = torch.cdist(below, below)
+    way = (within[0, doors, None] + 10 * gap + within[doors]).amin(0)
+    torch.testing.assert_close(found[: m * m], within[0], rtol=0.03, atol=0.01)
+    torch.testing.assert_close(found[m * m :], way, rtol=0.03, atol=0.01)

@@ -33,8 +33,10 @@ from ..basis import Basis
 from ..cloud import check_points
 from ..decomposition import smoothed
 from ..errors import InputError
+from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
 from ..operators import gradients, matrices
+from ..smoothers.balanced import BALANCE
 from .spectral import Array, rows
 
 # Cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error).
@@ -86,9 +88,13 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
     off = edges.row != edges.col
     heads, tails = edges.row[off], edges.col[off]
     chords = points[tails] - points[heads]
-    lengths = csr_matrix((np.linalg.norm(chords, axis=1), (heads, tails)), shape=edges.shape)
+    size, faint = np.linalg.norm(chords, axis=1), _in_doubt(cloud, heads, tails)
+    sure = csr_matrix((size[~faint], (heads[~faint], tails[~faint])), shape=edges.shape)
+    lengths = (
+        sure + csr_matrix((size[faint], (heads[faint], tails[faint])), shape=edges.shape) / BALANCE.doubtful_weight
+    )
     if time is None:
-        corners = _wedges(points, lengths, frames)
+        corners = _wedges(points, sure, frames)
     else:
         heat = _factor(mass + float(time) * stiffness)
         # A shift far below the first eigenvalue makes L invertible; what is solved for has no constant part.
@@ -97,7 +103,7 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
     labels = labels if cloud.rows is None else labels[cloud.rows.cpu().numpy()]
     found = np.full((len(x), len(sources)), np.inf)
     for column, source in enumerate(sources.tolist()):
-        near = np.union1d(lengths[np.union1d(lengths[[source]].indices, source)].indices, source)
+        near = np.union1d(sure[np.union1d(sure[[source]].indices, source)].indices, source)
         chord = np.linalg.norm(points[near] - points[source], axis=1)
         if time is None:
             distance = _arrivals(lengths, corners, source, (near, chord))
@@ -115,6 +121,17 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
         slope = np.median(np.linalg.norm([gradient @ inside for gradient in parts], axis=0)[part])
         found[part, column] = np.maximum(distance[part], 0.0) / (slope or 1.0)
     return found
+
+
+def _in_doubt(cloud: Arranged, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+    """Which edges ``(e,)`` are in doubt: they carry a tenth of the weight, and are ten times as long to a front."""
+    assert cloud.graph is not None
+    if cloud.graph.doubtful is None:
+        return np.zeros(len(heads), bool)
+    ends = np.stack([heads, tails]).astype(np.int64)
+    ends = ends if cloud.rows is None else cloud.rows.cpu().numpy()[ends]
+    known = cloud.graph.doubtful.cpu().numpy() @ (cloud.graph.n, 1)
+    return np.isin(ends.min(0) * cloud.graph.n + ends.max(0), known)
 
 
 def _factor(matrix: Any) -> Any:

@@ -69,8 +69,8 @@ class Graph:
         return self._map(lambda values: values.detach().cpu().numpy() if isinstance(values, Tensor) else values)
 
     def _map(self, convert: Callable[[Any], Any]) -> Graph:
-        arrays = {name: convert(getattr(self, name)) for name in ("points", "indices", "distances")}
-        return replace(self, **arrays)
+        names = ("points", "indices", "distances") + (() if self.doubtful is None else ("doubtful",))
+        return replace(self, **{name: convert(getattr(self, name)) for name in names})
 
     def truncate(self, k: int) -> Graph:
         """The graph of the ``k`` nearest neighbours only."""
@@ -84,13 +84,14 @@ class Graph:
 
     def parts(self) -> list[Graph]:
         """The graphs of the stacked clouds."""
-        sizes = list(self.clouds or (self.n,))
-        rows = zip(self.points.split(sizes), self.indices.split(sizes), self.distances.split(sizes), strict=True)
-        first = [sum(sizes[:i]) for i in range(len(sizes))]
-        return [
-            replace(self, points=points, indices=indices - start, distances=distances, clouds=())
-            for (points, indices, distances), start in zip(rows, first, strict=True)
-        ]
+        found = []
+        for start, size in zip(self.each.first.tolist(), self.each.sizes, strict=True):
+            rows, own = slice(start, start + size), self.doubtful
+            if own is not None:
+                own = own[(own[:, 0] >= start) & (own[:, 0] < start + size)] - start
+            arrays = (self.points[rows], self.indices[rows] - start, self.distances[rows])
+            found.append(Graph(*arrays, self.metric, self.self_loops, (), self.ordered, own))
+        return found
 
     def components(self) -> tuple[int, Tensor]:
         """The number of connected components and the label of every point (edges count both ways)."""
@@ -132,6 +133,7 @@ def stack(graphs: Sequence[Graph]) -> Graph:
         raise InputError("expected graphs of one metric and one number of neighbours to stack")
     sizes = [g.n for g in graphs]
     first = torch.tensor([0, *sizes[:-1]]).cumsum(0).tolist()
+    doubtful = [g.doubtful + start for g, start in zip(graphs, first, strict=True) if g.doubtful is not None]
     return replace(
         graphs[0],
         points=torch.cat([g.points for g in graphs]),
@@ -139,4 +141,5 @@ def stack(graphs: Sequence[Graph]) -> Graph:
         distances=torch.cat([g.distances for g in graphs]),
         clouds=tuple(sizes),
         ordered=all(g.ordered for g in graphs),
+        doubtful=torch.cat(doubtful) if doubtful else None,
     )
