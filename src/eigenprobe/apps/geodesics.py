@@ -90,9 +90,8 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
     chords = points[tails] - points[heads]
     size, faint = np.linalg.norm(chords, axis=1), _in_doubt(cloud, heads, tails)
     sure = csr_matrix((size[~faint], (heads[~faint], tails[~faint])), shape=edges.shape)
-    lengths = (
-        sure + csr_matrix((size[faint], (heads[faint], tails[faint])), shape=edges.shape) / BALANCE.doubtful_weight
-    )
+    size[faint] /= BALANCE.doubtful_weight
+    lengths = csr_matrix((size, (heads, tails)), shape=edges.shape)
     if time is None:
         corners = _wedges(points, sure, frames)
     else:
