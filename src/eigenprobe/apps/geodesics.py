@@ -32,6 +32,7 @@ from ..annotations import door
 from ..basis import Basis
 from ..cloud import check_points
 from ..decomposition import smoothed
+from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
@@ -95,9 +96,9 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
     if time is None:
         corners = _wedges(points, sure, frames)
     else:
-        heat = _factor(mass + float(time) * stiffness)
+        heat = symmetric_factor(mass + float(time) * stiffness)
         # A shift far below the first eigenvalue makes L invertible; what is solved for has no constant part.
-        inverse = _factor(stiffness + SHIFT / cloud.frame.scale**2 * mass)
+        inverse = symmetric_factor(stiffness + SHIFT / cloud.frame.scale**2 * mass)
     labels = smoother.components[1].cpu().numpy()
     labels = labels if cloud.rows is None else labels[cloud.rows.cpu().numpy()]
     found = np.full((len(x), len(sources)), np.inf)
@@ -131,14 +132,6 @@ def _in_doubt(cloud: Arranged, heads: np.ndarray, tails: np.ndarray) -> np.ndarr
     ends = ends if cloud.rows is None else cloud.rows.cpu().numpy()[ends]
     known = cloud.graph.doubtful.cpu().numpy() @ (cloud.graph.n, 1)
     return np.isin(ends.min(0) * cloud.graph.n + ends.max(0), known)
-
-
-def _factor(matrix: Any) -> Any:
-    from scipy.sparse import csc_matrix
-    from scipy.sparse.linalg import splu
-
-    options = {"SymmetricMode": True}
-    return splu(csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
 class _Wedges(NamedTuple):

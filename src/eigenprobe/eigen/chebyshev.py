@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..smoothers import Smoother
-from ..smoothers.smoother import csr
+from ..smoothers.smoother import csr, rows_of
 
 Apply = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, Tensor | None], Tensor]
@@ -188,10 +188,7 @@ def normal_block(
 
 def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """CSR pointers, columns and values with every diagonal entry stored, and where those are. 32-bit indices."""
-    n = matrix.shape[0]
-    rows = torch.repeat_interleave(
-        torch.arange(n, device=matrix.device), matrix.crow_indices().diff(), output_size=matrix.values().numel()
-    )
+    n, rows = matrix.shape[0], rows_of(matrix)
     columns, values = matrix.col_indices().long(), matrix.values()
     if order is None and len(place := (rows == columns).nonzero()[:, 0]) == n:
         return matrix.crow_indices(), matrix.col_indices(), values, place

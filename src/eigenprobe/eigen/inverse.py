@@ -87,17 +87,19 @@ def _shift(laplacian: Any, known: np.ndarray) -> float:
     return max(0.01 / float(np.linalg.norm(x)), smallest)
 
 
-def _factor(laplacian: Any, pole: float) -> Any:
-    from scipy.sparse import csc_array, eye_array
+def symmetric_factor(matrix: Any) -> Any:
+    """A symmetric ordering without pivoting: it halves the fill that a general factorisation would make."""
+    from scipy.sparse import csc_array
     from scipy.sparse.linalg import splu
 
-    # A symmetric ordering without pivoting halves the fill that a general factorisation would make.
-    return splu(
-        csc_array(laplacian - pole * eye_array(laplacian.shape[0])),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
+    options = {"SymmetricMode": True}
+    return splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+
+
+def _factor(laplacian: Any, pole: float) -> Any:
+    from scipy.sparse import eye_array
+
+    return symmetric_factor(laplacian - pole * eye_array(laplacian.shape[0]))
 
 
 def _counted(laplacian: Any, pole: float, most: float) -> tuple[Any, float, int]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..smoothers.smoother import csr
-from .sparse import multiply, row_max, rows_of, scaled, transpose, with_values
+from ..smoothers.smoother import csr, rows_of
+from .sparse import multiply, row_max, scaled, transpose, with_values
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..graph.order import as_scipy
-from ..smoothers.smoother import csr
+from ..smoothers.smoother import csr, rows_of
 
 PRODUCTS = 1 << 27  # written out at once: about four gigabytes
 
@@ -27,12 +27,6 @@ def from_scipy(array: Any) -> Tensor:
     """A scipy CSR array as a torch one over the same memory."""
     pointers, columns, values = (torch.from_numpy(part) for part in (array.indptr, array.indices, array.data))
     return csr(pointers, columns, values, array.shape)
-
-
-def rows_of(matrix: Tensor) -> Tensor:
-    """The row of every stored entry."""
-    rows = torch.arange(matrix.shape[0], device=matrix.device)
-    return rows.repeat_interleave(matrix.crow_indices().diff(), output_size=matrix.values().numel())
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:

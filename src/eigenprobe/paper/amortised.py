@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .. import networks
+from ..cloud import Frame
 from ..evaluation.samples import Sample
 from ..geometry import find_shapes
 from ..host.files import atomic_path, write_json
@@ -103,9 +104,8 @@ def amortise(
 
 def known(sample: Sample) -> tuple[Batch, torch.Tensor]:
     """A sample in the unit sphere, as the network sees it, and the oracle there."""
-    x = torch.as_tensor(sample.points, dtype=torch.float64)
-    x = x - x.mean(0)
-    return Batch((x / x.norm(dim=1).max()).float()[None]), torch.as_tensor(sample.vectors)
+    x = torch.as_tensor(sample.points)
+    return Batch(Frame.of(x)(x, torch.float32)[None]), torch.as_tensor(sample.vectors)
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from ..cloud import Frame
 from ..eigen import Rotation, canonical_signs
 from ..errors import InputError
 from ..smoothers import Smoother
@@ -114,9 +115,7 @@ def _unit(smoother: Smoother) -> Tensor:
     """The points of the smoother's graph, centred, of radius one."""
     if smoother.graph is None:
         raise InputError("random-feature seeds need the points: a smoother that was built from a graph")
-    x = smoother.graph.points
-    x = x - x.mean(0)
-    return x / x.norm(dim=1).max()
+    return Frame.of(smoother.graph.points)(smoother.graph.points, smoother.graph.points.dtype)
 
 
 def _geometric(t: int) -> dict[int, float]:

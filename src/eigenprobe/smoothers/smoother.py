@@ -130,9 +130,7 @@ class Smoother:
 
     def entries(self) -> tuple[Tensor, Tensor, Tensor]:
         """Rows, columns and values of the stored entries, in the order of the rows."""
-        pointers, columns = self.matrix.crow_indices().long(), self.matrix.col_indices().long()
-        rows = torch.arange(self.n, device=self.device).repeat_interleave(pointers.diff(), output_size=len(columns))
-        return rows, columns, self.matrix.values()
+        return rows_of(self.matrix), self.matrix.col_indices().long(), self.matrix.values()
 
     @cached_property
     def components(self) -> tuple[int, Tensor]:
@@ -167,6 +165,12 @@ def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int
     with warnings.catch_warnings():  # torch announces once per process that this layout is in beta
         warnings.simplefilter("ignore", UserWarning)
         return torch.sparse_csr_tensor(pointers.to(index), columns.to(index), values, shape, check_invariants=False)
+
+
+def rows_of(matrix: Tensor) -> Tensor:
+    """The row of every stored entry of a CSR matrix."""
+    rows = torch.arange(matrix.shape[0], device=matrix.device)
+    return rows.repeat_interleave(matrix.crow_indices().diff(), output_size=matrix.values().numel())
 
 
 def symmetric_matrix(edges: Edges, off: Tensor, diagonal: Tensor) -> Tensor:
