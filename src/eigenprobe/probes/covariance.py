@@ -114,7 +114,8 @@ class Covariance:
         if n <= EXACT_LIMIT:
             blocks = torch.eye(n, device=device, dtype=dtype).split(512, 1)
             return torch.stack([inner(block.contiguous()) for block in blocks]).sum()
-        signs = random_signs(self.smoother, count, generator)
+        draw = torch.rand((n, count), generator=generator, device=device if generator is None else generator.device)
+        signs = torch.where(draw < 0.5, -1.0, 1.0).to(device=device, dtype=dtype)
         if deflate is None:
             return inner(signs) / count
         basis = deflate.to(device=device, dtype=dtype)
@@ -180,7 +181,9 @@ def visible_scales(
     The trace of ``A^s`` is the number of modes that ``s`` steps have not yet damped, whatever the time of one step.  It
     is estimated as ``|A^{s/2} x|^2`` over random signs, doubling ``s``, so that powers are powers of two.
     """
-    x = random_signs(smoother, count, generator)
+    device = smoother.device if generator is None else generator.device
+    draw = torch.rand((smoother.n, count), generator=generator, device=device)
+    x = torch.where(draw < 0.5, -1.0, 1.0).to(device=smoother.device, dtype=smoother.dtype)
     step = smoother.apply if smoother.symmetric else smoother.apply_transpose
     power, done, before = 2, 0, float("inf")
     while True:
@@ -212,13 +215,6 @@ def _coefficients(
     if not powers or min(powers) < 0 or len(set(powers)) != len(powers):
         raise InputError(f"expected distinct non-negative scales, got {list(scales)}")
     return dict.fromkeys(sorted(powers), 1.0 / len(powers))
-
-
-def random_signs(smoother: Smoother, count: int, generator: torch.Generator | None) -> Tensor:
-    """``(n, count)`` numbers 1 or -1: the mean of ``x^T C x`` over them is the trace of ``C`` [Hutchinson]."""
-    device = smoother.device if generator is None else generator.device
-    draw = torch.rand((smoother.n, count), generator=generator, device=device)
-    return torch.where(draw < 0.5, -1.0, 1.0).to(device=smoother.device, dtype=smoother.dtype)
 
 
 def polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:
