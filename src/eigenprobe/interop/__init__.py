@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import extra
-from .cells import eigenmaps
 from .diffusionnet import DiffusionNetOperators, diffusionnet_operators
-from .shapes import equip, with_scalars
+from .objects import eigenmaps, equip, with_scalars
 
 if TYPE_CHECKING:
     from .pyg import SpectralBasis

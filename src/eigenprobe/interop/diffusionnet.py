@@ -25,7 +25,7 @@ from ..errors import InputError
 from ..host.files import Archive, writable_folder, write_npz
 from ..operators import gradients
 from ..pretrained.neighbours import Neighbours
-from .shapes import solved
+from .objects import solved
 
 MATRICES = ("L", "gradX", "gradY")
 PARTS = ("data", "indices", "indptr", "shape")
