@@ -30,7 +30,7 @@ ORDER = (
     *("operators", "apps", "interop", "viz", "evaluation", "paper", "cli"),
 )
 LINES, PARAMETERS, MODULE, SAME = 60, 8, 350, 10
-WHOLE = 24_965  # lines of src; 15,000 are wanted
+WHOLE = 24_945  # lines of src; 15,000 are wanted
 
 # Public constructors and front doors: their parameters are what a user may set, their docstrings explain each.
 FRONT_DOORS = {
