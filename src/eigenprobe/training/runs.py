@@ -291,8 +291,13 @@ def _quiet() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning\..*")
-        warnings.filterwarnings("ignore", message=r".*(does not have many workers|GPU available but not used).*")
-        warnings.filterwarnings("ignore", message=r".*Sparse CSR tensor support.*")
+        for known in (
+            "does not have many workers",
+            "GPU available but not used",
+            "Sparse CSR tensor",
+            "AccumulateGrad",
+        ):
+            warnings.filterwarnings("ignore", message=f".*{known}.*")
         try:
             yield
         finally:
