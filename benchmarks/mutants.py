@@ -84,7 +84,7 @@ EQUIVALENT = (
     (r"eigen/chebyshev", r"off\[:-1\], 1.* -> .*off\[:- 0\], 1", "the upper triangle, which LAPACK does not read"),
     (
         r"eigen/|smoothers/balanced",
-        r"type == .cpu.* -> .*type != .cpu",
+        r"type == .cpu.* -> .*type != .cpu|if not on_host\(.* -> .*if  on_host\(",
         "two ways to the same matrix, one of them faster",
     ),
     (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),

@@ -99,6 +99,9 @@ def test_a_widened_span_holds_what_is_new() -> None:
         beside = (basis[:, :1] + angle * basis[:, 9:10]) * 7
         assert bool(widen(basis[:, :3], beside)[2][3]) == new
     assert not bool(widen(basis[:, :3], basis[:, :1] + 0.1 * basis[:, 9:10], cut=0.2)[2][3])
+    for size, kept in ((0.0, [False, True]), (1e-20, [True, True])):  # nothing at all, and something however small
+        added, _, there = widen(first, torch.stack([size * basis[0], basis[1]], 1))
+        assert bool(added.isfinite().all()) and sorted(there[3:].tolist()) == kept
     many = widen(torch.stack([first, first]), torch.stack([more, more]))
     for one, other in zip(many, (q, turn, present), strict=True):
         torch.testing.assert_close(one[1], other)

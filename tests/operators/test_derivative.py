@@ -66,6 +66,19 @@ def test_gradcheck_of_a_separated_spectrum(rng: np.random.Generator) -> None:
     assert torch.autograd.gradcheck(pairs, (x,), eps=1e-7, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", CLOUDS)
+def test_a_moving_basis_is_orthonormal_and_near_the_fixed_one(name: str, rng: np.random.Generator) -> None:
+    """Its weights are balanced to the end, those of a fixed one to a few per cent of the mass of a point."""
+    x = 3 * CLOUDS[name](rng)
+    plain, moving = (ep.decompose(each, k=5, dimension=DIMENSION[name]) for each in (torch.tensor(x), _moving(x)))
+    q, v, mass = (getattr(moving, part).detach() for part in ("normalized", "vectors", "mass"))
+    torch.testing.assert_close(q.T @ q, torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(v.T @ (mass[:, None] * v), torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(mass, plain.mass, rtol=0.1, atol=1e-4)
+    torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.01, atol=1e-6)
+    assert float((q - plain.normalized).norm(dim=0).max()) < 0.05
+
+
 def test_values_are_those_without_derivatives(rng: np.random.Generator) -> None:
     x = torch.tensor(c.random_sphere(3000, rng))  # enough for points to be moved in memory
     plain, moving = ep.decompose(x, k=8), ep.decompose(x.clone().requires_grad_(), k=8)

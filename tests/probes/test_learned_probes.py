@@ -50,6 +50,7 @@ def test_settings_of_a_choice():
         sigma, steps, _ = learned._settings(0.2, 12, np.array([first, second, 0, 0, 0]))
         assert sigma == pytest.approx(0.2 * np.exp(expected)) and steps == count
     assert learned._settings(0.2, 2, np.array([0, -2.0, 0, 0, 0]))[1] == 2
+    assert learned._settings(0.2, 400, np.array([0, -9.0, 0, 0, 0]))[1] == 2 * round(200 * np.exp(-2))
 
 
 def test_monomials_are_centred_products():

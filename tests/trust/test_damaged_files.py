@@ -205,3 +205,17 @@ def test_cells_of_a_grid_lie_within_its_corners(tmp_path: Path, places: list[int
     path.write_bytes(head + points + cells + b"\nCELL_TYPES 2\n" + np.array([5, 5], ">i4").tobytes() + b"\n")
     with pytest.raises(InputError, match=r"grid\.vtk: expected cells within 6 corners, got others"):
         load(path)
+
+
+@pytest.mark.parametrize("exponent", ["3000000000", "970013293459", "-4000000000", "99999999999999999999"])
+def test_an_exponent_beyond_any_number(exponent: str, tmp_path: Path) -> None:
+    """pandas' own conversion reads outside its table of powers at some, which ends the process."""
+    rows = [["x", "y", "z"], ["1", "2", "3"], [f"1e{exponent}", "2", "3"], ["4", "4", "4"]]
+    for name, mark, read in (("a.csv", ",", read_table), ("a.tsv", "\t", read_table), ("a.xyz", " ", load)):
+        (tmp_path / name).write_text("\n".join(mark.join(row) for row in rows))
+        assert outcome(read, tmp_path / name) in ("ok", "InputError")
+    numbers = np.random.default_rng(0).normal(size=(40, 3))  # and what was written with all its digits comes back
+    np.savetxt(tmp_path / "b.csv", numbers, fmt="%.17g", delimiter=",", header="a,b,c", comments="")
+    np.savetxt(tmp_path / "b.xyz", numbers, fmt="%.17g")
+    assert np.array_equal(read_table(tmp_path / "b.csv").features, numbers)
+    assert np.array_equal(load(tmp_path / "b.xyz").vertices, numbers)

@@ -235,7 +235,8 @@ def _read_columns(path: Path, labels: str | None) -> Table:
             check_size(path, 8.0 * facts.num_rows * facts.num_columns)
             frame = pandas.read_parquet(path)
         else:
-            frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+            separator = "\t" if path.suffix.lower() == ".tsv" else ","
+            frame = pandas.read_csv(path, sep=separator, float_precision="round_trip")  # the default one may crash
             first = frame[frame.columns[0]]
             counts = np.array_equal(first, np.arange(len(first))) or np.array_equal(first, np.arange(1, len(first) + 1))
             name = str(frame.columns[0])

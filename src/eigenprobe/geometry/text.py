@@ -51,6 +51,7 @@ def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
         names = []  # the remark says something else
     chosen = pick(names, len(words), columns, path) if columns is not None else _by_name(names, path)
     options: dict[str, Any] = {"dtype": np.float64, "chunksize": ROWS, "skip_blank_lines": True, "decimal": decimal}
+    options |= {"float_precision": "round_trip"}  # exact; the default one crashes on exponents of ten digits
     options |= {"usecols": range(len(words)) if ended and chosen is None else chosen, "skiprows": skipped}
     blocks = pandas.read_csv(path, sep=separator, header=header, comment=COMMENT, **options)
     table = np.concatenate([block.to_numpy() for block in blocks])

@@ -151,7 +151,7 @@ def family(name: str) -> Family:
 
 def visible_steps(smoother: Smoother, k: int, generator: torch.Generator | None = None) -> int:
     """The number of steps t such that A^2t keeps about ``k`` modes."""
-    return max(1, visible_scales(smoother, k, spread=(1,), generator=generator)[0] // 2)
+    return visible_scales(smoother, k, spread=(1,), generator=generator)[0] // 2
 
 
 @torch.no_grad()
