@@ -27,6 +27,8 @@ from .tables import Report, grouped, markdown, mean_row
 
 WAYS = ("plain", "learned", "oracle cut", "robust")
 LEVELS = (10, 20, 50)
+LEGEND = """plain: no weights, the closed-form companions alone (dimension of thin sheets, gaps bridged within one sheet, rims);
+learned: with the cuts of the network; oracle cut: with those of a perfect judge; robust: robust_laplacian."""
 SHOWN = {f"cosine_{k}": f"k<={k}" for k in LEVELS} | {"discrepancy": "discrepancy"}
 
 
@@ -113,7 +115,7 @@ class NeighbourReport(Report):
             title = f"### n = {n}, noise {noise:g} of the radius, {count} shapes"
             columns = {"neighbours": "neighbours", "over": "", **SHOWN}
             tables.append(f"{title}\n\n{markdown(lines, columns)}\n\n{_worst(rows)}")
-        return "\n\n".join(tables)
+        return "\n\n".join([*tables, LEGEND])
 
 
 def _worst(rows: Sequence[Any], count: int = 5) -> str:
