@@ -27,8 +27,8 @@ from .tables import Report, grouped, markdown, mean_row
 
 WAYS = ("plain", "learned", "oracle cut", "robust")
 LEVELS = (10, 20, 50)
-LEGEND = """plain: no weights, the closed-form companions alone (dimension of thin sheets, gaps bridged within one sheet, rims);
-learned: with the cuts of the network; oracle cut: with those of a perfect judge; robust: robust_laplacian."""
+LEGEND = """plain: no weights, closed-form companions alone (thin sheets told from solids, gaps bridged in one sheet,
+rims); learned: cut by the network; oracle cut: by a perfect judge; robust: robust_laplacian."""
 SHOWN = {f"cosine_{k}": f"k<={k}" for k in LEVELS} | {"discrepancy": "discrepancy"}
 
 
