@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import InputError, extra
 from ..host.progress import Progress
+from .clouds import unused
 from .session import Session
 
 PROCESSES = "processes"
@@ -95,15 +96,11 @@ def _places(files: list[Path], root: Path | None, name: str) -> dict[Path, tuple
     if root is None or name == "cache":  # which knows itself what is missing
         return dict.fromkeys(files, (root, None))
     places: dict[Path, tuple[Path | None, Path | None]] = {}
-    taken: dict[str, int] = {}
+    taken: set[Path] = set()
     for file in files:
-        count = taken[file.stem] = taken.get(file.stem, 0) + 1
-        own = root / (file.stem if count == 1 else f"{file.stem}-{count}")
-        if name == "decompose":
-            places[file] = own, own / "basis.safetensors"
-        else:
-            folder = root if count == 1 else own
-            places[file] = folder, folder / f"{file.stem}.safetensors"
+        own = unused(root / file.stem, taken)
+        folder = own if name == "decompose" or own.name != file.stem else root
+        places[file] = folder, folder / f"{'basis' if name == 'decompose' else file.stem}.safetensors"
     return places
 
 

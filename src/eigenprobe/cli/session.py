@@ -113,19 +113,13 @@ class Session:
 
     def finish(self, headline: str) -> None:
         """The closing summary: what was done, and what was written where."""
+        from rich.filesize import decimal
+
         self.say(f"{headline} in {self.seconds:.1f} s")
         shown = self.written if len(self.written) <= LISTED + 1 else self.written[:LISTED]
         width = max((len(str(path)) for path, _ in shown), default=0)
         for path, what in shown:
-            size = _size(path.stat().st_size) if path.is_file() else ""
-            self.say(f"  {path!s:<{width}}  {size:>8}  {what}")
+            size = decimal(path.stat().st_size) if path.is_file() else ""
+            self.say(f"  {path!s:<{width}}  {size:>9}  {what}")
         if len(shown) < len(self.written):
             self.say(f"  and {len(self.written) - len(shown)} more")
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
