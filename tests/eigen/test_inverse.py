@@ -180,7 +180,7 @@ def test_a_krylov_space_is_looked_at_when_it_may_be_enough(monkeypatch: pytest.M
     pole = float(exact[19:21].mean())
     values, _ = inverse.smallest_pairs(grid, 30, pole=pole, known=np.full((36 * 36, 1), 1 / 36), accuracy=1e-6)
     np.testing.assert_allclose(values, exact, rtol=1e-5)
-    assert sizes[0] == 60 and sizes[-2] < looks[-1]  # amid the wanted values: twice as many, and fewer in the end
+    assert sizes[0] == 63 and sizes[-1] < looks[-1]  # amid the wanted values: 2.1 times as many, fewer in the end
 
 
 def test_what_the_pivots_count_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,12 +189,12 @@ def test_what_the_pivots_count_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     exact = np.linalg.eigvalsh(laplacian.toarray())
     real = inverse._smallest
 
-    def careless(solve: object, pole: float, known: torch.Tensor, k: int, *more: object) -> object:
-        values, found = real(solve, pole, known, k, *more)  # type: ignore[arg-type]
+    def careless(solve: object, reach: object, pole: float, known: torch.Tensor, k: int, *more: object) -> object:
+        values, found = real(solve, reach, pole, known, k, *more)  # type: ignore[arg-type]
         if lost[0]:
             return values, found
         lost[0] = True
-        values, found = real(solve, pole, known, k + 1, *more)  # type: ignore[arg-type]
+        values, found = real(solve, reach, pole, known, k + 1, *more)  # type: ignore[arg-type]
         kept = torch.tensor([i for i in range(k + 1) if i != 2])
         return values[kept], found[kept]
 
