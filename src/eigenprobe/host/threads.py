@@ -1,4 +1,4 @@
-"""The number of threads that pays on the host.
+"""The number of threads that pays on the host, and its clock.
 
 Small clouds make many short operations that gain next to nothing from more than one thread.  For larger ones at most
 half of the processors are used: with all of them, one other busy process makes every operation wait for its slowest
@@ -7,6 +7,7 @@ thread, which is ten times slower on two cores.
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,13 @@ def limited_threads(device: torch.device, points: int | None = None, *, single: 
             if limit in _limits:  # not in a child forked inside the block
                 _limits.remove(limit)
                 torch.set_num_threads(min([_before, *_limits]))
+
+
+def now(device: torch.device) -> float:
+    """Seconds; clocks read on the host count a GPU's work only once it is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def _forked() -> None:

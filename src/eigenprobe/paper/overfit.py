@@ -18,6 +18,7 @@ from ..basis import Basis
 from ..eigen.solve import solve
 from ..evaluation.samples import Sample, agreement
 from ..evaluation.surface_report import levels
+from ..host.threads import now
 from ..networks.extension import NetworkExtension
 from ..training.data import ProbeSettings
 from ..training.fit import FitSettings, fit_network, network_basis
@@ -37,21 +38,16 @@ class Watch(pl.Callback):
         self.device, self.spent, self.began = device, 0.0, 0.0
         self.history: History = []
 
-    def _now(self) -> float:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter()
-
     def on_train_batch_start(self, *_: Any) -> None:
-        self.began = self.began or self._now()  # what is compiled or captured before is not training
+        self.began = self.began or now(self.device)  # what is compiled or captured before is not training
 
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.stopped = self._now()
+        self.stopped = now(self.device)
 
     def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         gap = float(trainer.callback_metrics.get("val/gap", torch.tensor(torch.nan)))
         self.history.append((int(trainer.global_step), self.stopped - self.began - self.spent, gap))
-        self.spent += self._now() - self.stopped
+        self.spent += now(self.device) - self.stopped
 
     def reached(self) -> tuple[int | None, float | None]:
         """Step and seconds of the first validation within `CLOSE` of the closed form."""

@@ -12,7 +12,6 @@ Shapes: `Z (b, n, K - 1)`, `e (b, K)`; `b` clouds at once, float64 K x K algebra
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from torch import Tensor
 from ..eigen import Rotation, Span, ritz, rotate
 from ..eigen.chebyshev import smoother_filter
 from ..geometry.procedural import ProceduralShapes
+from ..host.threads import now
 from ..networks.diffusion import diffusion, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from ..probes.objective import nested_basis
 from ..smoothers import Smoother
@@ -40,17 +40,10 @@ def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> boo
         smoother = diffusion(clouds, dense=dense)
         for repeat in range(repeats + 3):
             if repeat == 3:  # the first ones choose kernels
-                _wait(clouds.device)
-                start = time.perf_counter()
+                start = now(clouds.device)
             smoother.apply(x)
-        _wait(clouds.device)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(now(clouds.device) - start)
     return seconds[0] < seconds[1]
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def energies(z: Tensor, smoother: Smoother, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:

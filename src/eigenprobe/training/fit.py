@@ -8,7 +8,6 @@ the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
 """
 
 import hashlib
-import time
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from ..cloud import Frame
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
 from ..graph.arranged import Arranged
+from ..host.threads import now
 from ..networks.extension import NetworkExtension
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
@@ -164,24 +164,24 @@ def _source(cloud: Tensor, k: int, settings: FitSettings) -> dict[str, str]:
 
 def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basis:
     """Samplings of the cloud, a network trained on them, and its basis at all points; the clock between."""
-    clock = [_now(cloud.device)]
+    clock = [now(cloud.device)]
     probes, objective = settings.all_probes(), settings.objective()
     frame = Frame.of(cloud, str(probes.smoother.get("metric", "euclidean")))
     pool, held = draw_samplings(cloud, k, frame, probes, objective, settings)
-    clock.append(_now(cloud.device))
+    clock.append(now(cloud.device))
     references = (held or pool)[:REFERENCES] if objective.kind == "expected" else []
     if settings.reference:
         for sampling in references:
             attach_optimum(sampling, k, objective, settings.seed)
     module = _module(cloud, k, settings)
-    clock.append(_now(cloud.device))
+    clock.append(now(cloud.device))
     source: Any = Pool(pool, settings.seed)
     if settings.resamplings == "fresh":
         assert probes.paper is not None
         source = Fresh(cloud, frame, probes.paper, pool[0].points.shape[1], settings.seed, settings.subset)
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
-    clock.append(_now(cloud.device))
+    clock.append(now(cloud.device))
     module.to(cloud.device).eval()
     first, known = pool[0].points[0], pool[0].smoother
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
@@ -189,7 +189,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     function = NetworkExtension(module.network, frame, first, smoother.mass is None)  # type: ignore[arg-type]
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
     seconds = dict(zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True))
-    seconds["total"] = _now(cloud.device) - clock[0]
+    seconds["total"] = now(cloud.device) - clock[0]
     basis.info.update(
         network=settings.preset or _default_preset(cloud.device),
         steps=int(trainer.global_step),
@@ -299,10 +299,3 @@ def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother
     except RankError as error:
         message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
         raise InputError(message) from error
-
-
-def _now(device: torch.device) -> float:
-    """Seconds; clocks read on the host count a GPU's work only once it is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
