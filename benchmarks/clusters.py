@@ -31,11 +31,11 @@ from eigenprobe.estimators.tables import read_table
 from eigenprobe.host.files import plain
 from eigenprobe.paper.images import Images
 from eigenprobe.paper.images_recipe import ImagesRecipe, feed_forward, learn_rows
-from eigenprobe.paper.peers import METHODS, embed
+from eigenprobe.paper.peers import FITTED, METHODS, embed
 from eigenprobe.paper.protocol import Protocol, summarise
 from eigenprobe.training import RunSettings
 
-OURS = ("direct", "network", "paper")
+OURS = ("direct", "network")
 SLOW = ("tsne", "paper")
 PEERS = ("paper/peers.py", "paper/protocol.py", "evaluation/clustering.py")
 NETWORK = (*PEERS, "paper/images_recipe.py", "probes", "training", "networks/transformer.py")
@@ -43,22 +43,23 @@ NETWORK = (*PEERS, "paper/images_recipe.py", "probes", "training", "networks/tra
 
 def sources(name: str, method: str) -> str:
     """The hash of what the rows of a method in a file measure."""
-    return digest(name, NETWORK if method == "paper" else None if method in OURS else PEERS)
+    return digest(name, NETWORK if method in FITTED else None if method in OURS else PEERS)
 
 
 def measure(x: np.ndarray, y: np.ndarray, method: str, o: argparse.Namespace) -> list[dict[str, Any]]:
     """Rows of a method on the odd rows."""
     fitted, even, odd = None, np.asarray(x[0::2], np.float32), x[1::2]
-    if method == "paper":
-        recipe = ImagesRecipe(o.dataset, steps=o.steps, sample=min(5000, len(even)))
+    steps = o.steps if method == "paper" else 0
+    if method in FITTED:
+        recipe = ImagesRecipe(o.dataset, steps=steps, sample=min(5000, len(even)))
         unit = Protocol().rows(even, np.arange(len(even)))
         basis = learn_rows(recipe, torch.from_numpy(unit).to(o.device), RunSettings(device=o.device))
         fitted = partial(feed_forward, basis)
     embed(method, np.asarray(odd[:200], np.float32), (2,), 0, fitted)  # warm: compilation is not the method's time
     # A network that lies on a device is not sent to other processes; most of its time is that of the scores.
-    with parallel_config("threading" if method == "paper" else "loky"):
+    with parallel_config("threading" if fitted else "loky"):
         found = summarise(Protocol(o.runs, methods=[method]).records(odd, y[1::2], o.jobs, fitted))
-    return [row | ({"steps": o.steps} if method == "paper" else {}) for row in found]
+    return [row | ({"steps": steps} if fitted else {}) for row in found]
 
 
 def kept(name: str, runs: int) -> list[dict[str, Any]]:

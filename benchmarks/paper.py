@@ -131,7 +131,7 @@ def generalisation(o: argparse.Namespace) -> None:
     samples = [Sample.load(path, o.k) for path in sorted(o.data.glob("*.npz"))]
     run, clock = how(o, "generalisation")
     module, history = amortise(recipe, run, samples)
-    rows = unseen(module, samples)
+    rows = unseen(module, samples, recipe.probes)
     found = {"n": len(samples[0].points), "k": o.k, "recipe": str(recipe), "steps": module.global_step}
     found |= {"seconds": clock.spent}
     write("paper_generalisation.json", {"facts": facts("paper", o.device) | found, "history": history, "rows": rows})

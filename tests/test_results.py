@@ -267,6 +267,8 @@ def test_a_table_of_clusters_is_whole_after_each_method(tmp_path: Path, monkeypa
     monkeypatch.setattr(clusters, "SLOW", ("isomap", "paper"))  # as t-SNE: may have fewer runs and stays
     assert run("--methods", "isomap", "--runs", "1") == {"pca": [2, 2, 2], "isomap": [1, 1, 1]}
     assert clusters.kept(file.name, 2) == json.loads(file.read_text())["rows"]
+    assert run("--methods", "untrained", "--runs", "2")["untrained"] == [2, 2, 2]  # the paper's network, no steps
+    assert {row["steps"] for row in clusters.kept(file.name, 2) if row["method"] == "untrained"} == {0}
     document = json.loads(file.read_text())
     for row in document["rows"]:
         row["sources"] = "another"

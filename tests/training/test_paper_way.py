@@ -14,7 +14,7 @@ from eigenprobe.probes.objective import Objective, prefix_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training.data import Fresh, ProbeSettings, prepare
-from eigenprobe.training.fit import fit_network
+from eigenprobe.training.fit import FitSettings, fit_network
 from eigenprobe.training.module import Optimisation, SpectralModule, Whole
 
 
@@ -49,6 +49,17 @@ def test_the_row_smoother_is_the_operator_of_the_probes_with_the_cosine_metric_t
     seed = Probes(4, steps=0, sigma=0.3, **graph).draw(rows, g.manual_seed(1))
     smoother = build_smoother(rows, "row", bandwidth=0.3, dimension=3, **graph)
     torch.testing.assert_close(smoother.apply(seed), probes.draw(rows, g.manual_seed(1)))
+
+
+def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():
+    # Rows far from the origin, as features are: moving their centre to it would change every angle.
+    rows = 3 + torch.randn(80, 6, generator=torch.Generator().manual_seed(0))
+    paper = Probes(4, steps=3, k=9, sigma=0.02, metric="cosine", self_loops=True)
+    settings = FitSettings(smoother="row", metric="cosine", loss="sampled", probes=ProbeSettings("row", paper=paper))
+    batch = prepare(rows, settings.frame(rows), settings.all_probes(), settings.objective(), 3)
+    batch = getattr(batch, "batch", batch)
+    drawn = batch.probes(torch.Generator().manual_seed(1))[0]
+    torch.testing.assert_close(drawn, paper.draw(rows, torch.Generator().manual_seed(1)), atol=1e-4, rtol=1e-3)
 
 
 def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():

@@ -31,6 +31,7 @@ from ..training.module import Optimisation, SpectralModule
 from ..training.recipes import recipe_kind
 from ..training.runs import OracleCosine, RunSettings, train
 from .generalisation import agreement_by_level, polynomials
+from .single import best_of_probes
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,9 @@ def known(sample: Sample) -> tuple[Batch, torch.Tensor]:
 
 
 @torch.no_grad()
-def unseen(module: SpectralModule, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Rows of `Generalisation`: one feed-forward pass of the network, the same untrained, polynomials of its input."""
+def unseen(module: SpectralModule, samples: Sequence[Sample], probes: Probes) -> list[dict[str, Any]]:
+    """Rows of `Generalisation`: one feed-forward pass of the network, the same untrained, polynomials of its input, and
+    the closed form of its probes."""
     rows = []
     trained = module.network.double().eval()
     untrained = networks.described(trained.describe()).to(module.device).double().eval()  # type: ignore[operator]
@@ -121,6 +123,7 @@ def unseen(module: SpectralModule, samples: Sequence[Sample]) -> list[dict[str, 
             "the paper's way": trained(points),
             "random weights": untrained(points),
             "polynomials": polynomials(points[0], sample.vectors.shape[1])[None],
+            "closed form of its probes": best_of_probes(points[0].float(), probes, sample.vectors.shape[1], 0)[None],
         }
         name, _, rest = sample.shape.name.partition("__")
         base = {"shape": sample.shape.name, "group": name if rest else "", "domain": "surface"}

@@ -29,6 +29,7 @@ METHODS = {
     "direct": "Opt. App. Eigenmaps (direct)",
     "network": "Opt. App. Eigenmaps (network)",
     "paper": "Opt. App. Eigenmaps (the paper's way)",
+    "untrained": "the paper's network, untrained",
     "laplacian": "Laplacian Eigenmaps",
     "laplacian_sphere": "Laplacian Eigenmaps, our coordinates",
     "pca": "PCA",
@@ -36,6 +37,7 @@ METHODS = {
     "tsne": "t-SNE",
     "isomap": "Isomap",
 }
+FITTED = ("paper", "untrained")  # functions that are given
 NESTED = ("pca", "isomap", "laplacian")
 LAPLACIAN_NEIGHBOURS = 15
 TINY = float(np.finfo(float).eps)
@@ -53,7 +55,7 @@ def embed(
             model = OptimalApproximationEigenmaps(max(ks), solver=cast(Any, name), random_state=seed).fit(features)
             spent = time.perf_counter() - start
             return {k: model.coordinates_of(k) for k in ks}, dict.fromkeys(ks, spent)
-        if name == "paper":
+        if name in FITTED:
             if fitted is None:
                 raise InputError("the paper's way needs its trained network: see --way paper")
             found = fitted(features)

@@ -27,7 +27,7 @@ from ..estimators.coordinates import COSINE_COLUMNS
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 from ..evaluation.tables import Row, grouped
 from ..host.progress import in_parallel
-from .peers import METHODS, Function, check_methods, embed
+from .peers import FITTED, METHODS, Function, check_methods, embed
 
 Array = NDArray[Any]
 DEFICIT = (0.01, 0.1)
@@ -65,7 +65,7 @@ class Protocol:
     runs: int = 32
     n: int = 1500
     ks: Sequence[int] = (2, 5, 10)
-    methods: Sequence[str] = tuple(name for name in METHODS if name != "paper")
+    methods: Sequence[str] = tuple(name for name in METHODS if name not in FITTED)
     seed: int = 0
     unit: bool = True
 

@@ -132,7 +132,7 @@ def reproduce_generalisation(
         samples = [row["sample"] for row in found if len(row["sample"].points) == recipe.points]
         module, history = amortise(recipe, RunSettings(folder=out / "network", device=device), samples)
         facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}
-        rows = [*report.rows, *unseen(module, samples)]
+        rows = [*report.rows, *unseen(module, samples, recipe.probes)]
         report = generalisation.Generalisation(rows, failed | report.failed, facts)
     report = report.write(out, "generalisation")
     means = {(row["start"], row["stage"]): row for row in report.means()}

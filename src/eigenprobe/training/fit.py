@@ -110,6 +110,13 @@ class FitSettings:
         chosen = _given(metric=self.metric, k=self.neighbours, bandwidth=self.bandwidth, dimension=self.dimension)
         return replace(self.probes, kind=self.smoother, smoother={**self.probes.smoother, **chosen})
 
+    def frame(self, cloud: Tensor) -> Frame:
+        """How the network and the paper's probes see a cloud: by angles the rows stay where they are, since a centre
+        would change the distances that sigma is measured in."""
+        probes = self.all_probes()
+        metric = str(probes.smoother.get("metric", "euclidean"))
+        return Frame.of(cloud, metric, centred=metric != "cosine" or probes.paper is None)
+
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
@@ -166,7 +173,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     """Samplings of the cloud, a network trained on them, and its basis at all points; the clock between."""
     clock = [now(cloud.device)]
     probes, objective = settings.all_probes(), settings.objective()
-    frame = Frame.of(cloud, str(probes.smoother.get("metric", "euclidean")))
+    frame = settings.frame(cloud)
     pool, held = draw_samplings(cloud, k, frame, probes, objective, settings)
     clock.append(now(cloud.device))
     references = (held or pool)[:REFERENCES] if objective.kind == "expected" else []
