@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,19 +75,16 @@ def _cold(name: str) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
-def new_rows(path: Path, solvers: list[str], splits: int) -> list[dict[str, Any]]:
+def new_rows(path: Path, solver: str, splits: int) -> dict[str, Any]:
     """Label accuracy of ten neighbours in the embedding: fitted on all odd rows, and on half with the rest placed."""
     table = read_table(path)
     x, y = np.asarray(table.features[1::2], np.float32), np.asarray(table.labels)[1::2]
-    rows = []
-    for solver in solvers:
-        found = [_halves(x, y, solver, i) for i in range(splits)]
-        means = {key: float(np.mean([row[key] for row in found])) for key in ("fitted on all", "fitted on half")}
-        loss = [row["fitted on all"] - row["fitted on half"] for row in found]
-        row = {"table": path.stem, "solver": solver, "splits": splits, **means}
-        row |= {"loss": float(np.mean(loss)), "worst loss": float(np.max(loss))}
-        rows.append({**row, "batch difference": f"{max(row['batch difference'] for row in found):.0e}"})
-    return rows
+    found = [_halves(x, y, solver, i) for i in range(splits)]
+    means = {key: float(np.mean([row[key] for row in found])) for key in ("fitted on all", "fitted on half")}
+    loss = [row["fitted on all"] - row["fitted on half"] for row in found]
+    row = {"table": path.stem, "solver": solver, "splits": splits, **means}
+    row |= {"loss": float(np.mean(loss)), "worst loss": float(np.max(loss))}
+    return {**row, "batch difference": f"{max(row['batch difference'] for row in found):.0e}"}
 
 
 def _halves(x: np.ndarray, y: np.ndarray, solver: Any, seed: int) -> dict[str, float]:
@@ -151,22 +148,21 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     device = best_device() if options.device == "auto" else options.device
-    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    parts: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {}
     if device == "cpu":
         parts["digits"] = lambda: digits(options.repeats)
     if options.features:
-        parts["new rows"] = lambda: [
-            row for path in options.features for row in new_rows(path, options.solver, options.splits)
-        ]
+        parts["new rows"] = lambda: (new_rows(p, s, options.splits) for p in options.features for s in options.solver)
     if options.rows:
-        parts["many rows"] = lambda: [many_rows(options.rows, solver, device, 0) for solver in options.solver]
-    found = {}
+        parts["many rows"] = lambda: (many_rows(options.rows, solver, device, 0) for solver in options.solver)
+    found: dict[str, list[Any]] = {}
+    about = facts("embedding", device, peers=("umap-learn",))
     for name, part in parts.items():
-        found[name] = plain(part())
+        found[name] = []
+        for row in part():
+            found[name].append(plain(row))
+            write(f"embedding_{device.split(':')[0]}.json", about | {"parts": found})  # whole after every row
         print(f"\n{name}\n{tables.markdown(found[name])}", flush=True)
-    write(
-        f"embedding_{device.split(':')[0]}.json", facts("embedding", device, peers=("umap-learn",)) | {"parts": found}
-    )
 
 
 if __name__ == "__main__":

@@ -20,11 +20,13 @@ import numpy as np
 import torch
 
 import eigenprobe as ep
-from benchmarks.record import best_device, facts, spread, turns, write
+from benchmarks.record import best_device, clock, facts, spread, turns, write
 from eigenprobe.geometry.procedural import ProceduralShapes
 from eigenprobe.networks.spectral import SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.store import packaged
+
+ROUNDS = 30.0  # seconds that the rounds of one row may take, one round at least
 
 
 def robust(points: np.ndarray, k: int) -> None:
@@ -49,38 +51,39 @@ def main() -> None:
     known = options.model in packaged() or Path(options.model).is_dir()
     model = SpectralModel.from_pretrained(options.model) if known else SpectralModel(SpectralNetwork(), {}, "random")
     model.to(device)
-    clouds = ProceduralShapes(seed=7, device=device).draw(options.batch, options.n)
-    one = clouds[0]
+    clouds = ProceduralShapes(seed=7, device=device).draw(options.batch if device.startswith("cuda") else 1, options.n)
+    one, batch = clouds[0], options.batch
     calls: dict[str, Callable[[], Any]] = {
         "encode, one cloud": lambda: model.encode(one, k=k),
         "encode, one cloud, heat": lambda: model.encode(one, k=k, smoother="heat"),
         "encode, one cloud, no Ritz": lambda: model.encode(one, k=k, ritz=False),
         "direct, one cloud": lambda: ep.decompose(one, k=k),
     }
-    if find_spec("robust_laplacian") is not None:
-        calls["robust_laplacian + eigsh, one cloud"] = partial(robust, one.cpu().numpy(), k)
-    rows: dict[str, Any] = {}
-    about = facts("encode", device, seed=7) | {"n": options.n, "k": k, "model": model.name, "rows": rows}
-
-    def keep(found: dict[str, Any]) -> None:
-        """Print, and write the file of results as far as it is known."""
-        for what, row in found.items():
-            print(f"{spread(row, 2, unit=1e-3)} ms  {what}", flush=True)
-        rows.update(found)
-        write(f"encode_{torch.device(device).type}.json", about)
-
-    keep(turns(calls, options.repeats, device))
+    groups = [calls]  # what takes turns
     if device.startswith("cuda"):
-        sizes = np.random.default_rng(7).integers(options.n // 3, options.n + 1, options.batch)
+        sizes = np.random.default_rng(7).integers(options.n // 3, options.n + 1, batch)
         unequal = [cloud[:size] for cloud, size in zip(clouds, sizes.tolist(), strict=True)]
         ways: dict[str, tuple[Any, dict[str, Any]]] = {
-            f"encode, batch of {options.batch}": (clouds, {}),
-            "the same, adaptive": (clouds, {"smoother": "adaptive"}),
-            f"encode, {options.n // 3} to {options.n} points": (unequal, {}),
+            f"encode, batch of {batch}, per cloud": (clouds, {}),
+            "the same, adaptive, per cloud": (clouds, {"smoother": "adaptive"}),
+            f"encode, {options.n // 3} to {options.n} points, per cloud": (unequal, {}),
         }
-        for name, (given, how) in ways.items():
-            batch = turns({name: partial(model.encode, given, k=k, **how)}, options.repeats, device)[name]
-            keep({f"{name}, per cloud": {key: np.divide(batch[key], options.batch).tolist() for key in batch}})
+        groups = [{name: call} for name, call in calls.items()]
+        groups += [{name: partial(model.encode, given, k=k, **how)} for name, (given, how) in ways.items()]
+    elif find_spec("robust_laplacian") is not None:
+        calls["robust_laplacian + eigsh, one cloud"] = partial(robust, one.numpy(), k)
+    rows: dict[str, Any] = {}
+    about = facts("encode", device, seed=7) | {"n": options.n, "k": k, "model": model.name, "rows": rows}
+    for group in groups:  # the file is whole after each; what takes seconds (all graphs one by one) is timed less often
+        start = clock(device)
+        for call in group.values():
+            call()
+        rounds = max(1, min(options.repeats, int(ROUNDS / (clock(device) - start))))
+        for name, row in turns(group, rounds, device).items():
+            share = batch if name.endswith("per cloud") else 1
+            rows[name] = {key: np.divide(row[key], share).tolist() for key in row}
+            print(f"{spread(rows[name], 2, unit=1e-3)} ms  {name}", flush=True)
+        write(f"encode_{torch.device(device).type}.json", about)
 
 
 if __name__ == "__main__":

@@ -37,14 +37,15 @@ from benchmarks.direct import K, embeddings, robust_laplacian, spectral_embeddin
 from benchmarks.record import clock, facts, peak, results_file, spread, turns, write
 
 SIZES = {
-    "cpu": {3: [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000], 384: [1000, 3000, 10_000, 30_000, 100_000]},
+    "cpu": {3: [1000, 10_000, 30_000, 100_000, 300_000, 1_000_000], 384: [1000, 10_000, 30_000, 100_000]},
     "cuda": {
         3: [1000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000],
         384: [1000, 10_000, 100_000, 1_000_000],
     },
 }
 PEERS = {3: {"robust_laplacian": "robust_laplacian"}, 384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"}}
-OURS = 600.0  # seconds that a process of our own may take
+OURS = 600.0  # seconds that a process of our own may take, within the budget
+LEAST = 20.0  # seconds that any process has
 QUICK, ROUNDS = 2.0, 3  # seconds below which calls take turns, and how often
 AGAIN = 5.0  # seconds below which a slow run on a device is repeated
 FITTED = 10_000  # points from which the exponents are fitted: below, a fixed cost shows
@@ -111,8 +112,10 @@ def _once(method: str, call: Callable[[], None], cloud: Callable[[int], torch.Te
     return {"seconds": seconds, "runs": 1, "MiB": memory}
 
 
-def spawn(options: argparse.Namespace, methods: list[str], n: int, d: int, rounds: int) -> dict[str, dict[str, Any]]:
-    """Cells, on a processor in a process of their own; what went wrong is part of the table."""
+def spawn(
+    options: argparse.Namespace, methods: list[str], n: int, d: int, rounds: int, left: float
+) -> dict[str, dict[str, Any]]:
+    """Cells, on a processor in a process of their own that has ``left`` seconds; what went wrong is in the table."""
     arguments = (methods, n, d, options.device, options.seed, rounds)
     if options.device != "cpu":
         try:
@@ -121,7 +124,7 @@ def spawn(options: argparse.Namespace, methods: list[str], n: int, d: int, round
             return {name: {"failed": str(error).splitlines()[0][:200]} for name in methods}
     command = [sys.executable, "-m", "benchmarks.scale", "--cells", json.dumps(arguments)]
     ours = {"eigenprobe", "stacked"} & {*methods}
-    limit = OURS if ours else 60 + 2 * options.limit  # a warm-up, imports and compilation included
+    limit = min(max(left, LEAST), OURS if ours else 60 + 2 * options.limit)  # warm-up, imports, compilation included
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired:
@@ -129,7 +132,7 @@ def spawn(options: argparse.Namespace, methods: list[str], n: int, d: int, round
     if not done.returncode:
         return json.loads(done.stdout.splitlines()[-1])
     if len(methods) > 1:  # one of them fails: each on its own
-        return {name: spawn(options, [name], n, d, 1)[name] for name in methods}
+        return {name: spawn(options, [name], n, d, 1, left)[name] for name in methods}
     return {methods[0]: {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}}
 
 
@@ -142,16 +145,18 @@ class Table:
         self.rows: dict[str, dict[str, Any]] = {name: {} for name in ["eigenprobe", *present]}
         self.whole: dict[str, float] = {}
 
-    def fill(self, n: int, left: float) -> None:
-        """The cells of one size, with ``left`` seconds to spend."""
+    def fill(self, n: int, end: float) -> None:
+        """The cells of one size, which have time until ``end``."""
         tried = [name for name, found in self.rows.items() if not any("failed" in row for row in found.values())]
-        found: dict[str, Any] = {name: why for name in tried if (why := self.expected(name, n, left))}
+        found: dict[str, Any] = {
+            name: why for name in tried if (why := self.expected(name, n, end - time.perf_counter()))
+        }
         tried = [name for name in tried if name not in found]
         quick = [name for name in tried if self.linear(name, n) < QUICK]
         groups = [(quick, ROUNDS), *(([name], 1) for name in tried if name not in quick)]
         for methods, rounds in (group for group in groups if group[0]):
             start = time.perf_counter()
-            found |= spawn(self.options, methods, n, self.d, rounds)
+            found |= spawn(self.options, methods, n, self.d, rounds, end - start)
             self.whole |= dict.fromkeys(methods, (time.perf_counter() - start) / len(methods))
         for name, row in found.items():
             self.rows[name][str(n)] = row
@@ -229,14 +234,14 @@ def measure(options: argparse.Namespace) -> None:
     """All tables; the file of results is whole after every size."""
     end = time.perf_counter() + (options.budget or {"cpu": 450.0, "cuda": 90.0}[options.device])
     clouds, n = STACKED
-    together = spawn(options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS)["stacked"]
+    together = spawn(options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS, OURS)["stacked"]
     print(f"  {clouds} clouds of {n} points: {together}", flush=True)
     about = facts("scale", options.device, seed=options.seed, peers=("robust_laplacian", "umap-learn"))
     chosen, tables = {3: options.sizes, 384: options.rows}, []
     for d, usual in SIZES[options.device].items():
         tables.append(Table(options, d))
         for size in usual if chosen[d] is None else chosen[d]:
-            tables[-1].fill(size, end - time.perf_counter())
+            tables[-1].fill(size, end)
             content = {"k": K, "tables": [t.content() for t in tables]}
             stack = {"clouds": clouds, "points": n, **together}
             write(f"scale_{options.device}.json", about | content | {"stacked": stack})

@@ -4,7 +4,7 @@
     python -m benchmarks.training --prepare MESHES --data carry         # first, where the mesh libraries are
 
     loss      textbook reconstruction loss, one-Cholesky form, expected loss: value, forward + backward time, memory
-    step      one training step of the paper's network: eager float32, eager bf16, CUDA graphs, torch.compile
+    step      one training step of the paper's network: eager float32; on a GPU eager bf16, CUDA graphs, torch.compile
     quality   seconds until the loss on held-out resamplings of one shape is within 1 % of the closed form
     shapes    every shape of the data folder with one recipe: cosines and eigenvalues against the mesh oracle
 
@@ -93,9 +93,9 @@ def loss(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[di
 def step(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     points = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=device)
     base = settings(o, held_out=0, reference=False, resamplings=2)
-    modes = [("32", "none"), ("bf16", "none")]
+    modes = [("32", "none")]
     if device.type == "cuda":
-        modes += [("bf16", "graph")] + ([("bf16", "compile")] if o.compile else [])
+        modes += [("bf16", "none"), ("bf16", "graph")] + ([("bf16", "compile")] if o.compile else [])
     rows = []
     for precision, accelerate in modes:
         name = f"{accelerate if accelerate != 'none' else 'eager'}, {precision}"
@@ -119,8 +119,8 @@ def step(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[di
 class Steps(pl.Callback):
     """Milliseconds per step, as the mean of blocks, so that the clock's own synchronisation does not count."""
 
-    def __init__(self, device: torch.device, block: int = 10) -> None:
-        self.device, self.block, self.marks = device, block, []
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.block, self.marks = device, 2 if device.type == "cpu" else 10, []
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         if trainer.global_step % self.block == 0:
@@ -226,8 +226,10 @@ def main() -> None:
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--preset", default="overfit")
     counts = {"n": 4000, "k": 50, "m": 1500, "smoothing": 40, "resamplings": 24, "held_out": 2, "steps": 600}
-    for name, value in (counts | {"repeats": 20, "timed": 150, "validate_every": 25, "seed": 0}).items():
+    for name, value in (counts | {"validate_every": 25, "seed": 0}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    parser.add_argument("--repeats", type=int, help="of a loss (20; on a processor 1)")
+    parser.add_argument("--timed", type=int, help="steps (150; on a processor 8)")
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--clip", type=float, default=0.01)
     parser.add_argument("--average", type=float, default=0.0)
@@ -240,6 +242,8 @@ def main() -> None:
         return prepare(o.prepare, o.data, o.names, o.n, o.k)
     warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
     device = torch.device(o.device)
+    o.repeats = o.repeats or (1 if device.type == "cpu" else 20)
+    o.timed = o.timed or (8 if device.type == "cpu" else 150)
     samples = load(o.data, o.names, o.n, o.k)
     results = facts("training", device, seed=o.seed)
     results["options"] = {key: str(value) if isinstance(value, Path) else value for key, value in vars(o).items()}
