@@ -18,7 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,15 @@ from eigenprobe.host.files import plain
 PEERS = {"direct": "SpectralEmbedding", "network": "UMAP"}
 
 
+@cache
+def written_digits() -> np.ndarray:
+    """Unpacking them takes as long as a fifth of a fit: once."""
+    return np.asarray(load_digits(return_X_y=True)[0])
+
+
 def fit(name: Any) -> None:
     """Embed scikit-learn's digits (1797 x 64) in ten coordinates by one method; all of them compare rows by angle."""
-    x = load_digits(return_X_y=True)[0]
+    x = written_digits()
     if name == "UMAP":
         import umap
 
