@@ -84,6 +84,33 @@ def test_degrees_are_enough_and_not_too_much() -> None:
     assert sweeper._degree(active, target) == 3
 
 
+def test_sweeps_stall_near_the_floor_of_their_precision() -> None:
+    for now, before, floor, end in (
+        *((15.9e-7, 3.1e-6, 1e-7, True), (15.9e-7, 3.3e-6, 1e-7, False)),  # half is the least gain
+        *((16.1e-7, 1.7e-6, 1e-7, False), (16.1e-7, 1.7e-6, 1.01e-7, True), (1e-7, math.inf, 1e-7, False)),
+    ):
+        assert filtered.stalled(now, before, floor) == end
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_first_sweep_damps_three_quarters_of_the_spectrum(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of degree eight; where vectors of mu = 1 are known nothing is above, whatever Lanczos says."""
+    a, _ = operator()
+    seen: list[tuple[int, float, float]] = []
+
+    class Watched(FunctionOperator):
+        def filter(self, x: torch.Tensor, degree: int, lo: float, hi: float) -> torch.Tensor:
+            seen.append((degree, lo, hi))
+            return super().filter(x, degree, lo, hi)
+
+    work = Watched(lambda x: a.to(x.dtype) @ x, 200, CPU)
+    monkeypatch.setattr(filtered, "spectral_bounds", lambda *_: (-0.2, 1.1))
+    more = {"known": torch.linalg.eigh(a).eigenvectors[:, -1:]} if known else {}
+    found = filtered.solve(problem(work, 3, **more))
+    assert seen[0] == (8, -0.2, pytest.approx((-0.2 + 3 * (1.0 if known else 1.1)) / 4))
+    torch.testing.assert_close(found.gaps, torch.arange(known, 3 + known) / 199.0, atol=1e-6, rtol=0, check_dtype=False)
+
+
 def test_rayleigh_ritz_of_any_block() -> None:
     a, work = operator()
     x = block(200, 6) * torch.tensor([1.0, 1e-6, 1.0, 50.0, 1.0, 1.0])
@@ -258,6 +285,34 @@ def test_degrees_of_stacked_sweeps() -> None:
             assert growth == pytest.approx(spread, rel=1e-6)
     degrees = stacked._levels(torch.tensor([50.0, 41.0, 39.0, 7.0, 0.0, 0.4]))
     assert degrees == [50, 50, 40, math.ceil(50 / 1.25**8), 0, 3]
+
+
+def test_degrees_at_the_ends_of_the_spectrum() -> None:
+    """No residual is below three quarters of the target, and a block that reaches the bottom leaves a thousandth."""
+    gaps = torch.tensor([[0.1, 0.5], [0.98, 0.9999]], dtype=torch.float64)
+    rates = [math.acosh(1 + 2 * 0.4 / 0.5), math.acosh(1 + 2 * 0.0199 / 1e-3)]
+    found = stacked._need(gaps, torch.zeros(2, 2, dtype=torch.float64), 1, 1e-3)
+    assert found.tolist() == pytest.approx([math.acosh(1.5) / rate for rate in rates])
+    for wanted, rate in ((1, rates[0]), (2, math.acosh(1 + 1e-12))):  # the last column has no growth to speak of
+        found = stacked._need(gaps[:1], torch.ones(1, 2, dtype=torch.float64), wanted, 1e-3)
+        assert found.tolist() == pytest.approx([math.acosh(2e3) / rate], rel=1e-3)
+    for dtype, spread in ((torch.float32, 2e5), (torch.float64, 1e8)):
+        found = stacked._most(gaps[:, 1], dtype).tolist()
+        grown = [math.acosh(1 + 2 * 0.5 / 0.5), math.acosh(1 + 2 * 0.9999 / 1e-3)]
+        assert found == pytest.approx([math.log(2 * spread) / rate for rate in grown])
+
+
+def test_the_guessed_gap_is_its_formula() -> None:
+    smoother = clouds()
+    padded, own = stacked._Padded(smoother), smoother.matrix.to_dense().diagonal().split(list(smoother.clouds))
+    for width in (8, 40):
+        expected = [min(0.5, 3.6 * width / float((1 / (1 - each)).sum())) for each in own]
+        assert padded.guessed_gap(width).tolist() == pytest.approx(expected)
+    assert padded.guessed_gap(10**6).tolist() == [0.5] * 3
+    for entry, gap in ((1.0, 3.6 * 8 * 1e-6), (0.25, 3.6 * 8 * 0.75)):  # a point that never leaves, or often
+        padded.values = torch.where(padded.diagonal > 0, entry, padded.values)
+        expected = [min(0.5, max(1e-6, gap / n)) for n in smoother.clouds]
+        assert padded.guessed_gap(8).tolist() == pytest.approx(expected)
 
 
 def test_the_first_sweeps_of_stacked_clouds_go_by_weyls_law() -> None:

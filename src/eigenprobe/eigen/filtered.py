@@ -109,8 +109,7 @@ class _Sweeper:
             active = torch.ones(self.block.shape[1], dtype=torch.bool)
             active[: problem.wanted] = worst > target
             now = float(worst.max())
-            stalled = now < 16 * floor and now > before / 2
-            if now <= target or stalled or self.sweeps >= problem.max_sweeps:
+            if now <= target or stalled(now, before, floor) or self.sweeps >= problem.max_sweeps:
                 return
             before = now
             self._sweep(active, target)
@@ -143,6 +142,11 @@ class _Sweeper:
         # What rounding left of the converged pairs grows with them, far above the others: never out of range.
         first = float(growth(1 - self.pairs.gaps[:1], self.interval.lo, self.interval.hi))
         return max(3, math.ceil(min(max(needs, default=3), widest, (LARGEST, 8 * LARGEST)[double] / max(first, 1e-9))))
+
+
+def stalled(now: float, before: float, floor: float) -> bool:
+    """Whether a residual near the least that its precision allows is no longer halved by a sweep."""
+    return now < 16 * floor and now > before / 2
 
 
 def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTERING) -> tuple[Tensor, _Pairs]:

@@ -25,7 +25,7 @@ from ..graph.segments import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import normal_block, terms
-from .filtered import FILTERING
+from .filtered import FILTERING, stalled
 from .problem import Eigenpairs
 from .span import orthonormalise
 
@@ -67,7 +67,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
         if bool(done.all()):
             break
         now = float(worst[~done].max())
-        if now > before / 2 and now < 16 * FILTERING.floor[0]:
+        if stalled(now, before, FILTERING.floor[0]):
             dtype = torch.float64  # float32 no longer gains
         before, last = now, gaps[:, -1]
         need, most = _need(gaps, residuals, wanted, 0.3 * tol), _most(last, dtype)
