@@ -248,7 +248,7 @@ class SpectralModule(pl.LightningModule):
             if isinstance(drawn, PaperDraw) and drawn.probes.alike:
                 whole = Whole(self.mixed, self.objective, drawn.probes)
                 seeds = drawn.probes.seeds(drawn.graph, torch.Generator(points.device).manual_seed(self.seed))
-                if graphed(whole, points, *seeds) is not None:
+                if graphed(whole, points, *(each.clone() for each in seeds)) is not None:
                     self._whole = [whole]
                     return
             graphed(self.mixed, points)
