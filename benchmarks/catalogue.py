@@ -89,7 +89,7 @@ RESULTS = (
         ),
         "toy1d.json": Result(
             _kept("toy1d.json", "reproduce toy1d --way both"),
-            ("smoothers", "probes", "training", "networks/mlp.py", "paper/toy1d.py"),
+            ("smoothers", "probes", "training", "networks/transformer.py", "paper/toy1d.py"),
             entries=("src/eigenprobe/paper/toy1d.py",),
         ),
         "probe_scale.json": Result(

@@ -97,7 +97,7 @@ class ProbeSettings:
     them, the scales at which the K wanted vectors matter (`visible_scales`).  Sampled losses draw ``count`` probes at
     every training step: of ``paper`` where given (the paper's ranges of sigma, k and steps, on the directed graph),
     else by ``steps`` (default 20) of the smoother.  ``learn_scale`` learns the kernel bandwidth of ``row`` and
-    ``symmetric`` smoothers from each cloud (`scale`).
+    ``symmetric`` smoothers from each cloud (`probes.learned`).
     """
 
     kind: Kind = "adaptive"
