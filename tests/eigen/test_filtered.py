@@ -431,3 +431,21 @@ def test_stacked_sweeps_change_to_double_where_single_no_longer_gains(
     monkeypatch.setattr(stacked._Padded, "rotated", pretend)
     found = stacked.solve_each(clouds(), 4, tol=1e-6, generator=generator())
     assert seen == ["32"] * (stacked.BLIND - 1) + precisions and found.gaps.shape == (3, 4)
+
+
+def test_stacked_sweeps_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards that equal the last wanted value: no degree is enough, and a rotation looks again after a few sweeps."""
+    told, calls, real = iter([1e-3, 1e-9]), [], stacked._Padded.filter
+
+    def counted(self: object, *given: object) -> torch.Tensor:
+        calls.append(1)
+        return real(self, *given)  # type: ignore[arg-type]
+
+    def pretend(self: object, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        gaps = torch.full((3, x.shape[2]), 0.3, dtype=torch.float64)
+        return x, gaps, torch.full((3, x.shape[2]), next(told), dtype=torch.float64)
+
+    monkeypatch.setattr(stacked._Padded, "filter", counted)
+    monkeypatch.setattr(stacked._Padded, "rotated", pretend)
+    stacked.solve_each(clouds(), 4, generator=generator())
+    assert len(calls) == stacked.BLIND + stacked.AT_ONCE

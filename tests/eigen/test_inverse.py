@@ -189,12 +189,12 @@ def test_what_the_pivots_count_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     exact = np.linalg.eigvalsh(laplacian.toarray())
     real = inverse._smallest
 
-    def careless(solve: object, reach: object, pole: float, known: torch.Tensor, k: int, *more: object) -> object:
-        values, found = real(solve, reach, pole, known, k, *more)  # type: ignore[arg-type]
+    def careless(solve: object, pole: float, known: torch.Tensor, k: int, *more: object) -> object:
+        values, found = real(solve, pole, known, k, *more)  # type: ignore[arg-type]
         if lost[0]:
             return values, found
         lost[0] = True
-        values, found = real(solve, reach, pole, known, k + 1, *more)  # type: ignore[arg-type]
+        values, found = real(solve, pole, known, k + 1, *more)  # type: ignore[arg-type]
         kept = torch.tensor([i for i in range(k + 1) if i != 2])
         return values[kept], found[kept]
 

@@ -42,15 +42,11 @@ def suited(sizes: Sequence[int], k: int) -> list[list[int]]:
     found: list[list[int]] = []
     total = 0
     for i in order:
-        group = found[-1] if found else []
-        largest = sizes[group[0]] if group else 0
-        rows = largest * (len(group) + 1)
-        if not group or rows > ROWS or rows > PADDED * (total + sizes[i]):
-            found.append([i])
+        total += sizes[i]
+        if not found or sizes[found[-1][0]] * (len(found[-1]) + 1) > min(ROWS, PADDED * total):
+            found.append([])
             total = sizes[i]
-        else:
-            group.append(i)
-            total += sizes[i]
+        found[-1].append(i)
     return [group for group in found if len(group) > 1]
 
 

@@ -11,16 +11,12 @@ from ..graph.arranged import Arranged
 from ..smoothers import Smoother
 from .span import Rotation, Span, rotate
 
+Extend = Callable[[Rotation], Extension] | None
+Facts = dict[str, Any] | None
+
 
 def basis_from_span(
-    span: Span,
-    smoother: Smoother,
-    k: int,
-    cloud: Arranged,
-    *,
-    extension: Callable[[Rotation], Extension] | None = None,
-    info: dict[str, Any] | None = None,
-    **how: Any,
+    span: Span, smoother: Smoother, k: int, cloud: Arranged, *, extension: Extend = None, info: Facts = None, **how: Any
 ) -> Basis:
     """The basis of ``k`` vectors that a span holds; ``how`` are options of `rotate`.
 
@@ -30,12 +26,7 @@ def basis_from_span(
 
 
 def basis_of(
-    rotation: Rotation,
-    smoother: Smoother,
-    cloud: Arranged,
-    *,
-    extension: Callable[[Rotation], Extension] | None = None,
-    info: dict[str, Any] | None = None,
+    rotation: Rotation, smoother: Smoother, cloud: Arranged, *, extension: Extend = None, info: Facts = None
 ) -> Basis:
     """The basis of one cloud from its rotation."""
     facts: dict[str, Any] = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}

@@ -1,9 +1,8 @@
 """LAPACK on the dense matrix: for clouds of a few hundred points, or nearly as many vectors as points."""
 
 import torch
-from torch import Tensor
 
-from .chebyshev import Operator, SparseOperator
+from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
 
 LARGEST = 640  # points up to which LAPACK is at least as fast as the sweeps
@@ -15,16 +14,12 @@ def suits(problem: Problem) -> bool:
 
 def solve(problem: Problem) -> Eigenpairs:
     operator, known = problem.operator, problem.known
-    gap = _gap(operator)
+    if isinstance(operator, SparseOperator):
+        gap = operator.laplacian().to_dense()
+    else:
+        identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
+        gap = identity - operator.apply(identity)
     # The known vectors are lifted out of the way: gaps lie in [0, 2].
     gap = gap + 4 * known @ known.mT
     values, vectors = torch.linalg.eigh((gap + gap.mT) / 2)
     return Eigenpairs(vectors[:, : problem.wanted], values[: problem.wanted])
-
-
-def _gap(operator: Operator) -> Tensor:
-    """``I - A (n, n)`` float64."""
-    if isinstance(operator, SparseOperator):
-        return operator.laplacian().to_dense()
-    identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
-    return identity - operator.apply(identity)

@@ -48,6 +48,7 @@ class Inversion:
 
 
 INVERSION = Inversion()
+Rows = Callable[[Tensor], Tensor]
 ACCURACY = 1e-12  # relative residual on the inverse, where nothing else is asked
 
 
@@ -136,13 +137,14 @@ def smallest_pairs(
 
     rows = torch.from_numpy(np.ascontiguousarray(known.T))
 
-    def reach(block: Tensor) -> float:
-        """How much of a residual of the inverse along these rows is one of H, at most."""
-        return float(np.linalg.norm(laplacian @ block.numpy().T - pole * block.numpy().T, 2)) if pole > 0 else 1.0
+    def enough(block: Tensor) -> float:
+        """The relative residual of the inverse along these rows that is one of ``accuracy`` of H."""
+        image = laplacian @ block.numpy().T - pole * block.numpy().T
+        return accuracy / max(INVERSION.least, float(np.linalg.norm(image, 2))) if pole > 0 else accuracy
 
-    values, found = _smallest(inverse, reach, pole, rows, k, accuracy, generator)
+    values, found = _smallest(inverse, pole, rows, k, enough, generator)
     while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
-        more, new = _smallest(inverse, reach, pole, torch.cat([rows, found]), INVERSION.block, accuracy, generator)
+        more, new = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, enough, generator)
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
         values, found = torch.cat([values, more]).sort().values, torch.cat([found, new])
@@ -160,13 +162,7 @@ def _repeated(values: Tensor, pole: float) -> bool:
 
 
 def _smallest(
-    inverse: Callable[[Tensor], Tensor],
-    reach: Callable[[Tensor], float],
-    pole: float,
-    known: Tensor,
-    k: int,
-    accuracy: float,
-    generator: torch.Generator,
+    inverse: Rows, pole: float, known: Tensor, k: int, enough: Callable[[Tensor], float], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones."""
     (c, n), b = known.shape, INVERSION.block
@@ -193,8 +189,7 @@ def _smallest(
             # What is not yet near any eigenvalue may lie beside 0, where there are none: H has no negative ones.
             values, order = torch.where(values < -1e-3 * abs(pole), torch.inf, values).sort()
             values, order = values[:k], order[:k]
-            left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max())
-            left *= max(INVERSION.least, reach(block)) / accuracy
+            left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max()) / enough(block)
             if left <= 1 or full:
                 return values, turn[:, order].mT @ basis[c:m]
             looked = m + max(b, min(k // 2, round(INVERSION.digit[amid] * k * math.log10(left))))

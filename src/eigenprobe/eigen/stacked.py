@@ -34,6 +34,7 @@ LEVEL = 1.25  # ratio of the degrees that clouds have in one sweep
 ROOM = 4  # a cloud has at least so many points per column of its block; smaller ones are solved densely
 WEYL = 3.6  # times p, over the sum of 1 / (1 - A_ii), is .9 to 1.3 of the p-th gap on even and uneven surfaces
 BLIND = 2  # sweeps by that guess alone: what rotations of random columns would tell is not worth waiting for
+AT_ONCE = 4  # sweeps without a rotation in between: a cloud whose guards equal the wanted ones would ask for thousands
 SPREAD = (2e5, 1e8)  # float32, float64: how far a sweep may pull columns apart; a level more is 4e6, still numbers
 
 
@@ -48,7 +49,6 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
 
     Vectors ``(b, most, k)``, zero in the rows that pad a cloud, and gaps ``(b, k)``.
     """
-    assert smoother.mass is not None
     padded, count = _Padded(smoother), len(smoother.clouds)
     width, wanted = columns(k), k - 1
     x = padded.clouds.padded(normal_block((smoother.n, width), generator, smoother.device, torch.float64))
@@ -71,7 +71,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
             dtype = torch.float64  # float32 no longer gains
         before, last = now, gaps[:, -1]
         need, most = _need(gaps, residuals, wanted, 0.3 * tol), _most(last, dtype)
-        times = (need / most).ceil().clamp_min(1)[~done].max()  # without a rotation in between
+        times = (need / most).ceil().clamp(1, AT_ONCE)[~done].max()
         degrees = _levels((need / times).minimum(most).masked_fill(done, 0))
         for left in range(int(times))[::-1]:
             x = padded.filter(x, 1 - last, degrees, dtype)

@@ -209,7 +209,9 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     first, second = ((dimension / edges.at(part).clamp_min(tiny)).sqrt() for part in (moment, moment * length2))
 
     def rows(along: Tensor, at: Tensor) -> Tensor:
-        return torch.cat([_free(along * first[at, None], crossing[at]), _traceless(along) * second[at, None]], 1)
+        free, across = along * first[at, None], crossing[at]
+        free = free - across * (across * free).sum(1, keepdim=True)
+        return torch.cat([free, _traceless(along) * second[at, None]], 1)
 
     ahead, behind = rows(forward, head), rows(backward, tail)
     ridge = weight.new_full((edges.n, ahead.shape[1]), settings.round_ridge)
@@ -234,10 +236,6 @@ def _traceless(t: Tensor) -> Tensor:
     if not rest:
         return torch.stack(parts, 1)
     return torch.stack([3**0.5 / 2 * part for part in parts] + [rest[0].square() - (x * x + y * y) / 2], 1)
-
-
-def _free(t: Tensor, crossing: Tensor) -> Tensor:
-    return t - crossing * (crossing * t).sum(1, keepdim=True)
 
 
 class _Incidence:
