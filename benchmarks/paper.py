@@ -82,6 +82,8 @@ class Deadline(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         now = time.monotonic()
         self.spent, self.tick = self.spent + now - self.tick, now
+        if trainer.global_step % 1000 == 0:
+            print(f"step {trainer.global_step} after {now - BEGAN:.0f} s", flush=True)
         trainer.should_stop |= bool(self.seconds) and now - BEGAN > self.seconds
 
     def state_dict(self) -> dict[str, Any]:
