@@ -68,7 +68,7 @@ def test_a_hash_follows_what_a_measurement_can_reach(sources: Path) -> None:
         package / "pretrained" / "model.py", "SpectralModel = None\n"
     )  # reached by decompose, not by its closed form
     assert changed() == []
-    append(package / "estimators" / "context.py", "CONTEXT = (4,)\n")
+    append(package / "estimators" / "solvers.py", "CONTEXT = (4,)\n")
     assert changed() == [names[0]]
     append(package / "pretrained" / "neighbours.py", "without_short_cuts = None\n")  # imported inside a function
     assert changed() == [*names[:2]]
@@ -111,7 +111,7 @@ def test_a_file_says_how_it_was_made_and_goes_stale(
     assert {"python", "torch", "numpy", "scipy"} <= set(found["versions"])
     assert {"commit", "date", "device", "sources"} <= set(found)
     assert not catalogue.stale("probe_scale.json", found)
-    append(sources / "src" / "eigenprobe" / "probes" / "scale.py", "learn_scale = None\n")
+    append(sources / "src" / "eigenprobe" / "probes" / "learned.py", "learn_scale = None\n")
     assert catalogue.stale("probe_scale.json", found)
 
 
@@ -184,7 +184,7 @@ def test_quick_cells_take_turns_and_slow_ones_say_that_one_call_was_timed(monkey
 
     tried: list[tuple[list[str], int, int]] = []
 
-    def spawn(_options: object, methods: list[str], n: int, _d: int, rounds: int) -> dict[str, object]:
+    def spawn(_options: object, methods: list[str], n: int, _d: int, rounds: int, _left: float) -> dict[str, object]:
         tried.append((methods, n, rounds))
         seconds = {"eigenprobe": 1e-4 * n, "robust_laplacian": 1e-3 * n}
         return {
