@@ -72,6 +72,7 @@ EQUIVALENT = (
     (r"eigen/(problem|multigrid)|estimators/solvers|smoothers/", r"(cumsum|index_add_?)\(0.* -> .*\w\( -1", AXIS),
     (r"probes/covariance", r"(sum|unsqueeze)\(-1\).* -> .*(sum|unsqueeze)\(1\)|shape\[-1\].* -> .*shape\[1\]", AXIS),
     (r"probes/covariance", r"draw < 0.5.* -> .*draw >= 0.5", "random signs turned round, in a quadratic form"),
+    (r"smoothers/altered", r"expand\(-1, 2, 1\).* -> .*expand\(-1, 2,  ?2\)", "a copy that is not looked at"),
     (r"estimators/solvers", r"full_matrices=False.* -> .*full_matrices=True", "further columns, which are cut off"),
     (r"probes/families", r"v0=|np.ones\(n\)|np.sin", "another start of an iteration that converges from any"),
     (r"probes/covariance|extensions/", r"split\(\d+.* -> .*split\( ?\d+", MEMORY),

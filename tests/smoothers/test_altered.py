@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
+from eigenprobe.graph import build_graph
 from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.smoothers import Smoother, build_smoother
 from eigenprobe.smoothers.altered import Alteration, alter, numbers, vanishing
@@ -193,3 +194,36 @@ def test_numbers_must_be_real_finite_and_of_the_points() -> None:
     ):
         with pytest.raises(InputError, match=match):
             numbers(values, name, 3)
+
+
+@pytest.mark.parametrize("ridge", [1e-9, 0.05])
+def test_curvature_is_a_weighted_fit_of_a_cubic(
+    ridge: float, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Point by point: chords for lengths, normal equations with their ridge, and the eigenvalues of G^-1 H."""
+    from eigenprobe.smoothers import altered
+
+    monkeypatch.setattr(altered, "RIDGE", ridge)
+    flat = rng.random((60, 2)) * 2
+    points = np.column_stack([flat, np.sin(flat[:, 0]) * flat[:, 1] + 0.3 * flat[:, 1] ** 2])
+    graph = build_graph(torch.from_numpy(points), 14)
+    found = altered.curvature(graph, 2)
+    for i in range(60):
+        chords = points[graph.indices[i].numpy()] - points[i]
+        scale = np.linalg.norm(chords, axis=1).max()
+        chords /= scale
+        weight = np.diag(np.exp(-((np.linalg.norm(chords, axis=1) / 0.55) ** 2) / 2))
+        frame = np.linalg.eigh(chords.T @ weight @ chords)[1][:, ::-1]
+        x, y, z = (chords @ frame).T
+        longer = np.sqrt(1 + z**2 / (x**2 + y**2))
+        x, y = x * longer, y * longer
+        d = np.stack([x, y, x * x / 2, x * y, y * y / 2, x**3, x * x * y, x * y * y, y**3], 1)
+        a, b, p, q, r, *_ = np.linalg.solve(d.T @ weight @ d + ridge * np.eye(9), d.T @ weight @ z)
+        metric = np.eye(2) + np.outer([a, b], [a, b])
+        values, vectors = np.linalg.eig(np.linalg.solve(metric, [[p, q], [q, r]]) / np.sqrt(1 + a * a + b * b) / scale)
+        order = np.argsort(-np.abs(values))
+        side = 1 if np.abs(values[order] - found.values[i].numpy()).sum() < np.abs(values).sum() else -1
+        np.testing.assert_allclose(found.values[i].numpy(), side * values[order], rtol=1e-6, atol=1e-8)
+        along = vectors[:, order[0]]
+        direction = frame @ [*along, along @ [a, b]]
+        assert abs(float(found.direction[i].numpy() @ direction)) == pytest.approx(np.linalg.norm(direction), rel=1e-6)
