@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
 from eigenprobe.graph import build_graph, stack
 from eigenprobe.graph.farthest import farthest_points
-from eigenprobe.graph.suspicion import EDGE, NODE, find_suspects
+from eigenprobe.graph.suspicion import EDGE, NODE, SUSPICION, find_suspects
 from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
 from eigenprobe.pretrained.contacts import LONGEST, Fold, Spread, folded, links, ratios, spread_order, spread_rows
 from eigenprobe.pretrained.neighbour_training import (
@@ -166,6 +168,18 @@ def test_a_sphere_has_nothing_suspicious() -> None:
     assert same is graph and len(cut) == 0
 
 
+def test_mild_suspicion_alone_is_not_looked_at() -> None:
+    """One of 18 neighbours 0.1 off the sphere: residuals up to 0.29 of the spacing, none of them strong."""
+    x = sphere(1000)
+    x[0] *= 1.1
+    graph = build_graph(x, 30)
+    mild = find_suspects(graph, replace(SUSPICION, strong=SUSPICION.residual, together=1))
+    assert mild is not None and 0.2 < float(mild.points[:, 11].max()) < SUSPICION.strong
+    assert find_suspects(graph) is None
+    x[0] *= 1.1
+    assert find_suspects(build_graph(x, 30)) is not None
+
+
 def test_inputs_do_not_depend_on_pose_scale_or_order() -> None:
     x = sheets(1.5, m=16)
     x = x + 0.1 * x[:, :1] ** 2  # no symmetry: its canonical pose is unique
@@ -242,8 +256,6 @@ def test_the_shipped_network_beats_random_weights_and_its_best_input() -> None:
 
 def test_doubtful_edges_carry_a_tenth_and_no_mass() -> None:
     """w = 0.1 (1 + l^2 / (2 c h_i h_j))^-2 between two sheets; all else is as without them."""
-    from dataclasses import replace
-
     from eigenprobe.graph.graph import local_spacing
     from eigenprobe.smoothers.balanced import BALANCE, balanced_stencil
 
@@ -292,8 +304,6 @@ def test_weights_survive_their_file(tmp_path) -> None:
 
 
 def test_a_run_resumes_and_exports(tmp_path) -> None:
-    from dataclasses import replace
-
     half = replace(TINY, schedule=replace(TINY.schedule, steps=2))
     train_neighbours(half, tmp_path, device="cpu")
     folder = train_neighbours(TINY, tmp_path, device="cpu")

@@ -40,7 +40,7 @@ class Suspicion:
 SUSPICION = Suspicion()
 NODE, EDGE = 36, 22  # numbers per point and per edge
 SUSPICIOUS, RANK = 12, 3  # the numbers that say whether a point is suspicious, and how near the ends of an edge are
-CANDIDATES = 4000  # of which landmarks are chosen: those are five times as far apart
+CANDIDATES = 2000  # of which landmarks are chosen: those are three times as far apart
 SCALES = (7, 12, 18)  # neighbours of the three local covariances
 
 
@@ -226,6 +226,6 @@ def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
     count = min(count, *clouds.sizes)
     if len(clouds) == 1:
         step = max(1, len(x) // CANDIDATES)
-        return step * farthest_points(x[::step], count)[None]
+        return step * farthest_points(x[::step].cpu(), count)[None].to(x.device)  # a thousand launches on a device
     valid = None if clouds.equal else clouds.padded(torch.ones_like(x[:, 0])) > 0
     return farthest_points(clouds.padded(x), count, valid=valid) + clouds.first[:, None]

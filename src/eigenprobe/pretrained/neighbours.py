@@ -95,8 +95,8 @@ def real_neighbours(
 
 
 def _kept(entry: Tensor, cut: Tensor) -> Tensor:
-    """Which entries ``(n, judged)`` are real."""
-    return (entry < 0) | ~cut[entry.clamp_min(0)]
+    """Which entries ``(n, judged)`` are real: -1 finds the last of all, which was not judged."""
+    return ~torch.cat([cut, cut.new_zeros(1)])[entry]
 
 
 def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION) -> tuple[Tensor, Tensor]:
@@ -108,7 +108,7 @@ def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision 
     settled = torch.zeros_like(cut)  # round parts that may be split off
     for _ in range(decision.rounds if bool(cut.any()) else 0):
         kept = _kept(entry, cut)
-        few = kept & (kept.cumsum(1) <= decision.near)
+        few = kept & (kept.cumsum(1, dtype=torch.int8) <= decision.near)
         count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)
         between = ~settled & (labels[head] != labels[tail])
         if count == 1 or not bool((between & cut).any()):
