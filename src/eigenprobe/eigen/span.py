@@ -281,11 +281,9 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     if smoother.lowest is None:
         rank[..., 0] = -torch.inf
     order = rank.argsort(dim=-1, stable=True)[..., :k]
-    q = q.gather(-1, order[..., None, :].expand(*q.shape[:-1], order.shape[-1]))
     values, gaps = values.gather(-1, order), gaps.gather(-1, order)
-    if matrix.ndim < q.ndim:
-        matrix = matrix.expand(*q.shape[:-2], *matrix.shape)
-    matrix = matrix.gather(-1, order[..., None, :].expand(*matrix.shape[:-1], order.shape[-1]))
+    matrix = matrix.expand(*q.shape[:-2], *matrix.shape[-2:])
+    q, matrix = (each.gather(-1, order[..., None, :].expand(*each.shape[:-1], -1)) for each in (q, matrix))
     root = mass.sqrt()[..., None]
     signs = canonical_signs(q / root, mass)
     signs[..., 0] = torch.where(q[..., 0].sum(-1) < 0, -1.0, 1.0)
