@@ -11,7 +11,8 @@ TypeError wherever they are tried.
 
 `TESTS` are collected once and run once as they are, to see which lines each of them runs. A mutant is a forked process
 in which the code of one function is exchanged; nothing on disk is touched. It meets the tests that run its line, those
-that run the fewest lines first, until they would take `PATIENCE` seconds without the change. It is killed where one
+of its own room first and of these those that run the fewest lines, until they would take `PATIENCE` seconds without the
+change. It is killed where one
 fails, or where they take five times as long. What survives and is in `EQUIVALENT` changes nothing that could be tested:
 both scores are told, with it and without.
 """
@@ -92,6 +93,7 @@ EQUIVALENT = (
     (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),
     (r"eigen/stacked", r"cpu_count|time.sleep", "how many threads share the work"),
     (r"probes/probes", r"torch.compile|chosen\[0\]|compiled and", DEVICE),
+    (r"smoothers/balanced", r"number % every", "further steps have length 0"),
     (r"smoothers/balanced", r".cpu. else 4.* -> .*.cpu. else  ?[35]", DEVICE),
     (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
 )
@@ -299,7 +301,8 @@ class Trial:
         same: dict[str, str] = {}
         for number, mutant in enumerate(chosen, 1):
             lines, total, meets = mutant.lines, 0.0, []
-            for name in sorted((n for n in known if known[n][1] & lines), key=lambda n: len(known[n][1])):
+            meeting = (name for name in known if known[name][1] & lines)
+            for name in sorted(meeting, key=lambda n: (f"/{room}/" not in n, len(known[n][1]))):
                 if not meets or total + known[name][0] <= PATIENCE:
                     meets.append(items[name])
                     total += known[name][0]
