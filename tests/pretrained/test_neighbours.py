@@ -254,8 +254,8 @@ def test_the_shipped_network_beats_random_weights_and_its_best_input() -> None:
     assert learned > 0.85 and learned > best + 0.03 and learned > chance + 0.2, (learned, best, chance)
 
 
-def test_doubtful_edges_carry_a_tenth_and_no_mass() -> None:
-    """w = 0.1 (1 + l^2 / (2 c h_i h_j))^-2 between two sheets; all else is as without them."""
+def test_doubtful_edges_carry_a_share_and_no_mass() -> None:
+    """w = 0.05 (1 + l^2 / (2 c h_i h_j))^-2 between two sheets; all else is as without them."""
     from eigenprobe.graph.graph import local_spacing
     from eigenprobe.smoothers.balanced import BALANCE, balanced_stencil
 
@@ -270,7 +270,7 @@ def test_doubtful_edges_carry_a_tenth_and_no_mass() -> None:
     assert torch.equal(torch.stack([joined.edges.head, joined.edges.tail], 1)[faint], pairs)
     spacing = local_spacing(graph.indices, graph.distances).length
     scale = 2 * BALANCE.bandwidth * spacing[pairs[:, 0]] * spacing[pairs[:, 1]]
-    torch.testing.assert_close(joined.weight[faint], 0.1 * (1 + joined.length2[faint] / scale) ** -2)
+    torch.testing.assert_close(joined.weight[faint], 0.05 * (1 + joined.length2[faint] / scale) ** -2)
     torch.testing.assert_close(joined.weight[~faint], plain.weight, rtol=1e-9, atol=0)
     torch.testing.assert_close(joined.mass, plain.mass, rtol=1e-9, atol=0)
 

@@ -30,7 +30,7 @@ from .store import PACKAGED, SHORTCUTS, read_shortcut
 class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
-    threshold: float = 2.5  # logit above which an edge is a short-cut; in training they weigh six times as much
+    threshold: float = 2.0  # logit above which an edge is a short-cut; in training they weigh six times as much
     bold: float = 0.5  # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
     doubtful: tuple[float, float] = (0.1, 0.6)  # ... by the share of such points, from the one to the other
     careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
