@@ -182,7 +182,7 @@ class _Neighbourhoods:
                 dot = torch.zeros((), device=d.device)
                 for offset, component in zip(offsets, along.unbind(1), strict=True):
                     dot = torch.addcmul(dot, offset, component[:, None])
-                near2 = near2.masked_fill(self.index.index_select(0, start) == end[:, None], torch.inf)
+                near2.masked_fill_(self.index.index_select(0, start) == end[:, None], torch.inf)
                 middle = torch.minimum(middle, (near2 - dot).amin(1) + far2 / 4)
                 way = torch.minimum(way, torch.maximum(near2, near2 - 2 * dot + far2[:, None]).amin(1))
             gap[part], detour[part] = (value.clamp_min(0).sqrt_() / d[part] for value in (middle, way))

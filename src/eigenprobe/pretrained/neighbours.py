@@ -87,7 +87,9 @@ def real_neighbours(
     network = shipped() if network is None else network
     if next(network.parameters()).device != graph.device:
         network = network.to(graph.device)
-    cut, doubtful = decide(graph, suspects, network(suspects), decision)
+    with torch.inference_mode():
+        logits = network(suspects)
+    cut, doubtful = decide(graph, suspects, logits, decision)
     ends = torch.stack([suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1)
     if not bool(cut.any()):
         return graph, nothing
