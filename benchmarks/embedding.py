@@ -148,19 +148,21 @@ def main() -> None:
     parser.add_argument("features", type=Path, nargs="*", help="tables with labels, for new rows")
     parser.add_argument("--splits", type=int, default=4, help="random halves of each")
     parser.add_argument("--rows", type=int, default=0, help="rows of the large table, 0 for none")
-    parser.add_argument("--solver", nargs="+", default=["direct", "network"])
+    parser.add_argument("--solver", nargs="+", help="direct, network (both; of many rows on a processor direct)")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     device = best_device() if options.device == "auto" else options.device
+    solvers = options.solver or ["direct", "network"]
+    many = options.solver or (["direct"] if device == "cpu" else solvers)  # a network takes eight minutes there
     parts: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {}
     if device == "cpu":
         parts["digits"] = lambda: digits(options.repeats)
     if options.features:
-        parts["new rows"] = lambda: (new_rows(p, s, options.splits) for p in options.features for s in options.solver)
+        parts["new rows"] = lambda: (new_rows(p, s, options.splits) for p in options.features for s in solvers)
     if options.rows:
-        parts["many rows"] = lambda: (many_rows(options.rows, solver, device, 0) for solver in options.solver)
+        parts["many rows"] = lambda: (many_rows(options.rows, solver, device, 0) for solver in many)
     found: dict[str, list[Any]] = {}
     about = facts("embedding", device, peers=("umap-learn",))
     for name, part in parts.items():
