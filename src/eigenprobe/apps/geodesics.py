@@ -124,7 +124,7 @@ def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.n
 
 
 def _in_doubt(cloud: Arranged, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
-    """Which edges ``(e,)`` are in doubt: they carry a tenth of the weight, and are ten times as long to a front."""
+    """Which edges ``(e,)`` are in doubt: they carry a share of the weight, and are as much longer to a front."""
     assert cloud.graph is not None
     if cloud.graph.doubtful is None:
         return np.zeros(len(heads), bool)
