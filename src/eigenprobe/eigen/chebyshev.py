@@ -7,6 +7,7 @@ Among polynomials of degree d bounded by 1 on [lo, hi], T_d grows fastest outsid
 shift sits on the stored diagonal, the scale and the subtraction in the product itself (``addmm`` in place).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Protocol
@@ -35,10 +36,7 @@ def terms(step: Step, x: Tensor, degree: int) -> Iterator[Tensor]:
 
 def last_term(step: Step, x: Tensor, degree: int) -> Tensor:
     """``T_degree x``."""
-    last = x
-    for term in terms(step, x, degree):
-        last = term
-    return last
+    return deque(terms(step, x, degree), maxlen=1).pop()
 
 
 class Operator(Protocol):
