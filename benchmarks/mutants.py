@@ -65,6 +65,7 @@ TESTS = (
 AXIS = "another number of the same axis, or the other side of a square matrix"
 MEMORY = "how much is in memory at once: the numbers are the same"
 ROUNDING = "one pass more or less of several, each of which leaves rounding only"
+WAYS = "two ways to the same matrix, one of them faster"
 DEVICE = "code for a GPU, which the tests do not have"
 # Changes that no test could notice: the module, what is there before and after, and why. None without a reason.
 EQUIVALENT = (
@@ -72,6 +73,8 @@ EQUIVALENT = (
     (r"eigen/|estimators/pre", r"(matrix|laplacian|graph)\.shape\[-?\d.* -> .*\.shape\[ ?-? ?[012]\]", AXIS),
     (r"eigen/(problem|multigrid)|estimators/solvers|smoothers/", r"(cumsum|index_add_?)\(0.* -> .*\w\( -1", AXIS),
     (r"probes/covariance", r"(sum|unsqueeze)\(-1\).* -> .*(sum|unsqueeze)\(1\)|shape\[-1\].* -> .*shape\[1\]", AXIS),
+    (r"probes/learned", r"sum\(-1\)\.mean.* -> .*sum\( ?1\)\.mean", AXIS),
+    (r"eigen/nested", r"math.inf, 0.* -> .*math.inf, ", "the first look sets it to 0"),
     (r"probes/covariance", r"draw < 0.5.* -> .*draw >= 0.5", "random signs turned round, in a quadratic form"),
     (r"smoothers/altered", r"expand\(-1, 2, 1\).* -> .*expand\(-1, 2,  ?2\)", "a copy that is not looked at"),
     (r"estimators/solvers", r"full_matrices=False.* -> .*full_matrices=True", "further columns, which are cut off"),
@@ -85,11 +88,7 @@ EQUIVALENT = (
     (r"eigen/inverse", r"m - 2 \* b.* -> .*m -  ?[13] ?\* b", ROUNDING),  # all blocks are taken out afterwards
     (r"probes/objective|eigen/stacked", r"passes=1.* -> .*passes= 0", "a loop over no further passes either way"),
     (r"eigen/chebyshev", r"off\[:-1\], 1.* -> .*off\[:- 0\], 1", "the upper triangle, which LAPACK does not read"),
-    (
-        r"eigen/|smoothers/balanced",
-        r"type == .cpu.* -> .*type != .cpu|if not on_host\(.* -> .*if  on_host\(",
-        "two ways to the same matrix, one of them faster",
-    ),
+    (r"eigen/|smoothers/balanced", r"type == .cpu.* -> .*type != .cpu|not on_host\(.* -> .*if  on_host\(", WAYS),
     (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),
     (r"eigen/stacked", r"cpu_count|time.sleep", "how many threads share the work"),
     (r"probes/probes", r"torch.compile|chosen\[0\]|compiled and", DEVICE),

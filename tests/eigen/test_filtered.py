@@ -239,6 +239,11 @@ def test_stacked_clouds_are_solved_each() -> None:
         assert float(found.vectors[i, n:].abs().sum()) == 0
         torch.testing.assert_close(v[:, 0], smoother.mass[at : at + n].sqrt())
         at += n
+    with pytest.MonkeyPatch.context() as patch:  # sweeps aim at three tenths of the tolerance
+        real, aims = stacked._need, [0.0][:0]
+        patch.setattr(stacked, "_need", lambda *given: aims.append(given[3]) or real(*given))
+        stacked.solve_each(smoother, 6, tol=1e-9, generator=generator(1))
+        assert aims == [pytest.approx(0.3e-9)] * len(aims) and aims
     precise = stacked.solve_each(smoother, 6, tol=1e-11, generator=generator(1))
     v = precise.vectors[0, :130]
     assert float((v - whole[:130, :130] @ v - v * precise.gaps[0]).norm(dim=0).max()) <= 1e-11

@@ -81,17 +81,17 @@ def _adjoint(
             "do not depend on it"
         )
     y = v @ torch.where(equal, 0.0, inner / torch.where(equal, 1.0, gap))
-    rest = gradient - mass[:, None] * (v @ inner)
-    return y - _complement(weight, mass, edges, values, v, rest), torch.where(equal, (inner + inner.T) / 2, 0.0)
+    return y - _complement(weight, mass, edges, values, v, gradient), torch.where(equal, (inner + inner.T) / 2, 0.0)
 
 
-def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, rest: Tensor) -> Tensor:
-    """``(L - lambda_k M)^-1 rest_k`` in the complement of ``V``, all columns at once."""
+def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor) -> Tensor:
+    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once: what of ``g`` is in the span of
+    ``M V`` takes no part, because the preconditioner leaves it there."""
     from scipy.sparse import coo_array, diags_array
     from scipy.sparse.linalg import splu
 
     head, tail, w, m, lam, vectors, right = (
-        part.detach().double().cpu().numpy() for part in (edges.head, edges.tail, weight, mass, values, v, rest)
+        part.detach().double().cpu().numpy() for part in (edges.head, edges.tail, weight, mass, values, v, gradient)
     )
     head, tail = head.astype(np.int64), tail.astype(np.int64)
     off = coo_array((w, (head, tail)), shape=(edges.n, edges.n)).tocsr()

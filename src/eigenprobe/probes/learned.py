@@ -162,7 +162,7 @@ def learn_probes(
     generator = torch.Generator().manual_seed(seed)
     parts = torch.randperm(n, generator=generator).tensor_split(3)
     start = float(graph.distances[:, min(10, neighbours) - 1].median())
-    steps = max(2, visible_scales(row_smoother(graph, start, 2.0), k, spread=(1,), generator=generator)[0])
+    steps = visible_scales(row_smoother(graph, start, 2.0), k, spread=(1,), generator=generator)[0]
     history: list[float] = []
 
     def error(q: Tensor, fit: Tensor, seen: Tensor) -> float:
