@@ -126,7 +126,7 @@ def test_places_of_several_copies(rng: np.random.Generator) -> None:
     assert model.layout_.shape == (65, 2) and len(model._map) == 60
     np.testing.assert_array_equal(model.layout_[60:], model.layout_[:5])
     np.testing.assert_allclose(model.place(X), model.layout_[:60], atol=1e-9)
-    with pytest.raises(InputError, match="expecting 4 features as input|expected 4 columns"):
+    with pytest.raises(InputError, match="expecting 4 features as input"):
         model.place(X[:, :3])
     model.place(X.astype(np.float32))
     assert model.n_features_in_ == 4 and model.transform(X).dtype == np.float64  # a place changes no fit
