@@ -53,7 +53,7 @@ class Balance:
     end_ridge: float = 1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
     rounds: int = 3  # Newton rounds
     steps: int = 30  # conjugate-gradient steps in each
-    tolerance: float = 2e-2  # relative residual at which they end
+    tolerance: float = 1.5e-2  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
     doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake hangs by a thread
@@ -213,14 +213,10 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
         free = free - across * (across * free).sum(1, keepdim=True)
         return torch.cat([free, _traceless(along) * second[at, None]], 1)
 
-    ahead, behind = rows(forward, head), rows(backward, tail)
-    ridge = weight.new_full((edges.n, ahead.shape[1]), settings.round_ridge)
+    incidence = _Incidence(rows(forward, head), rows(backward, tail), edges)
+    ridge = weight.new_full((edges.n, incidence.width), settings.round_ridge)
     ridge[(crossing != 0).any(1)] = settings.end_ridge
     ridge[:, :dimension] = settings.ridge
-    # A diagonal of ones: half of the conjugate-gradient steps, where there are boundaries a third.
-    own = edges.at_head(weight[:, None] * ahead.square()) + edges.at_tail(weight[:, None] * behind.square()) + ridge
-    unit = own.detach().rsqrt()
-    incidence, ridge = _Incidence(ahead * unit[head], behind * unit[tail], edges), ridge * unit.square()
     clouds = Segments(tuple(incidence.width * size for size in sizes or (edges.n,)), weight.device)
     dual: Tensor | None = None
     for _ in range(settings.rounds):
