@@ -68,14 +68,14 @@ def test_gradcheck_of_a_separated_spectrum(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("name", CLOUDS)
 def test_a_moving_basis_is_orthonormal_and_near_the_fixed_one(name: str, rng: np.random.Generator) -> None:
-    """Its weights are balanced to the end, those of a fixed one to a few per cent of the mass of a point."""
+    """Its weights are balanced to the end, those of a fixed one to a few per cent of the mass of a point and of a value."""
     x = 3 * CLOUDS[name](rng)
     plain, moving = (ep.decompose(each, k=5, dimension=DIMENSION[name]) for each in (torch.tensor(x), _moving(x)))
     q, v, mass = (getattr(moving, part).detach() for part in ("normalized", "vectors", "mass"))
     torch.testing.assert_close(q.T @ q, torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
     torch.testing.assert_close(v.T @ (mass[:, None] * v), torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
     torch.testing.assert_close(mass, plain.mass, rtol=0.1, atol=1e-4)
-    torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.01, atol=1e-6)
+    torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.02, atol=1e-6)
     assert float((q - plain.normalized).norm(dim=0).max()) < 0.05
 
 
