@@ -68,7 +68,7 @@ def test_gradcheck_of_a_separated_spectrum(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("name", CLOUDS)
 def test_a_moving_basis_is_orthonormal_and_near_the_fixed_one(name: str, rng: np.random.Generator) -> None:
-    """Its weights are balanced to the end, those of a fixed one to a few per cent of the mass of a point and of a value."""
+    """Its weights are balanced to the end, those of a fixed one to a few per cent of a point's mass and of a value."""
     x = 3 * CLOUDS[name](rng)
     plain, moving = (ep.decompose(each, k=5, dimension=DIMENSION[name]) for each in (torch.tensor(x), _moving(x)))
     q, v, mass = (getattr(moving, part).detach() for part in ("normalized", "vectors", "mass"))
