@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 BATCH = 16384  # cuSOLVER fails on much longer batches
-FEW = 16  # matrices that LAPACK has done before a hundred operations have begun
 
 
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ``(n, d)``, ascending, and eigenvectors ``(n, d, d)`` of symmetric matrices ``(n, d, d)``."""
     d = matrices.shape[-1]
-    few = len(matrices) <= (FEW if matrices.device.type == "cpu" else BATCH)  # one call of LAPACK or cuSOLVER
+    few = matrices.device.type != "cpu" and len(matrices) <= BATCH  # one call of cuSOLVER
     if d not in (2, 3) or few:
         found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
         return torch.cat([values for values, _ in found]), torch.cat([vectors for _, vectors in found])
