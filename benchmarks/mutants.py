@@ -74,6 +74,7 @@ EQUIVALENT = (
     (r"eigen/(problem|multigrid)|estimators/solvers|smoothers/", r"(cumsum|index_add_?)\(0.* -> .*\w\( -1", AXIS),
     (r"probes/covariance", r"(sum|unsqueeze)\(-1\).* -> .*(sum|unsqueeze)\(1\)|shape\[-1\].* -> .*shape\[1\]", AXIS),
     (r"probes/learned", r"sum\(-1\)\.mean.* -> .*sum\( ?1\)\.mean", AXIS),
+    (r"smoothers/balanced", r"None\]\)\[\.\.\., 0\].* -> .*\[\.\.\., ?-1\]", "an axis of length one"),
     (r"eigen/nested", r"math.inf, 0.* -> .*math.inf, ", "the first look sets it to 0"),
     (r"probes/covariance", r"draw < 0.5.* -> .*draw >= 0.5", "random signs turned round, in a quadratic form"),
     (r"smoothers/altered", r"expand\(-1, 2, 1\).* -> .*expand\(-1, 2,  ?2\)", "a copy that is not looked at"),
@@ -92,7 +93,7 @@ EQUIVALENT = (
     (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),
     (r"eigen/stacked", r"cpu_count|time.sleep", "how many threads share the work"),
     (r"probes/probes", r"torch.compile|chosen\[0\]|compiled and", DEVICE),
-    (r"smoothers/balanced", r"number % every", "further steps have length 0"),
+    (r"smoothers/balanced", r"% every ==", "further steps have length 0"),
     (r"smoothers/balanced", r".cpu. else 4.* -> .*.cpu. else  ?[35]", DEVICE),
     (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
 )

@@ -499,3 +499,14 @@ def test_rows_without_coordinates_have_a_bound_only(rng: np.random.Generator) ->
         neighbourhood_smoother(replace(graph, distances=0 * graph.distances))
     with pytest.raises(InputError, match="all rows are equal"):
         neighbourhood_smoother(replace(graph, points=torch.ones((60, 3), dtype=torch.float64)))
+
+
+@pytest.mark.parametrize(("dimension", "balanced"), [(3, True), (3.4, True), (3.6, False), (4, False)])
+def test_balance_is_for_at_most_three_dimensions(dimension: float, balanced: bool) -> None:
+    """Above them the adaptive smoother is the one of variable bandwidth, number by number."""
+    x = torch.from_numpy(np.random.default_rng(0).random((300, 4)))
+    found = build_smoother(x, dimension=dimension)
+    same = build_smoother(x, dimension=dimension, balance=balanced)
+    torch.testing.assert_close(found.matrix.to_dense(), same.matrix.to_dense(), rtol=0, atol=0)
+    other = build_smoother(x, dimension=dimension, balance=not balanced)
+    assert float((found.matrix.to_dense() - other.matrix.to_dense()).abs().max()) > 1e-3
