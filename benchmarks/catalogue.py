@@ -153,7 +153,7 @@ RESULTS = (
             "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
         ),
         "mutants.json": Result(
-            "python -m benchmarks.mutants --each 16 --seed 707",
+            "python -m benchmarks.mutants --each 16 --seed 1717",
             ROOMS,
             entries=("benchmarks/mutants.py", *(f"src/eigenprobe/{room}" for room in ROOMS)),
         ),

@@ -330,7 +330,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all of them write the result")
     parser.add_argument("--each", type=int, default=16, help="mutants of each room, 0 for all")
-    parser.add_argument("--seed", type=int, default=707, help="one that no test was written for")
+    parser.add_argument("--seed", type=int, default=1717, help="one that no test was written for")
     options = parser.parse_args()
     if unknown := set(options.rooms) - set(ROOMS):
         parser.error(f"rooms are {', '.join(ROOMS)}, got {sorted(unknown)[0]}")
