@@ -127,7 +127,7 @@ def test_sweeps_end_after_three_without_gain(
     torch.testing.assert_close(found.g, before.g)
 
 
-@pytest.mark.parametrize("accuracy", [1e-4, 1e-6])
+@pytest.mark.parametrize("accuracy", [1e-4, 1e-6, 1e-8])
 def test_single_precision_goes_on_to_the_accuracy_that_it_can_reach(
     sphere: tuple[torch.Tensor, torch.Tensor], accuracy: float
 ) -> None:
@@ -135,7 +135,8 @@ def test_single_precision_goes_on_to_the_accuracy_that_it_can_reach(
     levels = hierarchy(*sphere, 12)
     start = torch.randn(900, 12, generator=torch.Generator().manual_seed(0))
     found = improve(levels, 0, start, Goal(6, math.inf, accuracy), 40)
-    assert bool((found.error <= (accuracy * found.g[:6]).clamp_min(3.6e-13)).all())
+    if accuracy > 1e-7:  # of values near .003 that is their last digit
+        assert bool((found.error <= (accuracy * found.g[:6]).clamp_min(3.6e-13)).all())
     exact = torch.linalg.eigvalsh(sphere[0].to_dense())[1:7]
     torch.testing.assert_close(found.g[:6], exact, atol=2e-7, rtol=accuracy)
 

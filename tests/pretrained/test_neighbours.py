@@ -320,3 +320,17 @@ def test_ranks_see_different_shapes() -> None:
     second = stream.to("cpu", 1).at(0).suspects.points
     assert first.shape != second.shape or not torch.equal(first, second)
     assert NeighbourModule(TINY).judged_loss(stream.to("cpu", 0).at(0)).isfinite()
+
+
+def test_landmarks_of_a_large_cloud_are_the_same_alone_and_in_a_stack() -> None:
+    """Above 2 x 2000 points candidates are every second one, whichever other clouds are there."""
+    from eigenprobe.graph.segments import Segments
+    from eigenprobe.graph.suspicion import _landmarks
+
+    x = sphere(9100).float()
+    for sizes in ((4100, 5000), (4550, 4550), (300, 8800)):
+        parts = x.split(list(sizes))
+        stacked = _landmarks(x, Segments(sizes, x.device), 40)
+        for i, (part, first) in enumerate(zip(parts, (0, sizes[0]), strict=True)):
+            alone = _landmarks(part, Segments((len(part),), x.device), 40)
+            assert torch.equal(stacked[i] - first, alone[0])

@@ -222,10 +222,13 @@ def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
 
 
 def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
-    """Rows ``(b, L)`` of far-apart points of every cloud."""
+    """Rows ``(b, L)`` of far-apart points of every cloud, among every so-manieth: the same alone and in a stack."""
     count = min(count, *clouds.sizes)
     if len(clouds) == 1:
         step = max(1, len(x) // CANDIDATES)
         return step * farthest_points(x[::step].cpu(), count)[None].to(x.device)  # a thousand launches on a device
-    valid = None if clouds.equal else clouds.padded(torch.ones_like(x[:, 0])) > 0
+    step = (clouds.counts // CANDIDATES).clamp_min(1)
+    inside = torch.arange(len(x), device=x.device) - clouds.first[clouds.owner]
+    offered = clouds.padded((inside % step[clouds.owner] == 0).to(x.dtype)) > 0
+    valid = None if clouds.equal and clouds.most < 2 * CANDIDATES else offered
     return farthest_points(clouds.padded(x), count, valid=valid) + clouds.first[:, None]
