@@ -199,3 +199,27 @@ def test_an_open_mesh_has_no_inside() -> None:
         sample_volume((vertices, faces[1:]), 10)
     with pytest.raises(InputError, match="point cloud"):
         sample_volume(geometry.Shape(vertices), 10)
+
+
+def test_few_graphs_of_a_device_are_kept(monkeypatch) -> None:
+    """One per size and precision, the least used forgotten; the graphs themselves are played by plain passes."""
+    farthest._kept.cache_clear()
+    made = []
+
+    def graphed(chain, *samples):
+        made.append([each.dtype for each in samples])
+        return lambda *given: farthest._from(chain.args[0], farthest._advance, *given)
+
+    monkeypatch.setattr(farthest, "graphed", graphed)
+    monkeypatch.setattr(farthest, "MANY", 2)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 3)))
+    for cloud, count in ((x, 1), (x.float(), 2), (x, 2), (x[:20], 3)):  # a graph of float32 would round the others
+        chosen = farthest_points(cloud.expand(3, -1, -1), 5, start=4)
+        assert chosen.tolist() == [brute_force(cloud.double().numpy(), 5, 4)] * 3 and len(made) == count
+    for size in range(6, 13):
+        farthest_points(x.expand(3, -1, -1), size, start=4)
+    assert farthest._kept.cache_info().currsize == 8 and len(made) == 10
+    farthest_points(x.expand(3, -1, -1), 5, start=4)  # forgotten
+    assert len(made) == 11
+    farthest._kept.cache_clear()

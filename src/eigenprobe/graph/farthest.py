@@ -8,7 +8,7 @@ within ``r`` of an earlier choice already), so large clouds in few dimensions lo
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -184,7 +184,10 @@ def _from(n: int, step: Any, nearest: Tensor, index: Tensor, *given: Tensor) -> 
     return chosen
 
 
-_KEPT: dict[Any, Any] = {}  # CUDA graphs of whole choices
+@lru_cache(maxsize=8)
+def _kept(*key: Any) -> list[Any]:
+    """The place of the CUDA graph of a whole choice, empty at first: each holds memory, and few sizes come again."""
+    return []
 
 
 def _in_batch(
@@ -219,8 +222,8 @@ def _in_batch(
     given = (nearest, index, x[:1] if once else x, *(() if weight is None else (weight,)))
     if not (b >= MANY and once and x.is_cuda):
         return _from(n, _advance, *given)
-    key = (n, weight is None, *x.shape, x.device)  # many starts on one cloud
-    if key not in _KEPT:
+    place = _kept(n, x.device, *((each.shape, each.dtype) for each in given))  # many starts on one cloud
+    if not place:
         chain = partial(_from, n, _advance_at_once)
-        _KEPT[key] = graphed(chain, *(each.clone() for each in given)) or chain
-    return _KEPT[key](*given).clone()
+        place.append(graphed(chain, *(each.clone() for each in given)) or chain)
+    return place[0](*given).clone()
