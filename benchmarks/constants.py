@@ -35,8 +35,9 @@ from eigenprobe.eigen.filtered import FILTERING
 from eigenprobe.eigen.multigrid import COARSENING
 from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
+from eigenprobe.eigen.stacked import STACKING, solve_each
 from eigenprobe.estimators.coordinates import STAGES, laid_out
-from eigenprobe.graph import Graph, build_graph
+from eigenprobe.graph import Graph, build_graph, stack
 from eigenprobe.graph.cells import HOST
 from eigenprobe.graph.neighbours import nearest_rows
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
@@ -240,6 +241,21 @@ def solver(clouds: list[Known], k: int) -> Callable[[], Numbers]:
     return run
 
 
+def together(clouds: list[Known], k: int) -> Callable[[], Numbers]:
+    """The same of clouds that are solved as one problem."""
+    smoother = build_smoother(stack([cloud.graph for cloud in clouds]), dimension=2)
+
+    def run() -> Numbers:
+        with Products() as products:
+            pairs = solve_each(smoother, k, generator=torch.Generator().manual_seed(0))
+        rows = [pairs.vectors[i, :n] for i, n in enumerate(smoother.clouds)]
+        images = smoother.apply(torch.cat(rows)).split(list(smoother.clouds))
+        left = [v - image - v * gaps for v, image, gaps in zip(rows, images, pairs.gaps, strict=True)]
+        return {"products": products.count / 1e9, "residual": max(float(r.norm(dim=0).max()) for r in left)}
+
+    return run
+
+
 # What else each constant might be; numbers that are not listed are halved and doubled.
 OTHERS: dict[str, tuple[Any, Any]] = {
     "Selection.planar": ((5, 12, 8), (10, 24, 14)),
@@ -266,6 +282,9 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Coarsening.omega": (0.0, 1.0),
     "Coarsening.high": (1.5, 2.2),
     "Coarsening.slowest": (0.3, 0.9),
+    "Stacking.level": (1.1, 1.6),
+    "Stacking.blind": (1, 3),
+    "Stacking.pulled": ((2e4, 1e6), (2e6, 1e10)),
     "Stages.early": ((6.0, 60), (24.0, 60)),
     "Stages.middle": ((3.0, 150), (9.0, 150)),
     "Stages.late": ((2.0, 80), (4.0, 80)),
@@ -305,6 +324,12 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
         "Filtering": (FILTERING, lambda: solver([sphere(2000, 2, 1, rng), box(2000, (1.0, 0.9, 0.8), 1, rng)], 30)),
         "Nesting": (NESTING, lambda: solver(large(), 20)),
         "Coarsening": (COARSENING, lambda: solver([sphere(8000, 2, 1, rng)], 20)),
+        "Stacking": (
+            STACKING,
+            lambda: together(
+                [sphere(1500, 2, 1, rng), sphere(600, 2, 1, rng, uneven=True), box(900, (1.0, 0.8), 1, rng)], 30
+            ),
+        ),
         "Division": (HOST, lambda: cells(rng)),
         "Stages": (STAGES, lambda: maps(rng)),
     }

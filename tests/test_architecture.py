@@ -412,7 +412,7 @@ def test_no_ten_lines_of_one_shape_twice() -> None:
 PAGE = ROOT / "docs" / "architecture.md"
 CONSTANTS = (
     *("smoothers.stencil", "smoothers.balanced", "smoothers.variable", "smoothers.neighbourhood"),
-    *("eigen.filtered", "eigen.inverse", "eigen.nested", "eigen.multigrid"),
+    *("eigen.filtered", "eigen.inverse", "eigen.nested", "eigen.multigrid", "eigen.stacked"),
     *("graph.suspicion", "pretrained.neighbours"),
 )
 FOUNDATIONS = {"errors.py", "annotations.py", "host/files.py", "host/progress.py", "host/threads.py", "__init__.py"}

@@ -342,7 +342,7 @@ def test_small_eigenproblems_of_many_clouds() -> None:
 
 
 def test_a_stacked_solver_that_is_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "SWEEPS", 1)
+    monkeypatch.setattr(stacked, "STACKING", stacked.Stacking(most_sweeps=1))
     with pytest.warns(EigenprobeWarning, match=r"direct solver stopped after 1 sweeps with a residual of"):
         stacked.solve_each(clouds(), 4, tol=1e-13, generator=generator())
 
@@ -435,7 +435,7 @@ def test_stacked_sweeps_change_to_double_where_single_no_longer_gains(
     monkeypatch.setattr(stacked._Padded, "filter", filtered_as)
     monkeypatch.setattr(stacked._Padded, "rotated", pretend)
     found = stacked.solve_each(clouds(), 4, tol=1e-6, generator=generator())
-    assert seen == ["32"] * (stacked.BLIND - 1) + precisions and found.gaps.shape == (3, 4)
+    assert seen == ["32"] * (stacked.STACKING.blind - 1) + precisions and found.gaps.shape == (3, 4)
 
 
 def test_stacked_sweeps_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,4 +453,4 @@ def test_stacked_sweeps_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stacked._Padded, "filter", counted)
     monkeypatch.setattr(stacked._Padded, "rotated", pretend)
     stacked.solve_each(clouds(), 4, generator=generator())
-    assert len(calls) == stacked.BLIND + stacked.AT_ONCE
+    assert len(calls) == stacked.STACKING.blind + stacked.STACKING.at_once

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud import Frame, check_points
 from ..eigen import Span, basis_of, rotate
-from ..eigen.stacked import ROOM, columns, solve_each
+from ..eigen.stacked import STACKING, columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..graph import Arranged, Segments, build_graph, cloud_dimensions
@@ -37,7 +37,7 @@ SMALL = 1e-70  # size of a cloud above which squared lengths are ordinary number
 
 def suited(sizes: Sequence[int], k: int) -> list[list[int]]:
     """Groups of clouds to be solved together, of similar sizes; those that are to be solved alone are in none."""
-    fewest = ROOM * columns(k)
+    fewest = STACKING.room * columns(k)
     order = sorted((i for i, n in enumerate(sizes) if fewest <= n <= LARGEST), key=lambda i: -sizes[i])
     found: list[list[int]] = []
     total = 0

@@ -15,6 +15,7 @@ import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -29,13 +30,21 @@ from .filtered import FILTERING, stalled
 from .problem import Eigenpairs
 from .span import orthonormalise
 
-SWEEPS = 60
-LEVEL = 1.25  # ratio of the degrees that clouds have in one sweep
-ROOM = 4  # a cloud has at least so many points per column of its block; smaller ones are solved densely
-WEYL = 3.6  # times p, over the sum of 1 / (1 - A_ii), is .9 to 1.3 of the p-th gap on even and uneven surfaces
-BLIND = 2  # sweeps by that guess alone: what rotations of random columns would tell is not worth waiting for
-AT_ONCE = 4  # sweeps without a rotation in between: a cloud whose guards equal the wanted ones would ask for thousands
-SPREAD = (2e5, 1e8)  # float32, float64: how far a sweep may pull columns apart; a level more is 4e6, still numbers
+
+@dataclass(frozen=True)
+class Stacking:
+    """Constants of the iteration; `docs/constants.md` has their derivation or ablation."""
+
+    most_sweeps: int = 60
+    level: float = 1.25  # ratio of the degrees that clouds have in one sweep
+    room: int = 4  # a cloud has at least so many points per column of its block; smaller ones are solved densely
+    density: float = 3.6  # times p, over the sum of 1 / (1 - A_ii), is about the p-th gap of a surface: Weyl's law
+    blind: int = 2  # sweeps by that guess alone
+    at_once: int = 4  # sweeps at most without a rotation in between
+    pulled: tuple[float, float] = (2e5, 1e8)  # float32, float64: how far apart a sweep may pull columns
+
+
+STACKING = Stacking()
 
 
 def columns(k: int) -> int:
@@ -54,11 +63,11 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
     x = padded.clouds.padded(normal_block((smoother.n, width), generator, smoother.device, torch.float64))
     last = padded.guessed_gap(width)
     degrees = _levels(_most(last, torch.float32))
-    for _ in range(BLIND):
+    for _ in range(STACKING.blind):
         x = padded.orthonormal(padded.filter(x, 1 - last, degrees, torch.float32), passes=1)
     gaps, residuals = torch.zeros((2, count, width), dtype=torch.float64)
     done, before, dtype = torch.zeros(count, dtype=torch.bool), math.inf, torch.float32
-    for _ in range(SWEEPS):
+    for _ in range(STACKING.most_sweeps):
         turned, found, errors = padded.rotated(x)
         x = torch.where(done.to(x.device)[:, None, None], x, turned)
         gaps, residuals = torch.where(done[:, None], gaps, found), torch.where(done[:, None], residuals, errors)
@@ -71,13 +80,13 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
             dtype = torch.float64  # float32 no longer gains
         before, last = now, gaps[:, -1]
         need, most = _need(gaps, residuals, wanted, 0.3 * tol), _most(last, dtype)
-        times = (need / most).ceil().clamp(1, AT_ONCE)[~done].max()
+        times = (need / most).ceil().clamp(1, STACKING.at_once)[~done].max()
         degrees = _levels((need / times).minimum(most).masked_fill(done, 0))
         for left in range(int(times))[::-1]:
             x = padded.filter(x, 1 - last, degrees, dtype)
             x = padded.orthonormal(x, passes=1) if left else x
     else:
-        warn(f"direct solver stopped after {SWEEPS} sweeps with a residual of {now:.1e}, above {tol:.1e}")
+        warn(f"direct solver stopped after {STACKING.most_sweeps} sweeps with a residual of {now:.1e}, above {tol:.1e}")
     vectors = torch.cat([padded.known, x[..., :wanted]], 2)
     values = torch.cat([torch.zeros((count, 1), dtype=torch.float64), gaps[:, :wanted]], 1).to(x.device)
     return Eigenpairs(vectors, values)
@@ -91,13 +100,15 @@ def _need(gaps: Tensor, residuals: Tensor, wanted: int, target: float) -> Tensor
 
 def _most(last: Tensor, dtype: torch.dtype) -> Tensor:
     """The degree ``(b,)`` up to which columns stay independent, where all beyond the gap ``last (b,)`` is damped."""
-    return math.log(2 * SPREAD[dtype != torch.float32]) / torch.acosh(1 + 2 * last / (1 - last).clamp_min(1e-3))
+    return math.log(2 * STACKING.pulled[dtype != torch.float32]) / torch.acosh(
+        1 + 2 * last / (1 - last).clamp_min(1e-3)
+    )
 
 
 def _levels(degrees: Tensor) -> list[int]:
     """Degrees rounded up to few different ones; 0 remains."""
-    steps = ((degrees.max() / degrees).log() / math.log(LEVEL)).floor().nan_to_num(posinf=0.0)
-    return torch.where(degrees > 0, (degrees.max() / LEVEL**steps).ceil().clamp_min(3), 0).long().tolist()
+    steps = ((degrees.max() / degrees).log() / math.log(STACKING.level)).floor().nan_to_num(posinf=0.0)
+    return torch.where(degrees > 0, (degrees.max() / STACKING.level**steps).ceil().clamp_min(3), 0).long().tolist()
 
 
 class _Padded:
@@ -147,7 +158,7 @@ class _Padded:
     def guessed_gap(self, width: int) -> Tensor:
         """About where the ``width``-th gap of every cloud is ``(b,)``, on the host: Weyl's law."""
         leaving = (1 - self.values[self.diagonal > 0]).clamp_min(1e-6)
-        return (WEYL * width / self.clouds.sum(1 / leaving)).clamp(1e-6, 0.5).cpu()
+        return (STACKING.density * width / self.clouds.sum(1 / leaving)).clamp(1e-6, 0.5).cpu()
 
     def orthonormal(self, x: Tensor, passes: int = 2) -> Tensor:
         """The columns ``(b, most, p)`` without the constant one, orthonormal."""
