@@ -17,9 +17,11 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.utilities import rank_zero_only
 
 from eigenprobe.errors import InputError
 from eigenprobe.host import progress
+from eigenprobe.host.files import locked_folder
 from eigenprobe.training.data import ManifoldData
 from eigenprobe.training.runs import RunSettings, devices, last_checkpoint, train
 
@@ -154,3 +156,27 @@ def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch):
     assert {"train/loss", "train/gap", "val/loss", "val/gap"} <= set(trainer.progress_bar_metrics)
     assert "train/gap" in terminal.getvalue() and "100%" in terminal.getvalue()
     assert "Epoch" not in terminal.getvalue() and progress._depth == 0
+
+
+@pytest.mark.parametrize(("node", "locked"), [("0", True), ("1", False)])
+def test_one_node_of_a_run_takes_the_lock(tmp_path, monkeypatch, node, locked):
+    """Lightning's own environment knows the node, and every node has a process of local rank zero."""
+    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"NODE_RANK": node, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(rank_zero_only, "rank", 0)
+    held = []
+
+    def fit(trainer: pl.Trainer, *_: object, **__: object) -> None:
+        try:
+            with locked_folder(tmp_path):
+                held.append(False)
+        except InputError:
+            held.append(True)
+
+    monkeypatch.setattr(pl.Trainer, "fit", fit)
+    flags = {"num_nodes": 2, "strategy": "ddp"}
+    settings = RunSettings(tmp_path, device="cpu", logs=False, flags=flags)
+    train(runner.tiny_module(2), ManifoldData(runner.circle_pool(), steps=2), settings)
+    assert held == [locked]

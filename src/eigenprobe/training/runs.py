@@ -22,7 +22,6 @@ from typing import Any, Literal
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
-from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -251,13 +250,13 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
     if checkpoint is not None:
         check_source(checkpoint, settings.source)
-    alone = settings.folder is None or getattr(rank_zero_only, "rank", 0) != 0  # one process of a run takes the lock
-    lock = nullcontext() if alone else locked_folder(settings.folder or "")
     # Dropout draws from the generators of the process: seeded inside, restored after, by one thread at a time.
-    with lock, RANDOMNESS, _quiet(), torch.random.fork_rng():
+    with RANDOMNESS, _quiet(), torch.random.fork_rng():
         trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
+        locks = settings.folder is not None and trainer.is_global_zero  # one process of a run, on one of its nodes
         try:
-            trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+            with locked_folder(settings.folder or "") if locks else nullcontext():
+                trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except SystemExit as error:
             if error.code != INTERRUPTED:  # terminated: by Lightning's handler, which gives no code, or by the caller's
                 raise SystemExit(error.code or 128 + signal.SIGTERM) from error
