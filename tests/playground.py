@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +77,34 @@ def write_vision_model(folder: Path) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         Dinov2Model(Dinov2Config(**sizes)).save_pretrained(folder)
+
+
+class Upload(NamedTuple):
+    """What the hub would have been sent."""
+
+    token: str | None
+    files: dict[str, bytes]
+    options: dict[str, Any]
+
+
+def without_network(monkeypatch: Any) -> list[Upload]:
+    """Uploads to the hub end in this list; a bare name is that of ``me``."""
+    from huggingface_hub import HfApi
+
+    uploads: list[Upload] = []
+
+    def create(api: HfApi, name: str, *, exist_ok: bool) -> Any:
+        assert exist_ok
+        return SimpleNamespace(repo_id=name if "/" in name else f"me/{name}")
+
+    def upload(api: HfApi, *, folder_path: str, **options: Any) -> str:
+        files = {path.name: path.read_bytes() for path in Path(folder_path).iterdir()}
+        uploads.append(Upload(api.token, files, options))  # type: ignore[arg-type]
+        return f"https://hub.invalid/{options['repo_id']}"
+
+    monkeypatch.setattr(HfApi, "create_repo", create)
+    monkeypatch.setattr(HfApi, "upload_folder", upload)
+    return uploads
 
 
 # changes that make a recipe end in seconds

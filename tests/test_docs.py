@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from eigenprobe.cli import main
-from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, write_vision_model
+from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, without_network, write_vision_model
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
@@ -81,6 +81,7 @@ def test_page(
     shutil.copytree(supplies, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(work)
     monkeypatch.setattr("eigenprobe.cli.tour._wait", _interrupt)
+    without_network(monkeypatch)
     if "eigenprobe features" in page.read_text():
         write_vision_model(work / "weights")
     namespace: dict[str, object] = {"__name__": "__main__"}

@@ -18,6 +18,7 @@ from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
 from eigenprobe.paper import generalisation
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.store import packaged
+from tests.playground import without_network
 
 SMALL = SpectralConfig(outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16)
 shipped = pytest.mark.skipif("surface" not in packaged(), reason="the package has no weights yet")
@@ -218,6 +219,24 @@ def test_round_trip_and_card(model, folder, tmp_path):
     card = (tmp_path / "copy" / "README.md").read_text()
     assert "procedural shapes only" in card and "seed 3" in card
     assert model.k == 16 and model.to("cpu") is model
+
+
+def test_the_hub_gets_the_folder_that_is_saved(model, tmp_path, monkeypatch):
+    uploads = without_network(monkeypatch)
+    assert model.push_to_hub("tiny", token="secret", commit_message="first") == "https://hub.invalid/me/tiny"
+    (upload,) = uploads
+    assert upload.token == "secret" and upload.options == {"repo_id": "me/tiny", "commit_message": "first"}
+    model.save_pretrained(tmp_path / "tiny")
+    saved = {path.name: path.read_bytes() for path in (tmp_path / "tiny").iterdir()}
+    assert set(upload.files) == set(saved) == {"README.md", "config.json", "model.safetensors"}  # no pickle
+    named = saved["README.md"].replace(b"# tiny", b"# me/tiny").replace(b'"tiny"', b'"me/tiny"')
+    assert upload.files["README.md"] == named and b'from_pretrained("me/tiny")' in named
+    for name, content in upload.files.items():
+        (tmp_path / "tiny" / name).write_bytes(content)
+    assert SpectralModel.from_pretrained(tmp_path / "tiny").fingerprint == model.fingerprint
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *_, **__: 1 / 0)
+    with pytest.raises(InputError, match=r"cannot upload to 'me/tiny': division by zero"):
+        model.push_to_hub("me/tiny")
 
 
 def test_foreign_and_damaged_weights(folder, tmp_path):

@@ -82,17 +82,20 @@ class SpectralModel:
         """Write `config.json`, float16 safetensors and a model card."""
         write(Path(folder), self.network, self.facts)
 
-    def push_to_hub(self, repository: str, **options: Any) -> str:
-        """Upload to the hub; `options` go to `HfApi.upload_folder`."""
+    def push_to_hub(self, repository: str, *, token: str | None = None, **options: Any) -> str:
+        """Upload what `save_pretrained` writes to the hub (`owner/name`); `options` go to `HfApi.upload_folder`."""
         import tempfile
 
         from huggingface_hub import HfApi
 
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            api = HfApi()
-            api.create_repo(repository, exist_ok=True)
-            return str(api.upload_folder(repo_id=repository, folder_path=folder, **options))
+        api = HfApi(token=token)
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                repository = api.create_repo(repository, exist_ok=True).repo_id
+                write(Path(folder), self.network, self.facts, repository)
+                return str(api.upload_folder(repo_id=repository, folder_path=folder, **options))
+        except Exception as error:  # of the hub or of whatever carries its words
+            raise InputError(f"cannot upload to {repository!r}: {error}") from error
 
     @property
     def fingerprint(self) -> str:

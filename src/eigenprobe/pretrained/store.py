@@ -41,11 +41,11 @@ def packaged() -> list[str]:
     return sorted(path.parent.name for path in PACKAGED.glob("*/config.json") if path.parent.name != SHORTCUTS)
 
 
-def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any]) -> None:
-    """Save a model as float16 with its card, `card.md` filled from the facts of the run."""
+def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any], source: str = "") -> None:
+    """Save a model as float16 with its card, `card.md` filled from the facts of the run and where it will be found."""
     folder.mkdir(parents=True, exist_ok=True)
     parameters = sum(p.numel() for p in network.parameters())
-    write_text(folder / "README.md", render(network.config, facts, parameters, folder.name))
+    write_text(folder / "README.md", render(network.config, facts, parameters, source or folder.name))
     _write(folder, network, asdict(network.config), facts)
 
 
