@@ -227,8 +227,8 @@ def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
     if len(clouds) == 1:
         step = max(1, len(x) // CANDIDATES)
         return step * farthest_points(x[::step].cpu(), count)[None].to(x.device)  # a thousand launches on a device
-    step = (clouds.counts // CANDIDATES).clamp_min(1)
+    every = (clouds.counts // CANDIDATES).clamp_min(1)
     inside = torch.arange(len(x), device=x.device) - clouds.first[clouds.owner]
-    offered = clouds.padded((inside % step[clouds.owner] == 0).to(x.dtype)) > 0
+    offered = clouds.padded((inside % every[clouds.owner] == 0).to(x.dtype)) > 0
     valid = None if clouds.equal and clouds.most < 2 * CANDIDATES else offered
     return farthest_points(clouds.padded(x), count, valid=valid) + clouds.first[:, None]
