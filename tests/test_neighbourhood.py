@@ -16,7 +16,7 @@ from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NeighbourhoodExtension
 from eigenprobe.graph import Graph, Metric, build_graph, estimate_dimension
-from eigenprobe.graph.arranged import Arranged, arrange
+from eigenprobe.graph.arranged import Arranged, arrange, fingerprints
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 from tests.clouds import fibonacci_sphere, flat_torus, random_sphere
 
@@ -124,6 +124,44 @@ def test_a_fitted_point_is_one_within_a_share_of_its_neighbourhood(points: torch
         np.testing.assert_allclose(value[1].numpy(), expected, atol=1e-9)
         np.testing.assert_allclose(float(mass[1]), own)
         assert np.abs(expected - extension.values[i].numpy()).max() > 1e-3
+
+
+def test_fitted_points_are_looked_up_and_not_searched(points: torch.Tensor, generator: torch.Generator) -> None:
+    """Values and mass are those of the fit, bit by bit; of the others only is a search made."""
+    extension, sought = _extension(points, 6), []
+    search, n = extension._search, len(points)
+    extension.__dict__["_search"] = lambda rows, k: sought.append(rows) or search(rows, k)
+    new = torch.randn(4, 5, generator=generator, dtype=torch.float64)
+    mixed = torch.cat([points.flip(0), new, points[3:4], -0.0 * points[:1]])
+    values, mass = extension.with_mass(mixed)
+    assert torch.equal(values[:n], extension.values.flip(0)) and torch.equal(mass[:n], extension.mass.flip(0))
+    assert torch.equal(values[n + 4], extension.values[3])
+    assert [len(rows) for rows in sought] == [5] and torch.equal(sought[0], mixed[[*range(n, n + 4), n + 5]])
+    np.testing.assert_allclose(values[n].numpy(), written_out(extension, points.numpy(), new[0].numpy())[0])
+    assert torch.equal(values[n : n + 4], torch.cat([extension(row[None]) for row in new]))  # whatever the company
+
+
+def test_fingerprints_are_equal_for_equal_rows_alone(generator: torch.Generator) -> None:
+    """No two of 200,000 rows agree (of 32-bit sums some would), whatever few bits of them vary; -0 is 0."""
+    for dtype in (torch.float32, torch.float64):
+        rows = torch.randn(100_000, 4, generator=generator, dtype=dtype)
+        whole = torch.arange(100_000).to(dtype)[:, None] * torch.tensor([1, 0, -3, 0.5]).to(dtype) + 1e6
+        sums = fingerprints(torch.cat([rows, whole, rows[:5], -0.0 * rows[:1], 0.0 * rows[:1]]))
+        assert len(sums[:200_000].unique()) == 200_000
+        assert torch.equal(sums[200_000:200_005], sums[:5]) and sums[-1] == sums[-2]
+        assert torch.equal(sums[100_000:100_007], fingerprints(whole[:7]))
+
+
+def test_rows_of_a_frame_are_their_own_in_any_company(generator: torch.Generator) -> None:
+    """Blocks change no bit; a row of zeros has its number in the table, not in a block."""
+    rows = torch.randn(9000, 40, generator=generator)
+    frame = Frame.of(rows, "cosine", centred=False)
+    moved = frame(rows, torch.float32)
+    assert torch.equal(moved[8990:], frame(rows[8990:], torch.float32))
+    torch.testing.assert_close(moved, rows / rows.norm(dim=1, keepdim=True))
+    rows[8765] = 0
+    with pytest.raises(InputError, match="row 8765 is all zeros"):
+        frame(rows)
 
 
 def test_rows_are_taken_as_many_as_a_block_has_neighbours(

@@ -16,17 +16,19 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Arranged, Metric, Search, query, searcher
+from ..graph.arranged import fingerprints
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, overlaps
 
 NEIGHBOURS = 10
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
 SAME = 1e-5  # relative distance below which a new point is a fitted one
-BLOCK = 1 << 22  # neighbours, or values of neighbours, in memory at once
+BLOCK = 1 << 22  # neighbours, or numbers compared, in memory at once
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,29 @@ class NeighbourhoodExtension:
     def _closed(self) -> Tensor:
         return closed_neighbours(self.indices)
 
+    @cached_property
+    def _fingerprints(self) -> tuple[Tensor, Tensor]:
+        """Those of the fitted points, ascending, and whose they are."""
+        known, order = fingerprints(self.points).sort(stable=True)
+        return known, order
+
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        k = self.indices.shape[1]
         local = self.frame(points.to(self.points.device), self.points.dtype)
+        if self.metric != "euclidean":
+            return self._placed(local)
+        known, order = self._fingerprints  # to look a fitted point up costs a hundredth of a search
+        found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
+        size = max(1, BLOCK // local.shape[1])
+        pairs = zip(local.split(size), found.split(size), strict=True)
+        new = torch.cat([(self.points[i] != x).any(1) for x, i in pairs]).nonzero()[:, 0]
+        values, mass = self.values[found], self.mass[found]
+        if len(new):
+            values[new], mass[new] = self._placed(local[new])
+        return values, mass
+
+    def _placed(self, local: Tensor) -> tuple[Tensor, Tensor]:
+        """Values and mass at points in the frame that are not, bit by bit, fitted ones."""
+        k = self.indices.shape[1]
         found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
         distances = distances.to(local)
         rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
@@ -169,7 +191,5 @@ def _smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
-    """``sum_j weight[i, j] values[indices[i, j]]`` in parts: gathered values are k times as many."""
-    size = max(1, BLOCK // max(1, indices.shape[1] * values.shape[1]))
-    parts = zip(weight.split(size), indices.split(size), strict=True)
-    return torch.cat([(w[:, None] @ values[i])[:, 0] for w, i in parts])
+    """``sum_j weight[i, j] values[indices[i, j]]``; gathered values, k times as many, are never in memory."""
+    return embedding_bag(indices, values, per_sample_weights=weight, mode="sum")

@@ -19,6 +19,8 @@ from .graph import Graph, Metric
 from .neighbours import build_graph, nearest_rows, without_self
 from .order import REORDER, morton_order
 
+CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
+
 
 @dataclass(frozen=True)
 class Arranged:
@@ -127,17 +129,26 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
 
 
 def groups(points: Tensor) -> Tensor | None:
-    """The group of equal points ``(n,)`` that each point is in, or None where all differ.
-
-    Equal points have equal bits, and so an equal sum of them; sorting rows is dear, sorting sums is not.
-    """
-    bits = (points + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32)  # -0 is 0
-    factors = torch.randint(1 << 30, (points.shape[1],), generator=torch.Generator().manual_seed(0)) * 2 + 1
-    sums = ((bits ^ (bits >> 15)) * factors.to(bits)).sum(1).sort().values  # overflow is no harm
+    """The group of equal points ``(n,)`` that each point is in, or None where all differ."""
+    sums = fingerprints(points).sort().values
     if not bool((sums[1:] == sums[:-1]).any()):
         return None
     unique, place = torch.unique(points, dim=0, return_inverse=True)
     return None if len(unique) == len(points) else place
+
+
+def fingerprints(points: Tensor) -> Tensor:
+    """A number ``(n,)`` for every point ``(n, d)``: equal points have equal bits, and so an equal sum of them.
+
+    Sorting rows is dear, sorting sums is not. Others agree once in 2^64 pairs.
+    """
+    factors = torch.randint(1 << 62, (points.shape[1],), generator=torch.Generator().manual_seed(0)) * 2 + 1
+    factors, sums = factors.to(points.device), torch.empty(len(points), dtype=torch.int64, device=points.device)
+    size = max(1, CACHE // max(1, points.shape[1]))
+    for out, part in zip(sums.split(size), points.split(size), strict=True):
+        bits = (part + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()  # -0 is 0
+        torch.sum((bits ^ (bits >> 15)) * factors, 1, out=out)  # overflow is no harm
+    return sums
 
 
 def _first(rows: Tensor, count: int) -> Tensor:

@@ -101,20 +101,23 @@ def fuzzy_weights(distances: Tensor) -> Tensor:
 
 
 def closed_neighbours(indices: Tensor) -> Tensor:
-    """``N[i]``: the point itself and its neighbours, ascending, ``(n, k + 1)`` int32."""
+    """``N[i]``: the point itself and its neighbours, ``(n, k + 1)`` int32."""
     own = torch.arange(indices.shape[0], device=indices.device)[:, None]
-    return torch.cat([own, indices], 1).int().sort(1).values
+    return torch.cat([own, indices], 1).int()
 
 
 def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``: ``(e,)``.
 
-    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices (int32), those of ``right`` ascending.
+    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices (int32). All are compared with all: for a dozen
+    that is twice as fast as a search in sorted ones.
     """
     size = max(1, SETTINGS.block // left.shape[1])
     counts = torch.empty_like(rows)
     for out, first, second in zip(counts.split(size), rows.split(size), columns.split(size), strict=True):
-        sought, among = left[first], right[second]
-        place = torch.searchsorted(among, sought).clamp_max_(right.shape[1] - 1)
-        out.copy_((among.gather(1, place) == sought).sum(1))
+        sought, among = left[first].T.contiguous(), right[second].T.contiguous()
+        common = torch.zeros_like(sought, dtype=torch.bool)
+        for each in among:
+            common |= sought == each
+        out.copy_(common.sum(0))
     return counts
