@@ -47,6 +47,22 @@ def test_every_cloud_gets_what_it_gets_alone(surfaces, neighbours):
 
 
 @pytest.mark.usefixtures("at_once")
+def test_edges_and_thin_plates_are_those_of_the_cloud_alone(rng):
+    """Rounding differs between the two ways: no step may magnify it, at boundaries or at lonely points."""
+    cubes = [rng.uniform(-1, 1, (500, 3)) for _ in range(6)]
+    for x in cubes:
+        sides = np.arange(500), rng.integers(0, 3, 500)
+        x[sides] = np.sign(x[sides])
+    plates = [rng.random((n, 3)) for n in (900, 1200, 1500)]
+    for x in plates:
+        x[:, 2] = 0.02 * (x[:, 2] < 0.5)
+    for x, basis in zip(cubes + plates, ep.decompose(cubes + plates, 10), strict=True):
+        alone = ep.decompose(x, 10)
+        np.testing.assert_allclose(basis.mass, alone.mass, rtol=1e-7)
+        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_others_are_solved_alone(surfaces, rng):
     """Solids, curves, coinciding points, few points and unusual settings take the way of one cloud."""
     solid = rng.random((900, 3))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe.decomposition import decompose
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.graph import Edges, Graph, build_graph, stack
 from eigenprobe.graph.graph import local_spacing
@@ -91,7 +92,7 @@ def reference(graph: Graph, dimension: int, s: Balance, field: np.ndarray | None
         for i in range(n):
             mine = np.concatenate([chord[head == i], -chord[tail == i]])
             w = np.concatenate([close[head == i], close[tail == i]])
-            mean = w @ mine / w.sum()
+            mean = w @ mine / w.sum() * (len(mine) > dimension)
             turned[i] = leading((w[:, None] * (mine - mean)).T @ (mine - mean), dimension)
     else:
         turned = np.tile(np.eye(d), (n, 1, 1))
@@ -511,3 +512,13 @@ def test_balance_is_for_at_most_three_dimensions(dimension: float, balanced: boo
     torch.testing.assert_close(found.matrix.to_dense(), same.matrix.to_dense(), rtol=0, atol=0)
     other = build_smoother(x, dimension=dimension, balance=not balanced)
     assert float((found.matrix.to_dense() - other.matrix.to_dense()).abs().max()) > 1e-3
+
+
+def test_the_spectrum_of_an_open_curve_does_not_turn_with_it(rng: np.random.Generator) -> None:
+    """Its ends have one neighbour, about whose own mean there is no direction; lengths are those of the arc."""
+    t = np.sort(rng.random(200)) * 4
+    x = np.stack([np.cos(t), np.sin(t), t / 2], 1)
+    turned = x @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    found, again = (decompose(y, 4).eigenvalues[1:] for y in (x, turned))
+    np.testing.assert_allclose(again, found, rtol=1e-7)
+    np.testing.assert_allclose(found, (np.pi * np.arange(1, 4) / (np.ptp(t) * 1.25**0.5)) ** 2, rtol=2e-3)

@@ -157,7 +157,8 @@ def _tangential(field: Tensor, frames: Tensor) -> Tensor:
 
 
 def _edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
-    """Frames from the kept edges alone: the covariance of the neighbours about their own mean, (n, d, dim)."""
+    """Frames (n, d, dim) from the kept edges alone: the covariance of the neighbours about their own mean, or about the
+    point itself where they are so few that nothing else spans a frame."""
     d = chord.shape[1]
     if d > 8:
         return fallback  # d x d moments per point would be the largest array of all
@@ -165,6 +166,7 @@ def _edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fa
     second = edges.at(outer).reshape(edges.n, d, d)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
     size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
+    first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
     second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
     return principal(second / size[:, None, None], dimension)
 
@@ -207,6 +209,10 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
     dimension, head, tail = crossing.shape[1], edges.head, edges.tail
     moment, tiny = weight * length2, torch.finfo(weight.dtype).tiny
     first, second = ((dimension / edges.at(part).clamp_min(tiny)).sqrt() for part in (moment, moment * length2))
+    # Rows of B at a boundary are scaled instead of their ridge: a thousand times the others it would be eigenvalues far
+    # off, which conjugate gradients find again and again, made of rounding, until they end anywhere.
+    ends = (settings.round_ridge / settings.end_ridge) ** 0.5
+    second = second * torch.where((crossing != 0).any(1), ends, 1.0)
 
     def rows(along: Tensor, at: Tensor) -> Tensor:
         free, across = along * first[at, None], crossing[at]
@@ -215,7 +221,6 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
 
     incidence = _Incidence(rows(forward, head), rows(backward, tail), edges)
     ridge = weight.new_full((edges.n, incidence.width), settings.round_ridge)
-    ridge[(crossing != 0).any(1)] = settings.end_ridge
     ridge[:, :dimension] = settings.ridge
     clouds = Segments(tuple(incidence.width * size for size in sizes or (edges.n,)), weight.device)
     dual: Tensor | None = None
