@@ -109,7 +109,8 @@ def _named(part: str, module: str) -> list[Kind] | None:
 
 def _as_one_of(kinds: tuple[Kind, ...], name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)) and any(words == ARRAY for words, _ in kinds):
-        value = value if any(words.startswith("a list") for words, _ in kinds) else as_array(value)
+        listed = any(fits(value) for words, fits in kinds if words.startswith("a list"))
+        value = value if listed else as_array(value)
     if not any(fits(value) for _, fits in kinds):
         got = repr(value)[:80]
         if getattr(value, "shape", None):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -80,12 +80,14 @@ def is_mesh_pair(source: Any) -> bool:
 
 
 def several(points: Any) -> list[Any] | None:
-    """The clouds of a list or of a batch ``(b, n, d)``; None where it is one cloud, as nested lists of numbers are."""
-    if isinstance(points, (list, tuple)) and not is_mesh_pair(points):
-        if not points:
-            raise InputError("expected at least one cloud, got an empty list")
-        return list(points) if any(_is_cloud(each) for each in points) else None
-    return list(points) if getattr(points, "ndim", 2) == 3 else None
+    """The clouds of a list, a generator or a batch ``(b, n, d)``; None where it is one, as lists of numbers are."""
+    listed = isinstance(points, (list, tuple, Iterator)) and not is_mesh_pair(points)
+    if not listed and getattr(points, "ndim", 2) != 3:
+        return None
+    clouds = list(points)
+    if not clouds:
+        raise InputError(f"expected at least one cloud, got an empty {'list' if listed else 'batch'}")
+    return clouds if not isinstance(points, (list, tuple)) or any(_is_cloud(each) for each in clouds) else None
 
 
 def _is_cloud(each: Any) -> bool:

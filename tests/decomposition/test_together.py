@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -77,6 +78,46 @@ def test_others_are_solved_alone(surfaces, rng):
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("other", ["coinciding", "nan", "solid", "far"])
+def test_one_unsuited_cloud_leaves_the_others_together(surfaces, rng, other):
+    unsuited = surfaces[1].copy()
+    if other == "coinciding":
+        unsuited[:5] = unsuited[5:10]
+    elif other == "solid":
+        unsuited = rng.random((700, 3))
+    else:
+        unsuited[3] = np.nan if other == "nan" else 1e90
+    stacked = [torch.from_numpy(x) for x in (surfaces[0], unsuited, surfaces[3])]
+    first, none, last = together.solve_together(stacked, 10, "plain", None, 1e-6, 0)
+    assert none is None and first is not None and last is not None
+    for x, basis in ((surfaces[0], first), (surfaces[3], last)):
+        alone = ep.decompose(x, 10, neighbours="plain")
+        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
+    assert together.solve_together(stacked, 10, "plain", 1.0, 1e-6, 0) == [None] * 3
+
+
+def test_whatever_carries_clouds(surfaces):
+    """Generators, data frames and settings by cloud are what each cloud gets alone; nothing and nowhere are errors."""
+    some = surfaces[:2]
+    alone = [ep.decompose(x, 5).eigenvalues for x in some]
+    for given in ((x for x in some), [pandas.DataFrame(x) for x in some], map(np.asarray, some)):
+        for found, expected in zip(ep.decompose(given, 5), alone, strict=True):
+            np.testing.assert_allclose(found.eigenvalues, expected, rtol=1e-9, atol=1e-12)
+    for name, values in (("measure", [0.5, 0.0]), ("probes", ["heat", "wavelet"])):
+        for x, value, found in zip(some, values, ep.decompose(some, 5, **{name: values}), strict=True):
+            expected = ep.decompose(x, 5, **{name: value}).eigenvalues
+            np.testing.assert_allclose(found.eigenvalues, expected, rtol=1e-9, atol=1e-12)
+    flat = ep.decompose([x[:, :2] for x in some], 5, boundary=["dirichlet"] * 2)
+    np.testing.assert_allclose(flat[1].eigenvalues, ep.decompose(some[1][:, :2], 5, boundary="dirichlet").eigenvalues)
+    flat = ep.decompose(some[0], 5, potential=[1.0] * 400)  # one cloud: a list is an array
+    np.testing.assert_allclose(flat.eigenvalues, 1 + alone[0], rtol=1e-5)
+    with pytest.raises(ep.InputError, match="an empty batch"):
+        ep.decompose(np.zeros((0, 50, 3)), 5)
+    with pytest.raises(ep.InputError, match="device 'nowhere' cannot be used"):
+        ep.decompose(some, 5, device="nowhere")
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_bad_cloud_is_named(surfaces):
     surfaces[2][7, 1] = np.nan
     with pytest.raises(ep.InputError, match=r"cloud 2: .*row 7"):
@@ -86,7 +127,7 @@ def test_a_bad_cloud_is_named(surfaces):
 @pytest.mark.usefixtures("at_once")
 def test_parts_of_one_cloud_are_told(surfaces):
     two = np.concatenate([surfaces[0], surfaces[0] + 50])
-    with pytest.warns(EigenprobeWarning, match="2 separate parts"):
+    with pytest.warns(EigenprobeWarning, match="a cloud of 800 points has 2 separate parts"):
         bases = ep.decompose([surfaces[1], two], 6)
     assert bases[1].info["components"] == 2
     np.testing.assert_allclose(bases[1].eigenvalues[:2], 0, atol=1e-9)

@@ -66,10 +66,10 @@ def decompose(
     device: str | torch.device | None = None,
     tol: float = 1e-6,
     potential: Array | Sequence[Array] | None = None,
-    boundary: str | Array | Sequence[Array] | None = None,
-    anisotropy: float | Array | Sequence[Array] | None = None,
-    measure: float | Array | Sequence[Array] | None = None,
-    probes: Array | str | Callable[[Any], Array] | None = None,
+    boundary: str | Array | Sequence[str | Array] | None = None,
+    anisotropy: float | Array | Sequence[float | Array] | None = None,
+    measure: float | Array | Sequence[float | Array] | None = None,
+    probes: Array | str | Callable[[Any], Array] | Sequence[Array | str] | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
     **options: Any,
 ) -> Basis | list[Basis]:
@@ -81,7 +81,7 @@ def decompose(
         ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device; where a
         tensor requires gradients, eigenvalues, vectors and mass have them (docs/operators.md). Also a path,
         a pair ``(V, F)`` or an object of trimesh, Open3D, PyVista or PyTorch Geometric: its faces are not used, and
-        kept for pictures. A list of such, of any sizes, or a batch ``(b, n, d)`` gives a list of bases in the same
+        kept for pictures. A list of such, of any sizes, a generator, or a batch ``(b, n, d)`` gives bases in the same
         order; the settings are shared.
         A list given as ``potential``, ``boundary``, ``anisotropy``, ``measure`` or ``probes`` then has one entry per
         cloud.
@@ -214,7 +214,7 @@ def _rotation(
     k: int,
     tol: float,
     generator: torch.Generator,
-    probes: Array | str | Callable[[Any], Array] | None,
+    probes: Any,
     eigenvalues: Eigenvalues,
 ) -> tuple[Rotation, dict[str, Any]]:
     """The closed-form optimum, of the smoother's probes or of given ones, and what is to be told of it."""

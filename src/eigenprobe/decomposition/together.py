@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,7 +79,8 @@ def solved_at_once(clouds: list[Any], settings: dict[str, Any]) -> dict[int, Bas
 
 def pays(place: Any) -> bool:
     """Whether clouds on this device, or where this cloud is, gain from being solved together: not on the host."""
-    return torch.device(getattr(place, "device", place) if not isinstance(place, np.ndarray) else "cpu").type != "cpu"
+    place = place.device if isinstance(place, Tensor) else place
+    return isinstance(place, (str, torch.device)) and str(place).partition(":")[0] != "cpu"
 
 
 @torch.no_grad()
@@ -88,23 +88,18 @@ def solve_together(
     clouds: Sequence[Tensor], k: int, neighbours: Neighbours | None, dimension: float | None, tol: float, seed: int
 ) -> list[Basis | None]:
     """The bases of surfaces ``(n_i, d)`` float64 on one device; None for each that is to be solved alone."""
-    result: list[Basis | None] = [None] * len(clouds)
-    points, frames = _framed(clouds)
-    if frames is None:
-        return result
-    count = neighbours if isinstance(neighbours, int) else NEIGHBOURS["adaptive"]
-    graph = build_graph(points, count, clouds=tuple(len(x) for x in clouds))
-    if float(graph.distances[:, 0].min()) == 0:  # points that coincide
-        return result
-    found = cloud_dimensions(graph) if dimension is None else [dimension] * len(clouds)
-    chosen = [i for i, each_dimension in enumerate(found) if round(each_dimension) == 2]
-    if not chosen:
-        return result
-    if len(chosen) < len(clouds):
-        some = solve_together([clouds[i] for i in chosen], k, neighbours, 2.0, tol, seed)
-        for i, basis in zip(chosen, some, strict=True):
-            result[i] = basis
-        return result
+    points, frames, suits = _framed(clouds)
+    if all(suits):
+        count = neighbours if isinstance(neighbours, int) else NEIGHBOURS["adaptive"]
+        graph = build_graph(points, count, clouds=tuple(len(x) for x in clouds))
+        suits = (graph.each.padded(graph.distances[:, 0], 1.0).amin(1) > 0).tolist()  # no points coincide
+    if all(suits):
+        found = cloud_dimensions(graph) if dimension is None else [dimension] * len(clouds)
+        suits, dimension = [round(each_dimension) == 2 for each_dimension in found], 2.0
+    if not all(suits):  # those that do go on without the others
+        chosen = [x for x, fits in zip(clouds, suits, strict=True) if fits]
+        some = iter(solve_together(chosen, k, neighbours, dimension, tol, seed) if chosen else [])
+        return [next(some) if fits else None for fits in suits]
     ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
     assert ready.graph is not None
     smoother, each = balanced_smoother(ready.graph, 2.0), graph.each
@@ -112,24 +107,23 @@ def solve_together(
     pairs = solve_each(smoother, k, tol=tol, generator=torch.Generator(points.device).manual_seed(seed))
     turned = rotate(Span(pairs.vectors, pairs.gaps), replace(smoother, mass=each.padded(smoother.mass, 1.0)), k)
     vectors, parts, cuts = turned.vectors, each.parts(smoother.components), _cuts(ready.short_cuts, each)
-    for place, (i, n) in enumerate(zip(chosen, each.sizes, strict=True)):
-        own = turned.of(place, n)
-        cloud = Arranged(clouds[i], frames[i], None, short_cuts=cuts[place])
-        basis = basis_of(own, smoother, cloud, info={"components": parts[place]})
-        result[i] = replace(basis, extension=KernelExtension(clouds[i], vectors[place, :n]))
+    result: list[Basis | None] = []
+    for i, x in enumerate(clouds):
+        cloud = Arranged(x, frames[i], None, short_cuts=cuts[i])
+        basis = basis_of(turned.of(i, len(x)), smoother, cloud, info={"components": parts[i]})
+        result.append(replace(basis, extension=KernelExtension(x, vectors[i, : len(x)])))
     return result
 
 
-def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame] | None]:
-    """All points ``(n, d)`` stacked, each cloud in its frame, and the frames; None where one is out of the ordinary."""
+def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame], list[bool]]:
+    """All points ``(n, d)`` stacked, each cloud in its frame, the frames, and which of them are ordinary."""
     each, points = Segments(tuple(len(x) for x in clouds), clouds[0].device), torch.cat(list(clouds))
     largest, centre = each.padded(points.abs()).amax((1, 2)), each.mean(points)
     points = points - each.spread(centre)
     scale = each.padded(points.square().sum(1)).amax(1).sqrt()
     sound = (scale > 1e-10 * largest) & (scale > SMALL) & (scale < 1 / SMALL)  # not of NaN either
-    if not bool(sound.all()):
-        return points, None
-    return points / each.spread(scale)[:, None], [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
+    frames = [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
+    return points / each.spread(scale)[:, None], frames, sound.tolist()
 
 
 def _cuts(pairs: Tensor | None, each: Segments) -> list[Tensor | None]:

@@ -91,9 +91,10 @@ class Segments:
         """How many components every cloud has, of all and their labels ``(n,)``; a warning where there are several."""
         total, labels = components  # which ascend from cloud to cloud
         counts = [b - a for a, b in pairwise([*labels[self.first].tolist(), total])]
-        for number, count in enumerate(counts):
+        for size, count in zip(self.sizes, counts, strict=True):
             if count > 1:
-                warn(f"cloud {number} has {count} separate parts: {count} eigenvalues are 0, the constant's included")
+                about = f"a cloud of {size} points has {count} separate parts"
+                warn(f"{about}: {count} eigenvalues are 0, the constant's included")
         return counts
 
 
