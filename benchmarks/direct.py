@@ -31,6 +31,7 @@ import eigenprobe as ep
 from benchmarks.record import clock, facts, peak, ratios, spread, turns, write
 
 K = 50
+BLOCK = 1 << 14  # rows that are made at once
 ROUNDS = 60.0  # seconds that the rounds of a table may take, two rounds at least
 ROOT = Path(__file__).resolve().parent.parent
 METHODS = {"direct": "eigenprobe", "robust_laplacian": "robust_laplacian", "spectral_embedding": "sklearn"}
@@ -59,13 +60,15 @@ def embeddings(n: int, d: int, seed: int) -> np.ndarray:
     """Twenty clusters, each a noisy five-dimensional sheet in R^d."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 20, n)
-    sheets = rng.normal(size=(20, 5, d)) / np.sqrt(d)
-    centres = 2.0 * rng.normal(size=(20, d)) / np.sqrt(d)
-    within, made = rng.normal(size=(n, 5)), rng.standard_normal((n, d), dtype=np.float32)
-    made *= 0.3 / np.sqrt(d)
-    for number in range(20):
-        rows = np.flatnonzero(label == number)
-        made[rows] += (centres[number] + within[rows] @ sheets[number]).astype(np.float32)
+    sheets, centres = (rng.standard_normal((20, count, d), dtype=np.float32) / d**0.5 for count in (5, 1))
+    within = rng.standard_normal((n, 5), dtype=np.float32)
+    made = rng.standard_normal((n, d), dtype=np.float32)
+    for start in range(0, n, BLOCK):
+        part, block = label[start : start + BLOCK], made[start : start + BLOCK]
+        block *= 0.3 / d**0.5
+        for number in range(20):
+            rows = np.flatnonzero(part == number)
+            block[rows] += 2 * centres[number] + within[start : start + BLOCK][rows] @ sheets[number]
     return made
 
 

@@ -3,10 +3,12 @@
     python -m benchmarks.embedding                                   digits: direct, network, SpectralEmbedding, UMAP
     python -m benchmarks.embedding FEATURES.npz ...                  and new rows: fit on half, place the other half
     python -m benchmarks.embedding --rows 1000000 [--device cuda]    and fit and place a million rows from a file
+    python -m benchmarks.embedding --parts many                      the million rows alone
 
 Methods take turns in one process: median and range, and ratios turn by turn. ``cold`` is the first call of a method in
 a process of its own, imports and compilation included (numba compiles UMAP for longer than it runs). Defaults were
-chosen on digits and on the even rows of tables: digits are for times only, and tables are read at their odd rows.
+chosen on digits and on the even rows of tables: digits are for times only, and tables are read at their odd rows. Parts
+that an earlier run has measured on the same sources and device stay in the file, each with its own command and date.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmarks.record import best_device, clock, facts, peak, ratios, spread, turns, write
+from benchmarks.record import best_device, clock, earlier, facts, peak, ratios, spread, turns, write
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators.tables import read_table
 from eigenprobe.evaluation import tables
@@ -148,6 +150,7 @@ def main() -> None:
     parser.add_argument("features", type=Path, nargs="*", help="tables with labels, for new rows")
     parser.add_argument("--splits", type=int, default=4, help="random halves of each")
     parser.add_argument("--rows", type=int, default=0, help="rows of the large table, 0 for none")
+    parser.add_argument("--parts", nargs="+", choices=("digits", "new", "many"), help="these alone (a million rows)")
     parser.add_argument("--solver", nargs="+", help="direct, network (both; of many rows on a processor direct)")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=5)
@@ -156,21 +159,25 @@ def main() -> None:
     device = best_device() if options.device == "auto" else options.device
     solvers = options.solver or ["direct", "network"]
     many = options.solver or (["direct"] if device == "cpu" else solvers)  # a network takes eight minutes there
-    parts: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {}
-    if device == "cpu":
-        parts["digits"] = lambda: digits(options.repeats)
-    if options.features:
-        parts["new rows"] = lambda: (new_rows(p, s, options.splits) for p in options.features for s in solvers)
-    if options.rows:
-        parts["many rows"] = lambda: (many_rows(options.rows, solver, device, 0) for solver in many)
-    found: dict[str, list[Any]] = {}
-    about = facts("embedding", device, peers=("umap-learn",))
-    for name, part in parts.items():
-        found[name] = []
-        for row in part():
-            found[name].append(plain(row))
-            write(f"embedding_{device.split(':')[0]}.json", about | {"parts": found})  # whole after every row
-        print(f"\n{name}\n{tables.markdown(found[name])}", flush=True)
+    asked = options.parts or ["digits", *(["new"] if options.features else []), *(["many"] if options.rows else [])]
+    count = options.rows or 1_000_000
+    every: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
+        "digits": lambda: digits(options.repeats) if device == "cpu" else [],
+        "new rows": lambda: (new_rows(p, s, options.splits) for p in options.features for s in solvers),
+        "many rows": lambda: (many_rows(count, solver, device, 0) for solver in many),
+    }
+    name, about = f"embedding_{device.split(':')[0]}.json", facts("embedding", device, peers=("umap-learn",))
+    found, made = (earlier(name, about["device"]).get(key, {}) for key in ("parts", "made"))
+    for part, rows in every.items():
+        if part.split()[0] not in asked:
+            continue
+        told: list[Any] = []
+        for row in rows():
+            told.append(plain(row))
+            found[part], made[part] = told, {key: about[key] for key in ("command", "commit", "date")}
+            write(name, about | {"parts": found, "made": made})  # whole after every row
+        if told:
+            print(f"\n{part}\n{tables.markdown(told)}", flush=True)
 
 
 if __name__ == "__main__":

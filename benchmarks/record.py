@@ -175,6 +175,13 @@ def write(name: str, content: dict[str, Any]) -> None:
     print(f"written to {path}", flush=True)
 
 
+def earlier(name: str, device: str) -> dict[str, Any]:
+    """The file of results as it is, if the same sources were measured on the same device; else nothing."""
+    path = results_file(name)
+    found = json.loads(path.read_text()) if path.is_file() else {}
+    return found if found.get("sources") == digest(name) and found["device"] == device else {}
+
+
 def rounded(value: Any) -> Any:
     """The same with numbers of six digits."""
     if isinstance(value, float):

@@ -1,8 +1,8 @@
 """The cost model: time and memory of 50 vectors as the number of points grows, beside peers, with fitted exponents.
 
-    python -m benchmarks.scale                     1k to 1M points in R^3, to 100k rows in R^384, on the processor
-    python -m benchmarks.scale --device cuda       1k to 10M points, to 1M rows, in about 90 s
-    python -m benchmarks.scale --plot              docs/images/scaling.png from the files of results
+    python -m benchmarks.scale                     1k to 1M points in R^3 and rows in R^384, on the processor
+    python -m benchmarks.scale --device cuda       1k to 10M points, to 1M rows, in about two minutes
+    python -m benchmarks.scale --plot              docs/images/scaling.png (or $OUT) from the files of results
 
     seconds ~ n^a,  MiB ~ n^b          least squares in the logarithms, from 10k points on
 
@@ -10,14 +10,16 @@ Methods that are expected to take less than `QUICK` seconds share a process and 
 that warms up: the median and the range are told. Every other cell is a process of its own, warmed up on a thousand
 points, in which one call is timed (``runs: 1``). A device counts its memory itself, so that all is one process there.
 A method that failed, or is expected to take longer than `--limit`, is not tried on more points; what `--budget` leaves
-no time for is left out. The file of results is written after every size. Points are independent random ones on a bumpy
-sphere; rows are twenty noisy sheets of five dimensions.
+no time for is left out, and the seconds that it needs and has are told. The file of results is written after every
+size. Points are independent random ones on a bumpy sphere; rows are twenty noisy sheets of five dimensions, and lie in
+the memory of the host, whatever the device.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -33,15 +35,13 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.catalogue import ROOT
-from benchmarks.direct import K, embeddings, robust_laplacian, spectral_embedding, surface
+from benchmarks.direct import K, direct, embeddings, robust_laplacian, spectral_embedding, surface
 from benchmarks.record import clock, facts, peak, results_file, spread, turns, write
 
+TO_A_MILLION = [1000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
 SIZES = {
-    "cpu": {3: [1000, 10_000, 30_000, 100_000, 300_000, 1_000_000], 384: [1000, 10_000, 30_000, 100_000]},
-    "cuda": {
-        3: [1000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000],
-        384: [1000, 10_000, 100_000, 1_000_000],
-    },
+    "cpu": {3: TO_A_MILLION, 384: TO_A_MILLION},
+    "cuda": {3: [*TO_A_MILLION, 3_000_000, 10_000_000], 384: TO_A_MILLION},
 }
 PEERS = {3: {"robust_laplacian": "robust_laplacian"}, 384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"}}
 OURS = 600.0  # seconds that a process of our own may take, within the budget
@@ -49,15 +49,13 @@ LEAST = 20.0  # seconds that any process has
 QUICK, ROUNDS = 2.0, 3  # seconds below which calls take turns, and how often
 AGAIN = 5.0  # seconds below which a slow run on a device is repeated
 FITTED = 10_000  # points from which the exponents are fitted: below, a fixed cost shows
+BUDGET = {"cpu": 450.0, "cuda": 150.0}  # seconds for everything
 STACKED = (64, 1500)  # clouds that are solved together, and points of each
 
 
-def eigenprobe(points: torch.Tensor) -> None:
-    """Points of ordinary space by `decompose`, rows of a table by the estimator."""
-    if points.shape[1] == 3:
-        ep.decompose(points, K)
-    else:
-        ep.OptimalApproximationEigenmaps(K, solver="direct", device=str(points.device)).fit(points.cpu().numpy())
+def table(rows: torch.Tensor, device: str) -> None:
+    """Rows of a table by the estimator."""
+    ep.OptimalApproximationEigenmaps(K, solver="direct", device=device).fit(rows.numpy())
 
 
 def stacked(points: torch.Tensor) -> None:
@@ -72,7 +70,7 @@ def umap(points: torch.Tensor) -> None:
 
 
 METHODS: dict[str, Callable[[torch.Tensor], None]] = {
-    "eigenprobe": eigenprobe,
+    "eigenprobe": direct,
     "stacked": stacked,
     "robust_laplacian": robust_laplacian,
     "SpectralEmbedding": spectral_embedding,
@@ -86,22 +84,23 @@ def cells(methods: list[str], n: int, d: int, device: str, seed: int, rounds: in
 
     def cloud(count: int) -> torch.Tensor:
         made = surface(count, seed) if d == 3 else embeddings(count, d, seed)
-        return torch.from_numpy(made).to(device)
+        return torch.from_numpy(made).to(device if d == 3 else "cpu")
 
-    points = cloud(n)
-    calls = {name: partial(METHODS[name], points) for name in methods}
+    points, chosen = cloud(n), METHODS | ({} if d == 3 else {"eigenprobe": partial(table, device=device)})
+    calls = {name: partial(chosen[name], points) for name in methods}
     if rounds > 1:
         timed = turns(calls, rounds, device)
         return {
             name: {"seconds": row["seconds"], "range": row["range"], "runs": rounds, "MiB": peak(calls[name], device)}
             for name, row in timed.items()
         }
-    return {name: _once(name, call, cloud, device) for name, call in calls.items()}
+    for name in methods:  # warm
+        chosen[name](cloud(STACKED[0] * STACKED[1] if name == "stacked" else 1000))
+    return {name: _once(call, device) for name, call in calls.items()}
 
 
-def _once(method: str, call: Callable[[], None], cloud: Callable[[int], torch.Tensor], device: str) -> dict[str, Any]:
+def _once(call: Callable[[], None], device: str) -> dict[str, Any]:
     """One call, of which time and memory are told together."""
-    METHODS[method](cloud(STACKED[0] * STACKED[1] if method == "stacked" else 1000))
     start = clock(device)
     memory = peak(call, device)
     seconds = clock(device) - start
@@ -127,23 +126,24 @@ def spawn(
     limit = min(max(left, LEAST), OURS if ours else 60 + 2 * options.limit)  # warm-up, imports, compilation included
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
+        if not done.returncode:
+            return json.loads(done.stdout.splitlines()[-1])
+        why = (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
     except subprocess.TimeoutExpired:
-        return {name: {"failed": f"over {limit:.0f} s"} for name in methods}
-    if not done.returncode:
-        return json.loads(done.stdout.splitlines()[-1])
+        why, left = f"over {limit:.0f} s", left - limit
     if len(methods) > 1:  # one of them fails: each on its own
         return {name: spawn(options, [name], n, d, 1, left)[name] for name in methods}
-    return {methods[0]: {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}}
+    return {methods[0]: {"failed": why}}
 
 
 class Table:
-    """All cells of one number of coordinates, and how long each took with all that is around it."""
+    """All cells of one number of coordinates, and how long what is around the calls of each took."""
 
     def __init__(self, options: argparse.Namespace, d: int) -> None:
         present = [name for name, module in PEERS[d].items() if options.device == "cpu" and find_spec(module)]
         self.options, self.d = options, d
         self.rows: dict[str, dict[str, Any]] = {name: {} for name in ["eigenprobe", *present]}
-        self.whole: dict[str, float] = {}
+        self.around: dict[str, float] = {}
 
     def fill(self, n: int, end: float) -> None:
         """The cells of one size, which have time until ``end``."""
@@ -157,11 +157,18 @@ class Table:
         for methods, rounds in (group for group in groups if group[0]):
             start = time.perf_counter()
             found |= spawn(self.options, methods, n, self.d, rounds, end - start)
-            self.whole |= dict.fromkeys(methods, (time.perf_counter() - start) / len(methods))
+            spent = (time.perf_counter() - start) / len(methods)
+            calls = {name: self.calls(found[name].get("seconds", 0.0), rounds > 1) for name in methods}
+            self.around |= {name: max(0.0, spent - seconds) for name, seconds in calls.items()}
         for name, row in found.items():
             self.rows[name][str(n)] = row
             text = row.get("failed") or f"{spread(row, 3):>24} s of {row['runs']} {row['MiB']:9.0f} MiB"
             print(f"  R^{self.d:<3} n = {n:>10,}  {name:18} {text}", flush=True)
+
+    def calls(self, seconds: float, quick: bool) -> float:
+        """Seconds of all calls of a method, one of which takes ``seconds``."""
+        again = self.options.device != "cpu" and seconds < AGAIN
+        return seconds * (ROUNDS + 2 if quick else 1 + again)  # one that warms up, one for memory
 
     def linear(self, name: str, n: int) -> float:
         """Seconds that a method would take if it grew linearly from the size before; 0 of the first."""
@@ -174,9 +181,9 @@ class Table:
             return None
         if name != "eigenprobe" and self.linear(name, n) > self.options.limit:
             return {"failed": f"expected to take over {self.options.limit:.0f} s"}
-        before = int(next(reversed(self.rows[name])))
-        late = self.whole[name] * max(1.0, n / max(before, FITTED)) > left
-        return {"failed": "left out: no time for it"} if late else None
+        before, seconds = int(next(reversed(self.rows[name]))), self.linear(name, n)
+        need = self.calls(seconds, seconds < QUICK) + self.around[name] * max(1.0, n / max(before, FITTED))
+        return {"failed": f"left out: needs about {need:.0f} s, has {left:.0f}"} if need > left else None
 
     def content(self) -> dict[str, Any]:
         powers = {name: exponents(found) for name, found in self.rows.items()}
@@ -205,7 +212,8 @@ def plot(path: Path) -> None:
                 if cells:
                     axis.loglog(*zip(*cells, strict=True), "o-", ms=3, label=f"{name}, {device}")
             axis.set(xlabel="points" if block["d"] == 3 else f"rows in R^{block['d']}", title=f"R^{block['d']}")
-            axis.legend(fontsize=7)
+            if axis.lines:
+                axis.legend(fontsize=7)
     axes[0].set_ylabel(f"seconds, {K} vectors")
     figure.savefig(path, dpi=150)
     print(f"written to {path}")
@@ -217,7 +225,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", help="points in R^3 instead of the usual ones")
     parser.add_argument("--rows", type=int, nargs="*", help="rows in R^384 instead of the usual ones")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds that a peer may take")
-    parser.add_argument("--budget", type=float, help="seconds for everything (450; on a device 90)")
+    parser.add_argument("--budget", type=float, help=f"seconds for everything {BUDGET}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", action="store_true", help="draw the results that there are")
     parser.add_argument("--cells", help=argparse.SUPPRESS)
@@ -227,12 +235,12 @@ def main() -> None:
         return
     if not options.plot:
         measure(options)
-    plot(ROOT / "docs" / "images" / "scaling.png")
+    plot(results_file("scaling.png") if os.environ.get("OUT") else ROOT / "docs" / "images" / "scaling.png")
 
 
 def measure(options: argparse.Namespace) -> None:
     """All tables; the file of results is whole after every size."""
-    end = time.perf_counter() + (options.budget or {"cpu": 450.0, "cuda": 90.0}[options.device])
+    end = time.perf_counter() + (options.budget or BUDGET[options.device])
     clouds, n = STACKED
     together = spawn(options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS, OURS)["stacked"]
     print(f"  {clouds} clouds of {n} points: {together}", flush=True)

@@ -28,9 +28,14 @@ Document = dict[str, Any]
 
 
 def embedding(document: Document) -> str:
-    """All parts, all columns."""
-    parts = document["parts"].values() if "parts" in document else [document["rows"]]
-    return "\n\n".join(markdown(rows) for rows in parts)
+    """All parts, all columns; one that another run has measured says which."""
+    parts = []
+    for name, rows in document.get("parts", {"": document.get("rows")}).items():
+        made = document.get("made", {}).get(name, document)
+        own = made["command"] != document["command"]
+        parts += [f"`{made['command']}` ({made['date']}, {made['commit']}):"] if own else []
+        parts.append(markdown(rows))
+    return "\n\n".join(parts)
 
 
 def evaluation(document: Document) -> Evaluation:

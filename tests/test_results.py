@@ -6,9 +6,11 @@ import argparse
 import json
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,6 +207,61 @@ def test_quick_cells_take_turns_and_slow_ones_say_that_one_call_was_timed(monkey
     assert "0.100 (0.050 to 0.200)" in text and "expected to take over 30 s" in text
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["10,000", peer, "10.000", "1", "7"] in lines and ["100,000", "eigenprobe", "10.000", "1", "7"] in lines
+
+
+def test_what_is_left_out_of_a_table_of_sizes_is_what_there_is_no_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds at the size before are not counted at a size that is called once; the seconds are told."""
+    from benchmarks import scale
+
+    table = scale.Table(argparse.Namespace(device="cuda", seed=0, limit=30.0), 384)
+    table.rows["eigenprobe"] = {"100000": {"seconds": 1.2, "runs": 3, "MiB": 7.0}}
+    table.around["eigenprobe"] = 0.8  # rows are made
+    assert table.expected("eigenprobe", 1_000_000, 25) is None  # 12 + 8 seconds
+    assert table.expected("eigenprobe", 1_000_000, 15) == {"failed": "left out: needs about 20 s, has 15"}
+    assert table.expected("eigenprobe", 300_000, 15) is None  # 2 x 3.6 + 2.4
+    sizes = {(device, d): counts for device, found in scale.SIZES.items() for d, counts in found.items()}
+    assert max(sizes.pop(("cuda", 3))) == 10**7 and all(max(counts) == 10**6 for counts in sizes.values())
+
+
+def test_a_method_that_never_ends_does_not_take_the_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import scale
+
+    def run(command: list[str], timeout: float, **_options: object) -> argparse.Namespace:
+        methods = json.loads(command[-1])[0]
+        if "UMAP" in methods:
+            raise subprocess.TimeoutExpired(command, timeout)
+        return argparse.Namespace(returncode=0, stdout=json.dumps({name: {"seconds": 1.0} for name in methods}))
+
+    monkeypatch.setattr(scale.subprocess, "run", run)
+    found = scale.spawn(argparse.Namespace(device="cpu", seed=0, limit=30.0), ["eigenprobe", "UMAP"], 50, 384, 3, 40)
+    assert found == {"eigenprobe": {"seconds": 1.0}, "UMAP": {"failed": "over 20 s"}}
+
+
+def test_parts_of_an_earlier_run_stay_while_sources_and_device_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks import embedding
+    from benchmarks.shown import embedding as shown
+
+    monkeypatch.setenv("OUT", str(tmp_path))
+    monkeypatch.setattr(embedding, "digits", lambda _repeats: [{"method": "direct", "seconds": "1.0"}])
+    monkeypatch.setattr(embedding, "many_rows", lambda n, *_rest: {"rows": n})
+    file = tmp_path / "embedding_cpu.json"
+
+    def run(*words: str) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", ["embedding", "--device", "cpu", *words])
+        embedding.main()
+        return json.loads(file.read_text())
+
+    assert list(run("--parts", "digits")["parts"]) == ["digits"]
+    both = run("--parts", "many")
+    assert both["parts"] == {"digits": [{"method": "direct", "seconds": "1.0"}], "many rows": [{"rows": 1_000_000}]}
+    assert [made["command"].split()[-1] for made in both["made"].values()] == ["digits", "many"]
+    assert "--parts digits` (" in shown(both) and "--parts many`" not in shown(both)
+    assert run("--rows", "7")["parts"]["many rows"] == [{"rows": 7}]
+    for key in ("sources", "device"):
+        file.write_text(json.dumps(both | {key: "another"}))
+        assert list(run("--parts", "many")["parts"]) == ["many rows"]
 
 
 def test_quick_cells_are_measured_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
