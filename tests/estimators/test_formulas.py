@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed, solvers
 from eigenprobe.estimators import rows as lazy
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
-from eigenprobe.graph import build_graph
-from eigenprobe.graph.arranged import arrange
+from eigenprobe.graph import arranged, build_graph
+from eigenprobe.graph.arranged import arrange, extend
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
 
@@ -148,16 +150,37 @@ def test_rows_of_a_sample_come_back_from_their_coordinates(kind: str, rng: np.ra
 def test_growth_starts_from_the_vectors_that_are_known(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    """Of fitted rows as they are, of new ones ``sqrt(m) v`` by the extension; the constant is known anyway."""
+    """Of fitted rows as they are, of new ones the mean over their fitted neighbours; the constant is known anyway."""
     X, seen = rng.normal(size=(90, 4)), [torch.empty(0)][:0]
-    model = _model(3).fit(X[:70])
-    before, known = model.basis_.extension, model.basis_.normalized
+    X[-1] += 50
+    X[-10:-1] += 60  # these have new neighbours only
     real = eigenmaps.fit_direct
     monkeypatch.setattr(eigenmaps, "fit_direct", lambda *given: seen.append(given[3]) or real(*given))
-    model.partial_fit(X[70:])
-    vectors, mass = before.with_mass(torch.from_numpy(X[70:]))
-    new = (vectors * mass.sqrt()[:, None])[:, 1:].numpy()
-    np.testing.assert_allclose(seen[0].numpy(), np.concatenate([known[:, 1:], new]), atol=1e-12)
+    for rows in (X, X[[*range(90), 3, 75]]):
+        model = _model(3, n_neighbors=5).fit(rows[:70])
+        known = np.zeros((len(rows), 3))
+        known[:70] = model.basis_.normalized[:, 1:]
+        with warnings.catch_warnings(action="ignore"):  # of the copies
+            model.partial_fit(rows[70:])
+        for i, near in enumerate(model._graph.indices[70:].tolist(), 70):
+            known[i] = known[[j for j in near if j < 70]].mean(0) if min(near) < 70 else 0
+        np.testing.assert_allclose(seen[-1].numpy(), known[:90], atol=1e-12)
+
+
+def test_many_new_rows_are_searched_with_all(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Up to half of what a cell is compared with they are compared with all rows, exactly."""
+    X = torch.from_numpy(rng.normal(size=(300, 16)))
+    cloud = arrange(X[:200], 5, 3, dtype=torch.float32)
+    monkeypatch.setattr(arranged, "EXACT_POINTS", 250)
+    monkeypatch.setattr(arranged, "HOST", replace(arranged.HOST, searched=160))
+    assert extend(cloud, X[200:281]) is None
+    for count in (80, 50):
+        grown = extend(cloud, X[200 : 200 + count])
+        assert grown is not None and grown.graph is not None
+        fresh = build_graph(cloud.frame(X[: 200 + count], torch.float32), 5, backend="torch")
+        assert torch.equal(grown.graph.indices, fresh.indices)
+    monkeypatch.setattr(arranged, "EXACT_POINTS", 300)
+    assert extend(cloud, X[200:]) is not None and extend(arrange(X[:200, :3], 5, 3), X[200:, :3]) is not None
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

@@ -30,7 +30,7 @@ from ..host.threads import limited_threads
 from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, laid_out, local_averages
 from .precomputed import arranged_by, by_distances, given_neighbours
 from .rows import MOST_SEEDS, Rows, affordable_rows, checked, open_table
-from .solvers import Training, fit_by_network, fit_direct
+from .solvers import Training, carried, fit_by_network, fit_direct
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
@@ -172,7 +172,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     @available_if(lambda self: self.solver == "direct" and self.metric != "precomputed")
     def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
-        """Take in new rows: they join the fitted ones, whose graph and vectors are carried on and not found again.
+        """Take in new rows: they join the fitted ones, whose graph and vectors are carried on and not found again
+        (with so many new rows that a search among all is cheaper, the vectors alone).
 
         The fitted attributes then describe the rows of `basis_` and the new ones. For ``solver="direct"``.
         """
@@ -180,17 +181,14 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             return self.fit(X)
         rows, old = self._open(X, reset=False), self.basis_.extension
         more = self._sample(rows, rows.shape[0], check_random_state(self.random_state))
-        given = torch.as_tensor(self.basis_.points)
-        vectors, mass = old.with_mass(more)  # type: ignore[union-attr]
-        q = torch.as_tensor(self.basis_.normalized)
-        start = torch.cat([q, vectors.to(q) * mass.to(q).sqrt()[:, None]])[:, 1:]
+        given, known = (torch.as_tensor(each) for each in (self.basis_.points, self.basis_.normalized))
         with limited_threads(more.device, len(given) + len(more), single=SMALL):
             grown = None
             if self._graph.metric in SPATIAL and self._graph.n == len(given):
                 grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
-            if grown is None:  # copies among the rows
+            if grown is None:  # copies among the rows, or many new ones
                 grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
-            self._solve([grown], start=start if grown.kept is None else None)
+            self._solve([grown], start=carried(known, grown))
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
     def transform(self, X: Any) -> Array:

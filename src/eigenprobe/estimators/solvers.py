@@ -154,6 +154,18 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
     )
 
 
+def carried(known: Tensor, cloud: Arranged) -> Tensor:
+    """A start ``(n, K - 1)`` from vectors ``known (m, K)`` of the first given rows, which the others are averages of."""
+    graph = cloud.graph
+    assert graph is not None
+    rows = torch.arange(graph.n, device=graph.device) if cloud.kept is None else cloud.kept
+    old, start = rows < len(known), known.to(graph.device)[rows.clamp_max(len(known) - 1), 1:]
+    share = old[graph.indices[~old]].to(start)
+    share /= share.sum(1, keepdim=True).clamp_min(1)
+    start[~old] = torch.nn.functional.embedding_bag(graph.indices[~old], start, per_sample_weights=share, mode="sum")
+    return start
+
+
 def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: Training) -> Basis:
     """Train on the subsets ``clouds`` (the first is the one the result is defined on)."""
     cloud, (smoother, info) = clouds[0], _smoother(clouds[0])

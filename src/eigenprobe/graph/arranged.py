@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ..cloud import Frame, check_count
 from ..errors import warn
+from .cells import HOST
 from .graph import Graph, Metric
-from .neighbours import build_graph, nearest_rows, without_self
+from .neighbours import EXACT_POINTS, KDTREE_DIMENSIONS, Backend, build_graph, nearest_rows, without_self
 from .order import REORDER, morton_order
 
 CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
@@ -107,7 +108,8 @@ def arrange(
 
 
 def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
-    """The cloud with new rows ``more (m, d)``: only their distances to all are computed; None where points coincide.
+    """The cloud with new rows ``more (m, d)``: only their distances to all are computed; None where points coincide,
+    or where so many are new that the cells of all (`cells`) need fewer distances.
 
     A list of neighbours takes in the new rows that are nearer than its last, so that it is what a search would find.
     """
@@ -115,14 +117,18 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
     given, graph = torch.cat([cloud.given, more.to(cloud.given)]), cloud.graph
     new = cloud.frame(more, graph.points.dtype)
     n, k, points = graph.n, graph.k, torch.cat([graph.points, new])
+    wide = points.shape[1] > KDTREE_DIMENSIONS
+    if wide and len(points) > EXACT_POINTS and 2 * len(new) > HOST.searched:
+        return None
     if cloud.kept is not None or groups(points) is not None:
         return None
     space = points if graph.metric == "euclidean" else points / points.norm(dim=1, keepdim=True)
     lengths = graph.distances if graph.metric == "euclidean" else (2 * graph.distances).sqrt()
-    found, near = nearest_rows(space[n:], space[:n], min(k, len(new)))
+    backend: Backend = "torch" if wide else "auto"
+    found, near = nearest_rows(space[n:], space[:n], min(k, len(new)), backend)
     lengths, place = torch.cat([lengths, near.to(lengths)], 1).topk(k, largest=False)
     indices = torch.cat([graph.indices, found + n], 1).gather(1, place)
-    found, near = without_self(*nearest_rows(space, space[n:], k + 1), first=n)
+    found, near = without_self(*nearest_rows(space, space[n:], k + 1, backend), first=n)
     indices, lengths = torch.cat([indices, found]), torch.cat([lengths, near.to(lengths)])
     distances = lengths if graph.metric == "euclidean" else lengths.square() / 2
     return Arranged(given, cloud.frame, Graph(points, indices, distances, graph.metric))
