@@ -155,7 +155,7 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
 
 
 def carried(known: Tensor, cloud: Arranged) -> Tensor:
-    """A start ``(n, K - 1)`` from vectors ``known (m, K)`` of the first given rows, which the others are averages of."""
+    """A start ``(n, K - 1)`` from vectors ``known (m, K)`` of the first given rows; the others are averages of them."""
     graph = cloud.graph
     assert graph is not None
     rows = torch.arange(graph.n, device=graph.device) if cloud.kept is None else cloud.kept
