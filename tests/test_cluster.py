@@ -88,6 +88,27 @@ def test_rows_are_placed_by_workers(client: Any, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "spread" / "fitted").exists()
 
 
+def test_a_sample_is_fitted_and_workers_place_the_rest(
+    client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many rows as `--sample` says, chosen by the seed; a worker that has placed others before sees the new fit."""
+    rng = np.random.default_rng(0)
+    address, path = client.scheduler.address, str(tmp_path / "rows.npy")
+    for turn, seed in enumerate((3, 4)):
+        rows = rng.normal(size=(400, 6)).astype(np.float32)
+        np.save(path, rows)
+        words = ["embed", path, "-k", "3", "--no-report", "--device", "cpu", "--sample", "100", "--seed", str(seed)]
+        assert main([*words, "--out", str(tmp_path / "o"), "--force", "--scheduler", address]) == 0
+        chosen = np.sort(np.random.default_rng(seed).choice(400, 100, replace=False, shuffle=False))
+        model = ep.OptimalApproximationEigenmaps(3, random_state=seed, device="cpu").fit(rows[chosen])
+        found = np.load(tmp_path / "o" / "embedding.npz")["embedding"]
+        np.testing.assert_allclose(found, model.transform(rows), atol=1e-5, err_msg=f"turn {turn}")
+    rows[321, 2] = np.nan
+    np.save(path, rows)
+    assert main([*words, "--out", str(tmp_path / "bad"), "--scheduler", address]) == 2
+    assert "features must be finite, row 321 has NaN" in capsys.readouterr().err
+
+
 def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows, kinds = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)

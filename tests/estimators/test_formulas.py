@@ -65,12 +65,7 @@ def test_metrics_and_parameters_at_their_limits() -> None:
             check_parameters(_model(**options))  # type: ignore[arg-type]
 
 
-def test_how_many_rows_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _model(max_samples=77)._limit(5) == 77
-    assert _model(solver="network")._limit(5) == eigenmaps.SUBSET_LIMIT
-    seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(eigenmaps, "affordable_rows", lambda *given: seen.append(given) or 123)
-    assert _model(4, n_neighbors=9)._limit(5) == 123 and seen == [(5, 9, 4, CPU)]
+def test_the_device_is_the_one_that_was_named() -> None:
     assert _model(device="meta")._device() == torch.device("meta")
 
 
@@ -456,6 +451,10 @@ def test_arranged_rows_know_their_copies(rng: np.random.Generator) -> None:
     assert model.basis_.info["duplicates"] == 4 and "duplicates" not in _model(2, n_neighbors=5).fit(X).basis_.info
 
 
+def _sampled(table: Any, size: int, seed: int = 0) -> Any:
+    return lazy.sampled(OptimalApproximationEigenmaps(max_samples=size, random_state=seed), table)
+
+
 def test_samples_of_blocks(rng: np.random.Generator) -> None:
     dask = pytest.importorskip("dask")
     array = pytest.importorskip("dask.array")
@@ -463,16 +462,14 @@ def test_samples_of_blocks(rng: np.random.Generator) -> None:
     table = array.from_array(X, chunks=((5, 30, 25), (1, 1)))
     with dask.config.set(scheduler="synchronous"):
         for size in (60, 61, 100):
-            np.testing.assert_array_equal(lazy.sampled(table, size, np.random.RandomState(0)), X)
+            np.testing.assert_array_equal(_sampled(table, size), X)
         for size in (59, 20, 3):
-            taken = lazy.sampled(table, size, np.random.RandomState(0))[:, 0]
+            taken = _sampled(table, size)[:, 0]
             assert len(taken) == size == len(set(taken)) and (np.diff(taken) > 0).all()  # blocks and rows in order
-        np.testing.assert_array_equal(
-            lazy.sampled(table, 20, np.random.RandomState(0)), lazy.sampled(table, 20, np.random.RandomState(0))
-        )
-        share = np.mean([np.sum(lazy.sampled(table, 12, np.random.RandomState(i))[:, 0] < 35) for i in range(40)])
+        np.testing.assert_array_equal(_sampled(table, 20), _sampled(table, 20))
+        share = np.mean([np.sum(_sampled(table, 12, i)[:, 0] < 35) for i in range(40)])
         assert share == pytest.approx(7, abs=0.6)  # 35 of 60 rows
         unknown = table[table[:, 0] >= 10]  # chunks of unknown length
-        assert len(lazy.sampled(unknown, 100, np.random.RandomState(0))) == 50
+        assert len(_sampled(unknown, 100, 0)) == 50
         with pytest.raises(InputError, match=r"must be a table \(n, d\), got shape \(60,\)"):
-            lazy.sampled(table[:, 0], 5, np.random.RandomState(0))
+            _sampled(table[:, 0], 5, 0)

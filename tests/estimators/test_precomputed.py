@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators.rows import PROJECTED, affordable_rows
+from eigenprobe.estimators.rows import PROJECTED
 from eigenprobe.graph.cells import CellIndex, Division
 from eigenprobe.graph.neighbours import build_graph, nearest_rows
 
@@ -200,11 +200,6 @@ def test_cells_find_most_of_the_nearest(rng: np.random.Generator) -> None:
     assert torch.equal(alone, found[:20])
     graph = build_graph(x, 10, backend="cells")
     assert not bool((graph.indices == torch.arange(6000)[:, None]).any())
-
-
-def test_memory_decides_how_many_rows() -> None:
-    few, many = (affordable_rows(columns, 12, 10, torch.device("cpu")) for columns in (1 << 20, 16))
-    assert 20_000 <= few < many <= 2_000_000
 
 
 def test_addresses_are_read(table: np.ndarray) -> None:

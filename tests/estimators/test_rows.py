@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.estimators.rows import affordable_rows, open_rows
+from eigenprobe.estimators import OptimalApproximationEigenmaps
+from eigenprobe.estimators.rows import open_rows, rows_to_fit
 from eigenprobe.estimators.tables import read_table
 
 pandas = pytest.importorskip("pandas")
@@ -105,6 +106,9 @@ def test_rows_that_half_of_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2_000_000}.__getitem__)
     for columns, neighbours, components in ((128, 12, 10), (768, 30, 2)):
         expected = 4096 * 2_000_000 / 2 / (16 * columns + 400 * neighbours + 60 * (components + 10))
-        assert affordable_rows(columns, neighbours, components, torch.device("cpu")) == int(expected)
-    assert affordable_rows(10**7, 12, 10, torch.device("cpu")) == 20_000
-    assert affordable_rows(1, 1, 1, torch.device("cpu")) == 2_000_000
+        model = OptimalApproximationEigenmaps(components, n_neighbors=neighbours, device="cpu")
+        assert rows_to_fit(model, columns) == int(expected)
+        assert rows_to_fit(model, 10**7) == 20_000
+    assert rows_to_fit(OptimalApproximationEigenmaps(1, n_neighbors=1, device="cpu"), 1) == 2_000_000
+    assert rows_to_fit(OptimalApproximationEigenmaps(max_samples=77), 5) == 77
+    assert rows_to_fit(OptimalApproximationEigenmaps(solver="network"), 5) == 20_000

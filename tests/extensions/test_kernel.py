@@ -100,5 +100,5 @@ def test_at_a_fitted_point_all_weight_is_on_that_point(rng: np.random.Generator)
 def test_averages_are_sums_over_the_neighbours_of_every_row(k: int, width: int, rng: np.random.Generator) -> None:
     weight, values = torch.from_numpy(rng.random((25, k))), torch.from_numpy(rng.normal(size=(9, width)))
     indices = torch.from_numpy(rng.integers(9, size=(25, k)))
-    found = extensions._average(weight, values, indices)
+    found = extensions.average(weight, values, indices)
     torch.testing.assert_close(found, torch.einsum("ij,ijk->ik", weight, values[indices]))

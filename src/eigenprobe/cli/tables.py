@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..errors import InputError
 from ..host import progress
@@ -14,8 +14,8 @@ from .session import Session
 
 if TYPE_CHECKING:
     from ..estimators import OptimalApproximationEigenmaps
+    from ..estimators.rows import Rows
 
-SAMPLE = 20_000  # rows fitted where a cluster places all of them
 BLOCK, LEAST_BLOCKS = 1 << 24, 8  # numbers in a block of rows, and how many blocks a small table still makes
 
 
@@ -30,6 +30,7 @@ def embed(
     new: Path | None = None,
     metric: str = "auto",
     neighbors: int | None = None,
+    sample: int | None = None,
     layout: bool = False,
     report: bool = True,
     force: bool = False,
@@ -56,10 +57,12 @@ def embed(
         new: a second table, placed in the coordinates fitted on the first
         metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
         neighbors: size of the neighbourhood graph
+        sample: fit this many random rows and place the others among them; without it as many rows are fitted as half of
+            the memory holds, two million at most (a million of 128 columns takes a few minutes)
         layout: also a map of two dimensions to look at, made from the graph and the coordinates (openTSNE)
         report: write report.html
         force: overwrite what an earlier run has written
-        scheduler: address of a Dask scheduler, or processes: a sample is fitted, its workers place blocks of rows
+        scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place blocks of all rows
     """
 
     from ..estimators import OptimalApproximationEigenmaps
@@ -68,16 +71,15 @@ def embed(
     folder = session.folder(table.stem)
     session.refuse_existing(folder / "embedding.npz", force)
     options: dict[str, Any] = {"solver": solver, "metric": metric}
-    if neighbors is not None:
-        options["n_neighbors"] = neighbors
+    options |= {} if neighbors is None else {"n_neighbors": neighbors}
+    options |= {} if sample is None else {"max_samples": sample}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
     fresh = read_table(new, key=key).features if new is not None else None
     words = None if text is None else read_table(table, labels=text, key=key).labels
     read = None if scheduler is not None and labels is None else read_table(table, labels=labels, key=key)
     if scheduler is not None:
-        shared = Placed(table, labels, key, layout, folder / "fitted")
-        estimator, arrays = _spread_rows(shared, estimator, scheduler, force)
+        estimator, arrays = _spread_rows((table, labels, key), folder / "fitted", layout, estimator, scheduler, force)
     else:
         assert read is not None
         progress.stage(f"embedding {read.features.shape[0]} rows")
@@ -111,41 +113,38 @@ def embed(
     session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
 
 
-class Placed(NamedTuple):
-    """What workers need to know: the table, what of it are features, whether a map is wanted, the fitted estimator."""
-
-    table: Path
-    labels: str | None
-    key: str | None
-    layout: bool
-    fitted: Path
+Source = tuple[Path, str | None, str | None]  # the table, and what of it are labels and features
 
 
-def _spread_rows(shared: Placed, estimator: OptimalApproximationEigenmaps, scheduler: str, force: bool) -> Any:
-    """Fit a sample of the rows, place all of them on a cluster; what an earlier run has left is not done again."""
+def _spread_rows(
+    source: Source, fitted: Path, layout: bool, estimator: OptimalApproximationEigenmaps, scheduler: str, force: bool
+) -> Any:
+    """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted`` is not done anew."""
     import numpy as np
 
-    from ..estimators.rows import open_rows
+    from ..estimators.rows import checked, open_rows, rows_to_fit
     from .cluster import cluster, spread
 
-    rows, fitted = open_rows(shared.table, shared.labels, shared.key), shared.fitted
-    n = rows.shape[0]
+    rows = open_rows(*source)
+    n, before = rows.shape[0], estimator.get_params()
     if force:
         shutil.rmtree(fitted, ignore_errors=True)
     if (fitted / "estimator.json").is_file():
-        before = estimator.get_params()
         estimator = estimator.load(fitted)
         if estimator.get_params() != before:
             raise InputError(f"{fitted} was fitted with other options: choose another --out, or --force")
     else:
-        chosen = np.random.default_rng(estimator.random_state).permutation(n)[:SAMPLE]
-        progress.stage(f"embedding {len(chosen)} of {n} rows")
-        estimator.fit(np.asarray(rows.take(np.sort(chosen)), np.float32))
-        if shared.layout:
+        count = min(n, rows_to_fit(estimator, rows.shape[1]))
+        chosen = np.random.default_rng(estimator.random_state).choice(n, count, replace=False, shuffle=False)
+        progress.stage(f"embedding {count} of {n} rows (--sample fits fewer)")
+        chosen.sort()
+        estimator.fit(checked(rows.take(chosen), chosen).float())
+        if layout:
             estimator.layout_  # noqa: B018 (made now, and saved with the rest)
         estimator.save(fitted)
+    opened = (source, fitted, (fitted / "estimator.json").stat().st_mtime_ns)  # workers outlive a command
     size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
-    tasks = [(shared, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)]
+    tasks = [(opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)]
     missing = [task for task in tasks if not task[-1].is_file()]
     with cluster(scheduler) as client:
         lost = [result for _, result in spread(client, _place_rows, missing, "placing rows") if result]
@@ -155,26 +154,28 @@ def _spread_rows(shared: Placed, estimator: OptimalApproximationEigenmaps, sched
     shutil.rmtree(fitted)
     k = estimator.n_components
     arrays = {"embedding": placed[:, :k], "eigenvalues": estimator.eigenvalues_}
-    return estimator, arrays | ({"layout": placed[:, k:]} if shared.layout else {})
+    return estimator, arrays | ({"layout": placed[:, k:]} if layout else {})
 
 
 @lru_cache(maxsize=1)
-def _fitted(folder: Path) -> OptimalApproximationEigenmaps:
+def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, OptimalApproximationEigenmaps]:
+    """Once per worker: a csv file is read whole, and a model of a million rows is a gigabyte."""
     from ..estimators import OptimalApproximationEigenmaps
-
-    return OptimalApproximationEigenmaps.load(folder)
-
-
-def _place_rows(shared: Placed, start: int, stop: int, target: Path) -> str:
-    """On a worker: coordinates of some rows, and their places on the map, as a file; the answer is what went wrong."""
-    import numpy as np
-
     from ..estimators.rows import open_rows
 
+    return open_rows(*source), OptimalApproximationEigenmaps.load(fitted)
+
+
+def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
+    """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is what went wrong."""
+    import numpy as np
+
+    from ..estimators.rows import checked
+
     try:
-        opened = open_rows(shared.table, shared.labels, shared.key)
-        rows, estimator = np.asarray(opened.take(np.arange(start, stop)), np.float32), _fitted(shared.fitted)
-        values = [estimator.transform(rows)] + ([estimator.place(rows)] if shared.layout else [])
+        (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
+        rows = checked(table.take(numbers), numbers).float()
+        values = [estimator.transform(rows)] + ([estimator.place(rows)] if "layout_" in vars(estimator) else [])
     except InputError as error:
         return str(error)
     with atomic_path(target) as temporary, temporary.open("wb") as file:

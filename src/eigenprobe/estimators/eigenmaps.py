@@ -29,12 +29,11 @@ from ..graph.arranged import Arranged, arrange, extend
 from ..host.threads import limited_threads
 from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, laid_out, local_averages
 from .precomputed import arranged_by, by_distances, given_neighbours
-from .rows import MOST_SEEDS, Rows, affordable_rows, checked, open_table
+from .rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
 from .solvers import Training, carried, fit_by_network, fit_direct
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
-SUBSET_LIMIT = 20_000  # rows that the network's frame is taken from
 SMALL = 2501  # rows below which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
 
@@ -145,16 +144,14 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_parameters(self)
         if _is_dask(X):
-            from .rows import sampled
-
-            X = sampled(X, self._limit(X.shape[1]), check_random_state(self.random_state))
+            X = sampled(self, X)
         rows = self._open(X, reset=True)
         n = rows.shape[0]
         if self.n_components >= n:
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(MOST_SEEDS))
-        limit = n if neighbors is not None else self._limit(rows.shape[1])
+        limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
         with limited_threads(self._device(), min(n, limit), single=SMALL):
             if self.metric == "precomputed":
                 clouds = [by_distances(rows.array, self.n_neighbors, self._device())]
@@ -195,9 +192,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
         check_is_fitted(self)
         if _is_dask(X):
-            from .rows import transformed
-
-            return transformed(self, X, self.n_components)
+            return transformed(self, X)
         vectors, mass = self._stream(self._open(X, reset=False))
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
         return self._coordinates(vectors, mass / self._total, self.n_components, dtype)
@@ -294,14 +289,6 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.basis_, self._graph = basis.numpy(), clouds[0].graph
         self._place, self._kept = clouds[0].rows, clouds[0].kept
         self.__dict__.pop("layout_", None)  # of an earlier fit
-
-    def _limit(self, columns: int) -> int:
-        """How many rows are fitted."""
-        if self.max_samples != "auto":
-            return self.max_samples
-        if self.solver == "network":
-            return SUBSET_LIMIT
-        return affordable_rows(columns, self.n_neighbors, self.n_components, self._device())
 
     def _device(self) -> torch.device:
         best = "cuda" if torch.cuda.is_available() else "cpu"

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.utils import check_random_state
 
 from ..errors import InputError, extra
 from ..host.files import check_size, load_npy, reading
@@ -34,7 +35,7 @@ Array = NDArray[Any]
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
 ENTRIES = 1 << 25  # numbers of a block in memory
 MOST_SEEDS = 2**31 - 1  # that are drawn from a random state
-MOST_ROWS = 2_000_000  # fitted at once, however large the memory
+LEAST_ROWS, MOST_ROWS = 20_000, 2_000_000  # fitted at once, however small or large the memory
 
 
 def open_rows(source: Any, labels: str | None = None, key: str | None = None) -> Rows:
@@ -85,16 +86,14 @@ class Rows:
 
     def whole(self, size: int) -> torch.Tensor:
         """All rows, checked, as a tensor of their own; read in blocks."""
-        result: torch.Tensor | None = None
-        done = 0
+        result, done = torch.empty(0), 0
         for block in self.blocks(size):
             part = checked(block, np.arange(done, done + len(block)))
             if len(part) == self.shape[0]:
                 return part
-            result = torch.empty(self.shape, dtype=part.dtype) if result is None else result
+            result = result if done else part.new_empty(self.shape)
             result[done : done + len(part)] = part
             done += len(part)
-        assert result is not None
         return result
 
     def _read(self, rows: Any) -> Array:
@@ -182,17 +181,22 @@ def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
     return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
 
 
-def affordable_rows(columns: int, neighbours: int, components: int, device: torch.device) -> int:
-    """How many rows half of the memory holds, fitted: the rows thrice, their graph and smoother, and blocks of vectors.
+def rows_to_fit(model: OptimalApproximationEigenmaps, columns: int) -> int:
+    """``max_samples``; ``auto``: what half of the memory holds, fitted (the rows thrice, their graph and smoother, and
+    blocks of vectors), or what the network's frame is taken from.
 
     Measured at a million rows of 128 columns: 12 bytes per number, 400 per neighbour, 60 per component.
     """
-    if device.type == "cuda":
+    if model.max_samples != "auto":
+        return model.max_samples
+    if model.solver == "network":
+        return LEAST_ROWS
+    if (device := model._device()).type == "cuda":
         memory = torch.cuda.mem_get_info(device)[0]
     else:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    row = 16 * columns + 400 * neighbours + 60 * (components + 10)
-    return int(min(MOST_ROWS, max(20_000, memory / 2 / row)))
+    row = 16 * columns + 400 * model.n_neighbors + 60 * (model.n_components + 10)
+    return int(min(MOST_ROWS, max(LEAST_ROWS, memory / 2 / row)))
 
 
 class Items:
@@ -258,13 +262,12 @@ def _array(table: Any) -> Any:
     return table.rechunk({1: -1})
 
 
-def sampled(table: Any, size: int, rng: np.random.RandomState) -> Any:
-    """At most ``size`` rows ``(s, d)``: from every block random ones, in proportion to its rows."""
+def sampled(model: OptimalApproximationEigenmaps, table: Any) -> Any:
+    """As many rows ``(s, d)`` as are fitted: from every block random ones, in proportion to its rows."""
     array = _array(table)
-    lengths = np.array(array.chunks[0])
-    total = int(lengths.sum())
-    generator = np.random.default_rng(rng.randint(MOST_SEEDS))
-    wanted = lengths if total <= size else generator.multivariate_hypergeometric(lengths, size)
+    lengths, size = np.array(array.chunks[0]), rows_to_fit(model, array.shape[1])
+    generator = np.random.default_rng(check_random_state(model.random_state).randint(MOST_SEEDS))
+    wanted = lengths if lengths.sum() <= size else generator.multivariate_hypergeometric(lengths, size)
     dask, seeds = extra("dask"), generator.integers(MOST_SEEDS, size=len(lengths))
     parts = [
         dask.delayed(_rows_of)(block, int(count), int(seed))
@@ -279,13 +282,13 @@ def _rows_of(block: Any, count: int, seed: int) -> Any:
     return block if count == len(block) else block[np.sort(np.random.default_rng(seed).permutation(len(block))[:count])]
 
 
-def transformed(model: OptimalApproximationEigenmaps, table: Any, columns: int) -> Any:
-    """A lazy array ``(n, columns)``; the model travels to the workers once."""
+def transformed(model: OptimalApproximationEigenmaps, table: Any) -> Any:
+    """A lazy array ``(n, n_components)``; the model travels to the workers once."""
     dask, array = extra("dask"), _array(table)
     if array.shape[1] != model.n_features_in_:
         raise InputError(f"expected {model.n_features_in_} columns, as in fit, got {array.shape[1]}")
     dtype = np.dtype(np.float32) if array.dtype == np.float32 else np.dtype(model._dtype)
-    chunks, meta = (array.chunks[0], (columns,)), np.empty((0, 0), dtype)
+    chunks, meta = (array.chunks[0], (model.n_components,)), np.empty((0, 0), dtype)
     return array.map_blocks(_placed, dask.delayed(model), chunks=chunks, dtype=dtype, meta=meta)
 
 

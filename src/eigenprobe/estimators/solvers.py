@@ -23,7 +23,7 @@ from .. import networks
 from ..basis import Basis
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
-from ..extensions import NeighbourhoodExtension
+from ..extensions import NeighbourhoodExtension, average
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother
@@ -93,18 +93,15 @@ class ContextExtension:
         return outputs(self.network, features) @ self.matrix, mass
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything needed to rebuild it."""
         found = {f"network.{name}": value.float() for name, value in self.network.state_dict().items()}
         found |= {f"context.{name}": value for name, value in self.context.tensors().items()}
         return found | {"matrix": self.matrix}
 
     def facts(self) -> dict[str, Any]:
-        """JSON-able settings beside the tensors."""
         return {"network": self.network.describe(), "context": self.context.facts()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ContextExtension:
-        """The inverse of `tensors` and `facts`."""
         network = networks.described(facts["network"])
         network.load_state_dict(_under("network.", tensors))
         context = NeighbourhoodExtension.from_tensors(_under("context.", tensors), facts["context"])
@@ -156,13 +153,12 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
 
 def carried(known: Tensor, cloud: Arranged) -> Tensor:
     """A start ``(n, K - 1)`` from vectors ``known (m, K)`` of the first given rows; the others are averages of them."""
-    graph = cloud.graph
-    assert graph is not None
-    rows = torch.arange(graph.n, device=graph.device) if cloud.kept is None else cloud.kept
-    old, start = rows < len(known), known.to(graph.device)[rows.clamp_max(len(known) - 1), 1:]
-    share = old[graph.indices[~old]].to(start)
-    share /= share.sum(1, keepdim=True).clamp_min(1)
-    start[~old] = torch.nn.functional.embedding_bag(graph.indices[~old], start, per_sample_weights=share, mode="sum")
+    assert cloud.graph is not None
+    indices = cloud.graph.indices
+    rows = torch.arange(len(indices), device=indices.device) if cloud.kept is None else cloud.kept
+    old, start = rows < len(known), known.to(rows.device)[rows.clamp_max(len(known) - 1), 1:]
+    share = old[indices[~old]].to(start)
+    start[~old] = average(share / share.sum(1, keepdim=True).clamp_min(1), start, indices[~old])
     return start
 
 

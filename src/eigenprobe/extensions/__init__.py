@@ -76,7 +76,7 @@ class KernelExtension:
         inverse = squared.clamp_min(torch.finfo(squared.dtype).eps ** 2).reciprocal()
         inverse = inverse / inverse.sum(1, keepdim=True)
         remainder, scale = self.fitted
-        return scale * smooth + _average(inverse, remainder, indices)
+        return scale * smooth + average(inverse, remainder, indices)
 
     def _smooth(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         indices, distances = query(self.points, points, NEIGHBOURS, self.metric)
@@ -86,7 +86,7 @@ class KernelExtension:
         width = squared.mean(1, keepdim=True).clamp_min(torch.finfo(squared.dtype).tiny)
         weight = torch.exp(-squared / width)
         weight = weight / weight.sum(1, keepdim=True)
-        return _average(weight, self.values, indices), (indices, squared)
+        return average(weight, self.values, indices), (indices, squared)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,9 @@ class NeighbourhoodExtension:
 
     @cached_property
     def _search(self) -> Search:
-        return _smallest if self.metric == "precomputed" else searcher(self.points, metric=self.metric)
+        if self.metric == "precomputed":
+            return lambda distances, k: distances.topk(k, largest=False)[::-1]
+        return searcher(self.points, metric=self.metric)
 
     @cached_property
     def _closed(self) -> Tensor:
@@ -138,8 +140,7 @@ class NeighbourhoodExtension:
     @cached_property
     def _fingerprints(self) -> tuple[Tensor, Tensor]:
         """Those of the fitted points, ascending, and whose they are."""
-        known, order = fingerprints(self.points).sort(stable=True)
-        return known, order
+        return cast(Any, fingerprints(self.points).sort(stable=True))
 
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
         local = self.frame(points.to(self.points.device), self.points.dtype)
@@ -156,20 +157,19 @@ class NeighbourhoodExtension:
         return values, mass
 
     def _placed(self, local: Tensor) -> tuple[Tensor, Tensor]:
-        """Values and mass at points in the frame that are not, bit by bit, fitted ones."""
+        """At points in the frame that are not, bit by bit, fitted ones."""
         k = self.indices.shape[1]
         found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
         distances = distances.to(local)
         rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
         common = overlaps(found.int(), self._closed, rows, found.reshape(-1)).reshape(found.shape)
         weight = fuzzy_weights(distances) * (common + 1) / (2 * k + 1 - common)
-        fitted = distances[:, :1] <= SAME * distances[:, -1:]
-        first = torch.zeros_like(weight)
-        first[:, 0] = 1
-        weight = torch.where(fitted, first, weight / weight.sum(1, keepdim=True)).to(self.values)
-        average = _average(weight, self.values, found)
-        factors = torch.where(fitted, torch.ones_like(self.factors), self.factors)
-        return average / factors, (weight * self.mass[found]).sum(1)
+        weight = (weight / weight.sum(1, keepdim=True)).to(self.values)
+        values, mass = average(weight, self.values, found) / self.factors, (weight * self.mass[found]).sum(1)
+        same = distances[:, 0] <= SAME * distances[:, -1]
+        nearest = found[same, 0]
+        values[same], mass[same] = self.values[nearest], self.mass[nearest]
+        return values, mass
 
     def tensors(self) -> dict[str, Tensor]:
         names = ("points", "indices", "values", "mass", "factors")
@@ -185,11 +185,6 @@ class NeighbourhoodExtension:
         return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric)
 
 
-def _smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    values, indices = distances.topk(k, largest=False)
-    return indices, values
-
-
-def _average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
+def average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
     """``sum_j weight[i, j] values[indices[i, j]]``; gathered values, k times as many, are never in memory."""
     return embedding_bag(indices, values, per_sample_weights=weight, mode="sum")

@@ -118,9 +118,8 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
     new = cloud.frame(more, graph.points.dtype)
     n, k, points = graph.n, graph.k, torch.cat([graph.points, new])
     wide = points.shape[1] > KDTREE_DIMENSIONS
-    if wide and len(points) > EXACT_POINTS and 2 * len(new) > HOST.searched:
-        return None
-    if cloud.kept is not None or groups(points) is not None:
+    many = wide and len(points) > EXACT_POINTS and 2 * len(new) > HOST.searched
+    if many or cloud.kept is not None or groups(points) is not None:
         return None
     space = points if graph.metric == "euclidean" else points / points.norm(dim=1, keepdim=True)
     lengths = graph.distances if graph.metric == "euclidean" else (2 * graph.distances).sqrt()
