@@ -17,7 +17,7 @@ from eigenprobe.graph.graph import local_spacing
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from eigenprobe.smoothers import neighbourhood as neighbourhoods
 from eigenprobe.smoothers import stencil as stencils
-from eigenprobe.smoothers.balanced import BALANCE, EXACT, Balance, balanced_smoother, balanced_stencil
+from eigenprobe.smoothers.balanced import BALANCE, EXACT, Balance, _Incidence, balanced_smoother, balanced_stencil
 from eigenprobe.smoothers.neighbourhood import (
     Neighbourhood,
     closed_neighbours,
@@ -229,6 +229,29 @@ def test_balanced_weights_of_a_stretched_metric(name: str, rng: np.random.Genera
     smoother = balanced_smoother(graph, float(dimension), EXACT, torch.from_numpy(field))
     np.testing.assert_allclose(smoother.density.numpy(), 1 + np.linalg.norm(field, axis=1))
     assert balanced_smoother(graph, float(dimension)).density is None
+
+
+def test_the_dual_system_is_solved_in_twenty_steps_with_a_boundary(rng: np.random.Generator) -> None:
+    """Ridges of a hundredth and of a thousand in one system: 45 steps without the inverses of its blocks."""
+    x = bumpy(3000, rng)
+    graph = build_graph(torch.from_numpy(x[x[:, 2] > 0.2]), 30)
+    found = balanced_stencil(graph, 2, replace(BALANCE, steps=20)).weight
+    assert torch.equal(found, balanced_stencil(graph, 2, replace(BALANCE, steps=500)).weight)
+    exact = balanced_stencil(graph, 2, EXACT).weight
+    assert float((found - exact).norm() / exact.norm()) < 0.015
+
+
+def test_blocks_of_the_dual_matrix_are_inverted(rng: np.random.Generator) -> None:
+    edges = Edges(torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3]), 4)
+    forward, backward = torch.from_numpy(rng.standard_normal((2, 4, 3)))
+    weight, ridge = (torch.from_numpy(rng.random(shape)) + 0.1 for shape in ((4,), (4, 3)))
+    incidence = _Incidence(forward, backward, edges, weight, ridge)
+    b = torch.zeros((4, 3, 4), dtype=torch.float64)  # (points, width, edges)
+    for e, (i, j) in enumerate(zip(edges.head, edges.tail, strict=True)):
+        b[i, :, e], b[j, :, e] = forward[e], backward[e]
+    torch.testing.assert_close(incidence.to_points.to_dense(), b.flatten(0, 1))
+    blocks = (b * weight) @ b.mT + torch.diag_embed(ridge)
+    torch.testing.assert_close(incidence.nearly.to_dense(), torch.block_diag(*torch.linalg.inv(blocks)))
 
 
 def test_dimensions_are_whole_and_at_most_those_of_the_space(rng: np.random.Generator) -> None:

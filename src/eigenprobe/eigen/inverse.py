@@ -42,6 +42,7 @@ class Inversion:
     sound: float = 1e-8  # relative residual of a solution, without pivoting, at most
     equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
     least: float = 0.05  # of a residual on the inverse that counts as one of H: eigenvalues are to be exact as well
+    lost: float = 1e-3  # share of a block below which it is freed of the earlier ones twice
     dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
     first: tuple[float, float] = (2.5, 2.1)  # vectors per wanted one at the first look, with a pole below and amid
     digit: tuple[float, float] = (0.13, 0.09)  # and how many more per digit that is missing, up to half of the wanted
@@ -182,6 +183,9 @@ def _smallest(
         image = torch.addmm(image, inner, near, alpha=-1)
         image = torch.addmm(image, image @ basis[:m].mT, basis[:m], alpha=-1)
         block, right = torch.linalg.qr(image.mT)
+        if float(right.diagonal().abs().min()) < INVERSION.lost * float(inner.norm()):  # what is left is rounding too
+            block, again = torch.linalg.qr(torch.addmm(block, basis[:m].mT, basis[:m] @ block, alpha=-1))
+            right = again @ right
         block, full = block.mT, m + b > len(basis)
         if m >= looked or full:
             poles, turn = small_ritz(small[c:m, c:m])
