@@ -28,6 +28,7 @@ and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -294,49 +295,42 @@ class _Incidence:
 
         ``before`` is the answer for other weights, to start from.
         """
-        fixed = weight.detach()
-
-        def inverse(right: Tensor, before: Tensor | None = None) -> Tensor:
-            return self._inverse(fixed, right, settings, clouds, before)
-
-        found = inverse(-(self.to_points @ fixed), before)
+        inverse = partial(self._inverse, weight.detach(), settings, clouds)
+        found = inverse(-(self.to_points @ weight.detach()), before)
         if not weight.requires_grad:
             return found
         residual = -self.scatter(weight) - self.scatter(weight * self.gather(found)) - self.ridge * found
         return _Solved.apply(residual, found, inverse)
 
     def _inverse(
-        self, weight: Tensor, right: Tensor, settings: Balance, clouds: Segments, before: Tensor | None
+        self, weight: Tensor, settings: Balance, clouds: Segments, right: Tensor, before: Tensor | None = None
     ) -> Tensor:
         """``(B W B^T + ridge)^-1 right`` by conjugate gradients: every cloud ends on its own, as if it were alone."""
 
         def times(x: Tensor) -> Tensor:
             return torch.addcmul(self.to_points @ (weight * (self.to_edges @ x)), self.ridge, x)
 
-        solution, residual, near = torch.zeros_like(right), right, self.nearly @ right
-        size = clouds.inner(right, near)
-        target = settings.tolerance**2 * size
+        solution, residual, direction = torch.zeros_like(right), right, torch.zeros_like(right)
+        target = settings.tolerance**2 * clouds.inner(right, self.nearly @ right)
         if before is not None:  # the best multiple of it
             before = before.detach()
             image = times(before)
             share = clouds.inner(before, image)
             share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
             solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
-            near = self.nearly @ residual
-            size = clouds.inner(residual, near)
-        direction = near
+        last = torch.full_like(target, torch.inf)
         every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device
         for number in range(settings.steps):
+            near = self.nearly @ residual
+            size = clouds.inner(residual, near)
             going = size > target
             if number % every == 0 and not bool(going.any()):
                 break
-            image = times(direction)
+            direction = torch.addcmul(near, clouds.spread(torch.where(going, size / last, 0.0)), direction)
+            image, last = times(direction), size
             step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
             solution = torch.addcmul(solution, step, direction)
             residual = torch.addcmul(residual, step, image, value=-1)
-            near = self.nearly @ residual
-            size, last = clouds.inner(residual, near), size
-            direction = torch.addcmul(near, clouds.spread(torch.where(going, size / last, 0.0)), direction)
         return solution
 
 
