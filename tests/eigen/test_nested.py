@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
-from eigenprobe.eigen import multigrid, solve, sparse
+from eigenprobe.eigen import multigrid, nested, solve, sparse
 from eigenprobe.eigen.chebyshev import SparseOperator
 from eigenprobe.graph.edges import _joined, components
 from eigenprobe.smoothers import Smoother, build_smoother
@@ -87,6 +87,21 @@ def test_nested_eigenvalues_are_those_of_lanczos(anywhere, rng):
         )
         residual = torch.from_numpy(laplacian @ pairs.vectors.numpy()) - pairs.vectors * pairs.gaps
         assert float(residual.norm(dim=0).max()) <= 1e-6
+
+
+def test_sweeps_in_double_precision_go_on_to_the_end(rng):
+    """From random columns: directions that float32 cannot tell from rounding were dropped, and all ended at 1e-6."""
+    operator = build_smoother(torch.as_tensor(c.random_sphere(2000, rng) * [1.0, 0.05, 0.02]))
+    assert operator.mass is not None
+    laplacian, known = SparseOperator(operator.matrix).laplacian(), operator.mass.sqrt()[:, None]
+    levels = multigrid.hierarchy(laplacian, known, 40)
+    block = torch.randn((2000, 30), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = nested.improve(levels, 0, block, nested.Goal(20, 1e-11, 1e-12), 40)
+    x = found.x[:, :20]
+    assert float((laplacian @ x - x * found.g[:20]).norm(dim=0).max()) <= 1e-10
+    exact = torch.linalg.eigvalsh(laplacian.to_dense())[1:21]
+    torch.testing.assert_close(found.g[:20], exact, rtol=1e-8, atol=0)
+    torch.testing.assert_close(found.x.mT @ found.x, torch.eye(30, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 def test_parts_without_a_loop_over_points(rng):

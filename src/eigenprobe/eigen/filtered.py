@@ -158,7 +158,7 @@ def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTE
         block = torch.linalg.qr(block)[0]
         gram = inner(block, block)
     gap = block - operator.apply(block)
-    gaps, rotation = small_ritz(inner(block, gap), gram)
+    gaps, rotation = small_ritz(inner(block, gap), gram, block.dtype)
     block, gap = times(block, rotation), times(gap, rotation)
     residuals = gap.addcmul_(block, gaps.to(block.dtype), value=-1).norm(dim=0)
     both = torch.stack([gaps, residuals.double()]).cpu()

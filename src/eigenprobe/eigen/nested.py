@@ -32,7 +32,7 @@ class Nesting:
     entries: int = 24  # per row, up to which the graph is one of low dimension
     sweeps: int = 30  # on the finest level
     coarse_sweeps: int = 8  # on each coarser one
-    last_sweeps: int = 3  # on the finest level in float64, where float32 cannot reach the accuracy
+    last_sweeps: int = 8  # on the finest level in float64, where float32 cannot reach the accuracy
     coarse_accuracy: float = 0.01  # a coarse level need not be more accurate than its discretisation
     accuracy: float = 5e-6  # of eigenvalues, relative, as estimated before the last sweep: a tenth of it after that
     swept_guards: int = 4  # guard columns improved along with the wanted ones; the others only widen the span
@@ -151,7 +151,7 @@ class _Problem:
     def rotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ritz vectors of the span of a block, their images under ``H``, and their values."""
         hx = self.laplacian @ x
-        g, turn = small_ritz(inner(x, hx), inner(x, self.gram(x)))
+        g, turn = small_ritz(inner(x, hx), inner(x, self.gram(x)), x.dtype)
         return times(x, turn), times(hx, turn), g
 
     def ritz(self, blocks: list[Tensor], images: list[Tensor], g: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -162,7 +162,7 @@ class _Problem:
         for i in range(1, len(blocks)):
             left.append([inner(blocks[i], grams[j]) for j in range(i + 1)])
             right.append([inner(blocks[i], images[j]) for j in range(i + 1)])
-        values, turn = small_ritz(_assemble(right), _assemble(left))
+        values, turn = small_ritz(_assemble(right), _assemble(left), blocks[0].dtype)
         sizes = [block.shape[1] for block in blocks]
         return values[: g.numel()], list(turn[:, : g.numel()].split(sizes))
 

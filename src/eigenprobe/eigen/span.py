@@ -21,7 +21,7 @@ from ..smoothers import Smoother
 from .chebyshev import FunctionOperator
 
 INDEPENDENT = 0.01  # diagonal of the Cholesky factor of a normalised Gram matrix above which it is used as it is
-DEPENDENT = 1e-5  # eigenvalue of a normalised Gram matrix, of the largest, below which a direction is rounding
+DEPENDENT = {torch.float32: 1e-5, torch.float64: 1e-8}  # eigenvalue of it, of the largest, that may be rounding alone
 
 
 def orthonormalise(
@@ -107,8 +107,9 @@ def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tenso
     return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
 
 
-def small_ritz(small: Tensor, gram: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Pairs of ``small u = g gram u``, ascending: ``g (..., r)`` and ``u (..., p, r)``, ``r <= p`` sound directions."""
+def small_ritz(small: Tensor, gram: Tensor | None = None, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Pairs of ``small u = g gram u``, ascending: ``g (..., r)`` and ``u (..., p, r)``, ``r <= p`` directions that are
+    sound in a block of the precision ``dtype``."""
     small = (small + small.mT) / 2
     if gram is None:
         return torch.linalg.eigh(small)
@@ -119,7 +120,7 @@ def small_ritz(small: Tensor, gram: Tensor | None = None) -> tuple[Tensor, Tenso
         white = torch.linalg.solve_triangular(factor, torch.diag(unit), upper=False).mT
     else:
         values, vectors = torch.linalg.eigh(gram)
-        sound = values > DEPENDENT * values[-1]
+        sound = values > DEPENDENT[dtype] * values[-1]
         white = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
     g, turn = small_ritz(white.mT @ small @ white)
     return g, white @ turn
