@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -10,9 +12,11 @@ import pytest
 import torch
 from scipy.sparse import block_diag, csr_array, diags_array
 
-from eigenprobe.eigen import inverse
+from eigenprobe.eigen import inverse, solve
 from eigenprobe.eigen.chebyshev import SparseOperator
 from eigenprobe.eigen.problem import Problem
+from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.smoothers import build_smoother
 
 
 def path(n: int, ring: bool = False) -> csr_array:
@@ -102,8 +106,27 @@ def test_the_shift_is_a_hundredth_of_the_first_eigenvalue() -> None:
         laplacian, known = path(n) / 4, np.full((n, 1), n**-0.5)
         first = (2 - 2 * np.cos(np.pi / n)) / 4
         assert 0.005 * first < inverse._shift(laplacian, known) < 0.02 * first
-    tiny = csr_array(1e-16 * path(50).toarray())
-    assert inverse._shift(tiny, np.full((50, 1), 50**-0.5)) == 1e-15
+    known = np.full((50, 1), 50**-0.5)
+    for unit in (1e-16, 1e-30):  # whatever the unit of the matrix
+        tiny = csr_array(unit * path(50).toarray())
+        assert inverse._shift(tiny, known) == pytest.approx(unit * inverse._shift(path(50), known), rel=0.01)
+    broken = path(50).tolil()
+    broken[24, 25] = broken[25, 24] = -1e-20
+    broken[24, 24] = broken[25, 25] = 1 + 1e-20
+    with pytest.warns(EigenprobeWarning, match="lost in rounding"):  # the mean of the diagonal is two but for four ends
+        assert inverse._shift(csr_array(broken), known) == pytest.approx(1e-15 * 96 / 50)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_line_with_spacings_of_all_sizes(seed: int) -> None:
+    """Points at t^3: gaps of 1e-21 and less, which a shift of 1e-15 could not tell apart, without a word."""
+    x = np.sort(np.random.default_rng(seed).uniform(0, 1, 2000)) ** 3
+    smoother = build_smoother(torch.from_numpy(np.stack([x, 0 * x, 0 * x], 1)), dimension=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EigenprobeWarning)
+        pairs = solve(smoother, 6)
+    values = pairs.gaps[1:] / float(smoother.step_time) * (x[-1] - x[0]) ** 2 / np.pi**2
+    np.testing.assert_allclose(values, np.arange(1, 6) ** 2, rtol=0.01)
 
 
 def test_rows_that_are_orthogonal_to_others() -> None:
@@ -190,13 +213,12 @@ def test_what_the_pivots_count_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     real = inverse._smallest
 
     def careless(solve: object, pole: float, known: torch.Tensor, k: int, *more: object) -> object:
-        values, found = real(solve, pole, known, k, *more)  # type: ignore[arg-type]
         if lost[0]:
-            return values, found
+            return real(solve, pole, known, k, *more)  # type: ignore[arg-type]
         lost[0] = True
-        values, found = real(solve, pole, known, k + 1, *more)  # type: ignore[arg-type]
+        values, found, left = real(solve, pole, known, k + 1, *more)  # type: ignore[arg-type]
         kept = torch.tensor([i for i in range(k + 1) if i != 2])
-        return values[kept], found[kept]
+        return values[kept], found[kept], left
 
     monkeypatch.setattr(inverse, "_smallest", careless)
     for known in (None, np.full((200, 1), 200**-0.5)):
@@ -253,3 +275,16 @@ def test_many_vectors_of_a_surface_have_a_pole_by_weyls_law(monkeypatch: pytest.
         asked.known = known[:, :0]
         inverse.solve(asked)
         assert seen[-1] == -1e-9
+
+
+def test_a_full_space_says_which_residual_it_reached() -> None:
+    """Two thousand eigenvalues within a thousandth: no space of that size holds the first four to twelve digits."""
+    exact = np.linspace(1, 1.001, 2000)
+    with pytest.warns(EigenprobeWarning, match=r"filled its space of vectors") as told:
+        values, found = inverse.smallest_pairs(csr_array(np.diag(exact)), 4, pole=-1e-9)
+    ((times, asked),) = re.findall(r"at (\S+) times the residual of (\S+) asked for", str(told[0].message))
+    residual = np.linalg.norm(exact[:, None] * found - found * values, axis=0).max()  # of H, whose norm is one
+    assert float(asked) == 1e-12 and 1 <= float(times) * float(asked) / residual < 2  # searches for copies add a little
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inverse.smallest_pairs(path(300, True), 6, pole=-1e-9, known=np.full((300, 1), 300**-0.5))

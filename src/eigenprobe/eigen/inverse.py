@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import warn
 from ..graph.order import as_scipy
 from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
@@ -77,16 +78,20 @@ def solve(problem: Problem) -> Eigenpairs:
 
 
 def _shift(laplacian: Any, known: np.ndarray) -> float:
-    """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random vector."""
+    """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random vector; no less
+    than what rounding the matrix does to the known ones, ``eps q^T diag(H) q``."""
     x = np.random.default_rng(0).standard_normal(laplacian.shape[0])
-    smallest = 1e-15
+    smallest = 1e-15 * float((laplacian.diagonal()[:, None] * known**2).sum(0).max(initial=0.0)) or 1e-15
     solve = _factor(laplacian, -smallest).solve
     for _ in range(2):
         x = x - known @ (known.T @ x)
         x /= np.linalg.norm(x)
         x = solve(x)
     x = x - known @ (known.T @ x)
-    return max(0.01 / float(np.linalg.norm(x)), smallest)
+    shift = 0.01 / float(np.linalg.norm(x))
+    if shift < smallest and known.shape[1]:
+        warn("the spacings of this curve differ so much that its first eigenvalues are lost in rounding")
+    return max(shift, smallest)
 
 
 def symmetric_factor(matrix: Any) -> Any:
@@ -143,9 +148,13 @@ def smallest_pairs(
         image = laplacian @ block.numpy().T - pole * block.numpy().T
         return accuracy / max(INVERSION.least, float(np.linalg.norm(image, 2))) if pole > 0 else accuracy
 
-    values, found = _smallest(inverse, pole, rows, k, enough, generator)
+    values, found, left = _smallest(inverse, pole, rows, k, enough, generator)
+    if left > 1:
+        warn(
+            f"shift-and-invert filled its space of vectors at {left:.1e} times the residual of {accuracy:.0e} asked for"
+        )
     while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
-        more, new = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, enough, generator)
+        more, new, _ = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, enough, generator)
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
         values, found = torch.cat([values, more]).sort().values, torch.cat([found, new])
@@ -164,8 +173,9 @@ def _repeated(values: Tensor, pole: float) -> bool:
 
 def _smallest(
     inverse: Rows, pole: float, known: Tensor, k: int, enough: Callable[[Tensor], float], generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones."""
+) -> tuple[Tensor, Tensor, float]:
+    """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones; and how many
+    times what is enough is left of their residuals: above 1 where no more vectors fit."""
     (c, n), b = known.shape, INVERSION.block
     basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)  # memory that is not used is not there
     basis[:c] = known
@@ -195,7 +205,7 @@ def _smallest(
             values, order = values[:k], order[:k]
             left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max()) / enough(block)
             if left <= 1 or full:
-                return values, turn[:, order].mT @ basis[c:m]
+                return values, turn[:, order].mT @ basis[c:m], left
             looked = m + max(b, min(k // 2, round(INVERSION.digit[amid] * k * math.log10(left))))
         first = float(small[c : c + b, c : c + b].abs().max())
         if float(right.diagonal().abs().min()) < 1e-12 * first:  # the blocks hold all that they can reach
