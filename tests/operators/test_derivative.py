@@ -115,6 +115,29 @@ def test_equal_eigenvalues() -> None:
     assert bool(torch.isfinite(gradient).all())
 
 
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_columns_without_a_part_beyond_the_basis(k: int) -> None:
+    """On an even ring conjugate gradients ran on rounding alone, to NaN; pairs are cut at 2 and at 4 vectors."""
+    angle = 2 * np.pi * np.arange(40) / 40
+    x = np.stack([np.cos(angle), np.sin(angle)], 1)
+    weight = torch.tensor(x[:, 0] + np.cos(5 * angle + 1))
+
+    def function(points: Tensor) -> Tensor:
+        return (weight * ep.decompose(points, k=k, dimension=1).vectors.square().sum(1)).sum()
+
+    if k % 2:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found, expected = _along(function, x, np.random.default_rng(0).normal(size=x.shape))
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        return
+    point = _moving(x)
+    vectors = ep.decompose(point, k=k, dimension=1).vectors
+    with pytest.warns(ep.EigenprobeWarning, match="copies beyond the vectors asked for"):
+        (gradient,) = torch.autograd.grad((torch.tensor(np.cos(angle * (k // 2) + 1)) * vectors[:, -1]).sum(), point)
+    assert bool(torch.isfinite(gradient).all()) and float(gradient.abs().max()) < 100
+
+
 def test_what_has_no_derivative_says_so(rng: np.random.Generator) -> None:
     x = _moving(c.random_sphere(200, rng))
     with pytest.warns(ep.EigenprobeWarning, match="none with potential"):

@@ -103,18 +103,22 @@ def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: T
     def project(u: np.ndarray) -> np.ndarray:
         return u - vectors @ (weighted.T @ u)
 
-    found = np.zeros_like(right)
-    direction = project(solve(right))
-    size = (right * direction).sum(0)
-    start = np.maximum(size, np.finfo(float).tiny)
+    found, whole = np.zeros_like(right), solve(right)
+    direction = project(whole)
+    size, going = (right * direction).sum(0), np.full(len(lam), True)
+    enough = RESIDUAL**2 * max(float((right * whole).sum(0).max()), np.finfo(float).tiny)
     for _ in range(STEPS):
-        if (size <= RESIDUAL**2 * start).all():
-            break
         image = stiffness @ direction - m[:, None] * direction * lam
-        step = size / np.maximum((direction * image).sum(0), np.finfo(float).tiny)
+        bent, least = (direction * image).sum(0), EQUAL * lam[-1] * (m[:, None] * direction**2).sum(0)
+        going &= (size > enough) & (bent > least)  # a vector beyond V with the same eigenvalue has no curvature
+        if not going.any():
+            break
+        step = np.where(going, size / np.where(going, bent, 1.0), 0.0)
         found, right = found + step * direction, right - step * image
         right = right - weighted @ (vectors.T @ right)
         better = project(solve(right))
         size, before = (right * better).sum(0), size
-        direction = better + size / np.maximum(before, np.finfo(float).tiny) * direction
+        direction = going * (better + size / np.maximum(before, np.finfo(float).tiny) * direction)
+    if (size > enough).any():
+        warn("the last eigenvalue has copies beyond the vectors asked for: what this gradient asks of them is left out")
     return torch.from_numpy(found).to(v)
