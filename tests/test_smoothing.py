@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -61,6 +63,16 @@ def test_precision_and_device_follow(smoother: Smoother) -> None:
     x = torch.randn(N, 2, dtype=torch.float64)
     torch.testing.assert_close(single.apply(x.float()).double(), smoother.apply(x), atol=1e-5, rtol=1e-5)
     assert single.dtype == torch.float32
+
+
+def test_all_of_a_smoother_goes_along() -> None:
+    graphs = [build_smoother(torch.from_numpy(c.fibonacci_sphere(n)), dimension=2).graph for n in (90, 130)]
+    both = build_smoother(stack(graphs), dimension=2)  # type: ignore[arg-type]
+    both = replace(both, density=torch.ones(220, dtype=torch.float64))
+    moved = both.to("meta", torch.float32)
+    for name in ("matrix", "mass", "leaving", "density", "step_time"):
+        value = getattr(moved, name)
+        assert value.device.type == "meta" and value.dtype == (torch.float64 if name == "step_time" else torch.float32)
 
 
 def test_row_and_symmetric_against_the_formulas() -> None:

@@ -10,10 +10,10 @@ import torch
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
-from eigenprobe.eigen import multigrid, nested, solve, sparse
+from eigenprobe.eigen import inverse, multigrid, nested, solve, sparse
 from eigenprobe.eigen.chebyshev import SparseOperator
-from eigenprobe.graph.edges import _joined, components
-from eigenprobe.smoothers import Smoother, build_smoother
+from eigenprobe.graph.edges import Edges, _joined, components
+from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
 
 
@@ -102,6 +102,23 @@ def test_sweeps_in_double_precision_go_on_to_the_end(rng):
     exact = torch.linalg.eigvalsh(laplacian.to_dense())[1:21]
     torch.testing.assert_close(found.g[:20], exact, rtol=1e-8, atol=0)
     torch.testing.assert_close(found.x.mT @ found.x, torch.eye(30, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+def test_a_graph_that_does_not_coarsen_is_not_inverted_densely(rng, monkeypatch):
+    """Hubs and leaves: nearly all points are roots, and a dense inverse of all of them would be n x n."""
+    n, hubs = 1500, 40
+    leaf = np.repeat(np.arange(hubs, n), 5)
+    key = np.unique(rng.integers(hubs, size=len(leaf)) * n + leaf)
+    edges = Edges(torch.from_numpy(key // n), torch.from_numpy(key % n), n)
+    ones = torch.ones(n, dtype=torch.float64)
+    operator = laplacian_smoother(edges, torch.ones(len(key), dtype=torch.float64), ones, None, 2)
+    laplacian, known = SparseOperator(operator.matrix).laplacian(), operator.mass.sqrt()[:, None]
+    (only,) = multigrid.hierarchy(laplacian, known, 20)
+    assert only.inverse is not None and only.inverse.layout == torch.sparse_csr
+    monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=0))
+    monkeypatch.setattr(nested, "NESTING", nested.Nesting(points=1000))
+    exact = torch.linalg.eigvalsh(laplacian.to_dense())[:8]
+    torch.testing.assert_close(solve(operator, 8).gaps, exact, rtol=1e-6, atol=1e-12)
 
 
 def test_parts_without_a_loop_over_points(rng):

@@ -119,8 +119,8 @@ def test_equal_eigenvalues() -> None:
 def test_columns_without_a_part_beyond_the_basis(k: int) -> None:
     """On an even ring conjugate gradients ran on rounding alone, to NaN; pairs are cut at 2 and at 4 vectors."""
     angle = 2 * np.pi * np.arange(40) / 40
-    x = np.stack([np.cos(angle), np.sin(angle)], 1)
-    weight = torch.tensor(x[:, 0] + np.cos(5 * angle + 1))
+    x = np.stack([np.cos(angle), np.sin(angle), 0 * angle], 1)
+    weight = torch.tensor(x[:, 0])
 
     def function(points: Tensor) -> Tensor:
         return (weight * ep.decompose(points, k=k, dimension=1).vectors.square().sum(1)).sum()
@@ -129,7 +129,7 @@ def test_columns_without_a_part_beyond_the_basis(k: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found, expected = _along(function, x, np.random.default_rng(0).normal(size=x.shape))
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
         return
     point = _moving(x)
     vectors = ep.decompose(point, k=k, dimension=1).vectors

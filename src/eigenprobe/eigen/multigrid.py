@@ -28,6 +28,7 @@ class Coarsening:
     high: float = 1.9
     smallest: int = 400  # points at which coarsening ends: dense algebra takes over
     slowest: float = 0.6  # a level with more than this share of the points above is not worth having
+    densest: int = 24  # points per column of the block, up to which the coarsest level is inverted densely
 
 
 COARSENING = Coarsening()
@@ -45,7 +46,7 @@ class Level:
     smooth: Tensor | None = None  # the smoothing polynomial, a matrix with the pattern of S
     down: Tensor | None = None  # P^T
     up: Tensor | None = None  # P
-    inverse: Tensor | None = None  # coarsest: the pseudo-inverse of S
+    inverse: Tensor | None = None  # coarsest: the pseudo-inverse of S, or its smoothing where that would be too large
 
     @property
     def n(self) -> int:
@@ -73,7 +74,8 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
         null = known / root[:, None]
         labels, count = aggregate(matrix)
         if level.n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * level.n:
-            level.inverse = _pseudo_inverse(matrix, null)
+            dense = level.n <= max(COARSENING.smallest, COARSENING.densest * width)
+            level.inverse = _pseudo_inverse(matrix, null) if dense else in_precision(_smoothing(matrix, on))
             return levels
         prolong, known = _prolongation(matrix, null, labels, count)
         level.smooth = in_precision(_smoothing(matrix, on))

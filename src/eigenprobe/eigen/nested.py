@@ -12,6 +12,7 @@ float32, inner products float64; what float32 cannot reach is swept in float64 a
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -106,7 +107,7 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
         error = torch.full((wanted,), math.inf, dtype=torch.float64)
     for sweep in range(sweeps + 1):
         residual = torch.addcmul(hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1)
-        norms, values = torch.stack([_norms(residual[:, :wanted]).double(), g[:wanted]]).cpu()
+        norms, values = torch.stack([_sums(residual[:, :wanted].square()).sqrt().double(), g[:wanted]]).cpu()
         left = torch.maximum(norms / goal.tol, error / (goal.accuracy * values).clamp_min(floor))
         worst = float(left.max())
         stalled = stalled + 1 if worst > 0.9 * best else 0
@@ -125,9 +126,12 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
             blocks, images = [*blocks, p[:, chosen]], [*images, hp[:, chosen]]
         del residual, w
         g, turns = problem.ritz(blocks, images, g)
-        p, blocks = _combine(blocks[1:], turns[1:]), []  # blocks are the largest arrays: freed as soon as used
+        p, blocks = (
+            reduce(Tensor.add_, map(times, blocks[1:], turns[1:])),
+            [],
+        )  # blocks are the largest arrays: freed as soon as used
         x = times(x, turns[0]).add_(p)
-        hp, images = _combine(images[1:], turns[1:]), []
+        hp, images = reduce(Tensor.add_, map(times, images[1:], turns[1:])), []
         hx = times(hx, turns[0]).add_(hp)
     return Improved(x, g, norms, error)
 
@@ -170,17 +174,6 @@ class _Problem:
 def _sums(x: Tensor) -> Tensor:
     ones = torch.ones((1, x.shape[0]), dtype=x.dtype, device=x.device)
     return (ones @ x)[0]  # faster than sums along a strided axis
-
-
-def _norms(x: Tensor) -> Tensor:
-    return _sums(x.square()).sqrt()
-
-
-def _combine(parts: list[Tensor], turns: list[Tensor]) -> Tensor:
-    out = times(parts[0], turns[0])
-    for part, turn in zip(parts[1:], turns[1:], strict=True):
-        out.add_(times(part, turn))
-    return out
 
 
 def _assemble(lower: list[list[Tensor]]) -> Tensor:

@@ -231,10 +231,11 @@ def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: 
         matrix = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
     else:
         q, matrix = _orthonormal(columns, span.leading if turn else None)
-        gaps = _quotients(q, smoother)
         if turn and smoother.symmetric:
             gaps, rotation = ritz(q, smoother, power=power, known=known)
             q, matrix = q @ rotation, matrix @ rotation
+        else:
+            gaps = _quotients(q, smoother)
         within = q
         for _ in range(sweeps):
             q = sweep(q[..., : max(k, span.leading or k)], smoother).double()

@@ -57,8 +57,8 @@ def farthest_points(
     if as_array(x[:0]).dtype.kind not in "fiub":  # none of it: a file may be large, a tensor on a device
         raise InputError(f"farthest_points needs finite numbers, got {x.dtype}")
     for name, given in (("weight", weight), ("valid", valid)):
-        if given is not None and as_array(given).shape != shape[:-1]:
-            raise InputError(f"farthest_points needs one {name} per point {shape[:-1]}, got {as_array(given).shape}")
+        if given is not None and (found := tuple(getattr(given, "shape", ()))) != shape[:-1]:
+            raise InputError(f"farthest_points needs one {name} per point {shape[:-1]}, got {found}")
     fewest = shape[-2] if valid is None else int(valid.sum(-1).min())
     if not 1 <= n <= fewest:
         raise InputError(f"farthest_points can choose 1 to {fewest} of {fewest} points, got n={n}")

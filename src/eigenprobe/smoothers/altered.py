@@ -24,6 +24,7 @@ from ..annotations import as_array
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
+from ..graph.axes import principal_axes
 from .balanced import BALANCE, EXACT, FIRM, Balance
 from .cells import at_boundary
 from .smoother import Smoother, csr
@@ -69,7 +70,7 @@ def curvature(graph: Graph, dimension: float) -> Curvature:
     # G^-1/2 H G^-1/2 is symmetric with the eigenvalues of G^-1 H;  G^-1/2 = I - a a^T c.
     shrink = (1 - rise.rsqrt()) / (rise - 1).clamp_min(1e-12)
     root = torch.eye(2, dtype=x.dtype, device=x.device) - shrink[:, None, None] * slope[:, :, None] * slope[:, None]
-    values, vectors = torch.linalg.eigh(root @ hessian @ root / rise.sqrt()[:, None, None])
+    values, vectors = principal_axes(root @ hessian @ root / rise.sqrt()[:, None, None])
     order = values.abs().argsort(1, descending=True)
     flat = (root @ vectors).gather(2, order[:, None, :1].expand(-1, 2, 1))[..., 0]  # in the plane's coordinates
     lifted = torch.cat([flat, (slope * flat).sum(1, keepdim=True)], 1)

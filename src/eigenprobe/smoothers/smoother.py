@@ -115,8 +115,9 @@ class Smoother:
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Smoother:
         """The same operator on another device or in another precision (the graph stays where it is)."""
-        mass, leaving = (None if v is None else v.to(device=device, dtype=dtype) for v in (self.mass, self.leaving))
-        return replace(self, matrix=self.matrix.to(device=device, dtype=dtype), mass=mass, leaving=leaving)
+        kinds = {**dict.fromkeys(("matrix", "mass", "leaving", "density"), dtype), "step_time": None}
+        held: dict[str, Any] = {name: value for name in kinds if isinstance(value := getattr(self, name), Tensor)}
+        return replace(self, **{name: value.to(device=device, dtype=kinds[name]) for name, value in held.items()})
 
     def dense(self) -> Smoother:
         """The same operator of ``b`` clouds of one size as matrices ``(b, n, n)``: faster for small ones on a GPU."""
