@@ -284,7 +284,7 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Coarsening.slowest": (0.3, 0.9),
     "Stacking.level": (1.1, 1.6),
     "Stacking.blind": (1, 3),
-    "Stacking.pulled": ((2e4, 1e6), (2e6, 1e10)),
+    "Stacking.apart": ((2e4, 1e6), (2e6, 1e10)),
     "Stages.early": ((6.0, 60), (24.0, 60)),
     "Stages.middle": ((3.0, 150), (9.0, 150)),
     "Stages.late": ((2.0, 80), (4.0, 80)),

@@ -58,9 +58,8 @@ def suits(problem: Problem) -> bool:
     operator = problem.operator
     if not isinstance(operator, SparseOperator) or not problem.within:
         return False
-    if operator.entries <= INVERSION.chain * problem.n or not problem.known.shape[1]:
-        return operator.entries <= INVERSION.planar * problem.n
     few = problem.n <= INVERSION.most and problem.start is None and operator.device.type == "cpu"
+    few = few or operator.entries <= INVERSION.chain * problem.n or not problem.known.shape[1]
     return few and operator.entries <= INVERSION.planar * problem.n
 
 
@@ -150,9 +149,7 @@ def smallest_pairs(
 
     values, found, left = _smallest(inverse, pole, rows, k, enough, generator)
     if left > 1:
-        warn(
-            f"shift-and-invert filled its space of vectors at {left:.1e} times the residual of {accuracy:.0e} asked for"
-        )
+        warn(f"shift-and-invert filled its space of vectors at {left:.1e} times the residual {accuracy:.0e} asked for")
     while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
         more, new, _ = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, enough, generator)
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):

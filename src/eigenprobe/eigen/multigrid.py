@@ -96,9 +96,8 @@ def _prolongation(matrix: Tensor, null: Tensor, labels: Tensor, count: int) -> t
     tentative = csr(pointers, labels, weight, (len(labels), count))
     rows, columns = rows_of(matrix), matrix.col_indices()
     jacobi = torch.where(rows == columns, 1.0, 0.0).to(weight) - COARSENING.omega * matrix.values()
-    return multiply(with_values(matrix, jacobi), tentative), null.new_zeros((count, null.shape[1])).index_add_(
-        0, labels, weight[:, None] * null
-    )
+    coarse = null.new_zeros((count, null.shape[1])).index_add_(0, labels, weight[:, None] * null)
+    return multiply(with_values(matrix, jacobi), tentative), coarse
 
 
 def _smoothing(matrix: Tensor, on: Tensor) -> Tensor:

@@ -43,10 +43,8 @@ NESTING = Nesting()
 
 
 def suits(problem: Problem) -> bool:
-    sparse, n = problem.sparse, problem.n
-    if sparse is None or problem.start is not None:
-        return False
-    return n >= NESTING.points and sparse.entries <= NESTING.entries * n
+    sparse, many = problem.sparse, problem.n >= NESTING.points and problem.start is None
+    return many and sparse is not None and sparse.entries <= NESTING.entries * problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
@@ -126,10 +124,8 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
             blocks, images = [*blocks, p[:, chosen]], [*images, hp[:, chosen]]
         del residual, w
         g, turns = problem.ritz(blocks, images, g)
-        p, blocks = (
-            reduce(Tensor.add_, map(times, blocks[1:], turns[1:])),
-            [],
-        )  # blocks are the largest arrays: freed as soon as used
+        p = reduce(Tensor.add_, map(times, blocks[1:], turns[1:]))
+        blocks = []  # the largest arrays: freed as soon as used
         x = times(x, turns[0]).add_(p)
         hp, images = reduce(Tensor.add_, map(times, images[1:], turns[1:])), []
         hx = times(hx, turns[0]).add_(hp)

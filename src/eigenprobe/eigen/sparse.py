@@ -83,17 +83,8 @@ def _summed(
     key, order = (rows[source] * b.shape[1] + b.col_indices()[place]).sort()
     products = (values[source] * b.values()[place])[order]
     del source, place, order
-    return sum_equal(key, products, b.shape[1])
-
-
-def sum_equal(key: Tensor, values: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, columns and sums of the values whose keys ``row * columns + column``, ascending, are equal."""
     key, place = torch.unique_consecutive(key, return_inverse=True)
-    return (
-        key // columns,
-        key % columns,
-        torch.zeros(len(key), dtype=values.dtype, device=values.device).index_add_(0, place, values),
-    )
+    return key // b.shape[1], key % b.shape[1], products.new_zeros(len(key)).index_add_(0, place, products)
 
 
 def row_max(matrix: Tensor, key: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ class Stacking:
     density: float = 3.6  # times p, over the sum of 1 / (1 - A_ii), is about the p-th gap of a surface: Weyl's law
     blind: int = 2  # sweeps by that guess alone
     at_once: int = 4  # sweeps at most without a rotation in between
-    pulled: tuple[float, float] = (2e5, 1e8)  # float32, float64: how far apart a sweep may pull columns
+    apart: tuple[float, float] = (2e5, 1e8)  # float32, float64: how far apart a sweep may pull columns
 
 
 STACKING = Stacking()
@@ -100,9 +100,7 @@ def _need(gaps: Tensor, residuals: Tensor, wanted: int, target: float) -> Tensor
 
 def _most(last: Tensor, dtype: torch.dtype) -> Tensor:
     """The degree ``(b,)`` up to which columns stay independent, where all beyond the gap ``last (b,)`` is damped."""
-    return math.log(2 * STACKING.pulled[dtype != torch.float32]) / torch.acosh(
-        1 + 2 * last / (1 - last).clamp_min(1e-3)
-    )
+    return math.log(2 * STACKING.apart[dtype != torch.float32]) / torch.acosh(1 + 2 * last / (1 - last).clamp_min(1e-3))
 
 
 def _levels(degrees: Tensor) -> list[int]:

@@ -29,11 +29,11 @@ class Edges:
 
     def at_head(self, values: Tensor) -> Tensor:
         """Sums over the edges that begin at every point."""
-        return _zeros(values, self.n).index_add_(0, self.head, values)
+        return values.new_zeros((self.n, *values.shape[1:])).index_add_(0, self.head, values)
 
     def at_tail(self, values: Tensor) -> Tensor:
         """Sums over the edges that end at every point."""
-        return _zeros(values, self.n).index_add_(0, self.tail, values)
+        return values.new_zeros((self.n, *values.shape[1:])).index_add_(0, self.tail, values)
 
     @cached_property
     def components(self) -> tuple[int, Tensor]:
@@ -89,7 +89,3 @@ def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
         if bool((name == before).all()):
             first, labels = name.unique(return_inverse=True)
             return len(first), labels
-
-
-def _zeros(values: Tensor, n: int) -> Tensor:
-    return torch.zeros((n, *values.shape[1:]), dtype=values.dtype, device=values.device)

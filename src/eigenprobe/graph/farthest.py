@@ -190,14 +190,7 @@ def _kept(*key: Any) -> list[Any]:
     return []
 
 
-def _in_batch(
-    x: Tensor,
-    n: int,
-    generator: np.random.Generator | None,
-    start: int | None,
-    weight: Tensor | None,
-    valid: Tensor | None,
-) -> Tensor:
+def _in_batch(x: Tensor, n: int, generator: Any, start: int | None, weight: Any, valid: Tensor | None) -> Tensor:
     """All clouds of a batch at once: one small pass per point, no transfer to the host inside the loop."""
     b = x.shape[0]
     x = x.to(torch.promote_types(x.dtype, torch.float32))

@@ -36,13 +36,8 @@ def morton_order(points: Tensor) -> Tensor:
     extent = (points.amax(0) - low).amax().clamp_min(torch.finfo(points.dtype).tiny)
     cells = ((points - low) / extent * (2**bits - 1)).to(torch.int64)
     # Spread the 20 bits of every coordinate to each third bit of one 60-bit key.
-    for shift, mask in (
-        (32, 0x1F00000000FFFF),
-        (16, 0x1F0000FF0000FF),
-        (8, 0x100F00F00F00F00F),
-        (4, 0x10C30C30C30C30C3),
-        (2, 0x1249249249249249),
-    ):
+    masks = (0x1F00000000FFFF, 0x1F0000FF0000FF, 0x100F00F00F00F00F, 0x10C30C30C30C30C3, 0x1249249249249249)
+    for shift, mask in zip((32, 16, 8, 4, 2), masks, strict=True):
         cells = (cells | (cells << shift)) & mask
     key = cells[:, 0].clone()
     for axis in range(1, points.shape[1]):

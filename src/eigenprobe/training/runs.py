@@ -290,13 +290,8 @@ def _quiet() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning\..*")
-        for known in (
-            "does not have many workers",
-            "GPU available but not used",
-            "Sparse CSR tensor",
-            "AccumulateGrad",
-        ):
-            warnings.filterwarnings("ignore", message=f".*{known}.*")
+        known = "does not have many workers|GPU available but not used|Sparse CSR tensor|AccumulateGrad"
+        warnings.filterwarnings("ignore", message=f".*({known}).*")
         try:
             yield
         finally:
