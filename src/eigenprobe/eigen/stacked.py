@@ -13,16 +13,14 @@ law for the last gap, and where one sweep cannot be enough the columns are only 
 
 import math
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch import Tensor
 
 from ..errors import warn
 from ..graph.segments import Segments
+from ..host.threads import side_by_side
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import normal_block, terms
@@ -173,18 +171,8 @@ class _Padded:
         return q, gaps, residuals.cpu()
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    """One thread per processor, each of which works alone: LAPACK's threads inside of these would only wait."""
-    before = torch.get_num_threads()
-    pool = ThreadPoolExecutor(os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,))
-    list(pool.map(time.sleep, [1e-3] * (os.cpu_count() or 1)))  # all are there
-    torch.set_num_threads(before)
-    return pool
-
-
 def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device."""
     host = ((small + small.mT) / 2).cpu()
-    found = list(_threads().map(torch.linalg.eigh, host.split(-(-len(host) // (os.cpu_count() or 1)))))
+    found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // (os.cpu_count() or 1))))
     return torch.cat([f.eigenvalues for f in found]), torch.cat([f.eigenvectors for f in found]).to(small.device)

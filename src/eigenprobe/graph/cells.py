@@ -23,6 +23,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from ..host.threads import side_by_side
 from .segments import Segments
 
 
@@ -182,23 +183,24 @@ class CellIndex:
             sizes = torch.bincount(cell, minlength=count)
             means = torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes[:, None].clamp_min(1)
             self.centres = torch.where(sizes[:, None] > 0, means, self.centres)
-        cell = self._cell(data)
-        self.order = cell.argsort(stable=True)
-        self.sizes = torch.bincount(cell, minlength=count).cpu()
+        self.cell = self._cell(data)
+        self.order = self.cell.argsort(stable=True)
+        self.sizes = torch.bincount(self.cell, minlength=count).cpu()
         self.starts = self.sizes.cumsum(0) - self.sizes
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` nearest rows of every query among those of the nearest cells: indices and distances ``(m, k)``."""
-        cell = self._cell(queries)
-        order = cell.argsort(stable=True)
-        counts = torch.bincount(cell, minlength=len(self.centres)).tolist()
+        cell = self.cell if queries is self.data else self._cell(queries)
+        parts = cell.argsort(stable=True).split(torch.bincount(cell, minlength=len(self.centres)).tolist())
         indices = torch.empty((len(queries), k), dtype=torch.int64, device=queries.device)
         distances = torch.empty((len(queries), k), dtype=queries.dtype, device=queries.device)
-        for number, part in enumerate(order.split(counts)):
-            if len(part):
-                rows = self._rows(number, k)
-                found, lengths = self.exact(self.data[rows], queries[part], k)
-                indices[part], distances[part] = rows[found], lengths
+
+        def fill(number: int) -> None:
+            rows, part = self._rows(number, k), parts[number]
+            found, lengths = self.exact(self.data.index_select(0, rows), queries[part], k)
+            indices[part], distances[part] = rows[found], lengths
+
+        side_by_side(fill, [number for number, part in enumerate(parts) if len(part)], queries.device)
         return indices, distances
 
     def _rows(self, number: int, k: int) -> Tensor:
@@ -210,4 +212,8 @@ class CellIndex:
 
     def _cell(self, rows: Tensor) -> Tensor:
         norms, step = self.centres.square().sum(1), max(1, self.division.block // len(self.centres))
-        return torch.cat([torch.addmm(norms, x, self.centres.T, alpha=-2).argmin(1) for x in rows.split(step)])
+
+        def nearest(part: Tensor) -> Tensor:
+            return torch.addmm(norms, part, self.centres.T, alpha=-2).argmin(1)
+
+        return torch.cat(side_by_side(nearest, rows.split(step), rows.device))

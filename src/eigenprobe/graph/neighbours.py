@@ -10,10 +10,7 @@ dimensions, blocks of a matrix product for many (any device), and approximate on
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal
 
@@ -24,6 +21,7 @@ from torch import Tensor
 from ..annotations import door
 from ..cloud import as_tensor
 from ..errors import InputError, extra
+from ..host.threads import side_by_side
 from .cells import CellIndex, grid_search
 from .graph import Graph, Metric, stack
 from .order import REORDER, morton_order
@@ -40,8 +38,7 @@ GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary sp
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared
 FEW_ROWS = 5000  # compared with each other by any metric
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
-FEW_QUERIES = 1000  # searched in the thread of the caller: threads take longer to start
-QUERIES = 1 << 17  # searched between two looks at whether the caller has gone
+FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
 
 
@@ -189,26 +186,12 @@ def _in_tree(tree: Any, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices and distances ``(m, k)`` of the nearest points of a KD-tree, on all processors.
 
-    An interrupt may come at any time. The tree's threads would go on writing into arrays that its exception has freed,
-    so that they are started from a thread of their own, which no interrupt reaches, and waited for.
+    The tree's own threads would go on writing into arrays that an interrupt of their caller has freed.
     """
-    nearest = np.arange(1, k + 1)
-    if len(sought) < FEW_QUERIES:
-        return tuple(reversed(tree.query(sought, nearest)))
-    parts: list[tuple[np.ndarray, np.ndarray]] = []
-    stopped = threading.Event()
-
-    def search() -> None:
-        for start in range(0, len(sought), QUERIES):
-            if not stopped.is_set():
-                parts.append(tree.query(sought[start : start + QUERIES], nearest, workers=-1))
-
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            pool.submit(search).result()
-        finally:
-            stopped.set()
-    distances, indices = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    size = max(FEW_QUERIES, min(QUERIES, len(sought) // 8))
+    parts = [sought[start : start + size] for start in range(0, max(1, len(sought)), size)]
+    found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
+    distances, indices = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
     return indices, distances
 
 
@@ -219,6 +202,7 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     data = data - centre
     queries = data if same else queries - centre
     norms = data.square().sum(1)
+    widest = norms.max()
     spare = min(k + SPARE, data.shape[0])
     host = data.device.type == "cpu"
     step = max(64, CACHE_SCORES // len(data)) if host else max(1, BLOCK_ENTRIES // len(data))
@@ -232,15 +216,10 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         length, place = length.topk(k, largest=False) if same else length.sort(stable=True, dim=1)
         near = near.gather(1, place)
         if not same and spare < data.shape[0]:
-            _settle_ties(data, part, scores, near, length, k)
+            _settle_ties(data, part, scores, near, length, widest, k)
         return near[:, :k], length[:, :k]
 
-    parts = queries.split(step)
-    if host and len(parts) > 1:  # a thread per block: unlike the threads of one product, none waits for another
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = list(pool.map(search, parts))
-    else:
-        found = [search(part) for part in parts]
+    found = side_by_side(search, queries.split(step), data.device)
     return torch.cat([indices for indices, _ in found]), torch.cat([lengths for _, lengths in found])
 
 
@@ -268,13 +247,16 @@ def _lengths(data: Tensor, part: Tensor, near: Tensor) -> Tensor:
     return lengths
 
 
-def _settle_ties(data: Tensor, part: Tensor, scores: Tensor, near: Tensor, length: Tensor, k: int) -> None:
+def _settle_ties(
+    data: Tensor, part: Tensor, scores: Tensor, near: Tensor, length: Tensor, widest: Tensor, k: int
+) -> None:
     """Rows whose candidates end in a tie, where rounding chose them, choose again among all points that near, in place.
 
-    ``scores (m, n)`` of the queries ``part (m, d)``; candidates ``near`` and ``length (m, k + SPARE)``, ascending.
+    ``scores (m, n)`` of the queries ``part (m, d)``; candidates ``near`` and ``length (m, k + SPARE)``, ascending;
+    ``widest`` is the largest squared norm of the points.
     """
     own = part.square().sum(1)
-    slack = ROUNDING * torch.finfo(data.dtype).eps * (own + data.square().sum(1).max())
+    slack = ROUNDING * torch.finfo(data.dtype).eps * (own + widest)
     bound = length[:, k - 1].square() + slack
     for row in (length[:, -1].square() <= bound).nonzero()[:, 0].tolist():
         within = (scores[row] <= bound[row] - own[row] + slack[row]).nonzero()[:, 0]
