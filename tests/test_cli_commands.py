@@ -479,3 +479,71 @@ def test_columns_and_dimensions_are_told(run: Run) -> None:
     out = done(run("decompose table.csv --columns p,q -k 3 --no-report --out b"))
     assert "60 points in 2 dimensions, 3 vectors" in out
     assert np.allclose(ep.Basis.load("b/basis.safetensors").points, points[:, :2])
+
+
+def test_a_folder_with_everything_in_it(run: Run) -> None:
+    """Sub-folders, twins by suffix, other alphabets; hidden files are left alone, and a second run goes on."""
+    shutil.copytree("meshes", "all/below/meshes")
+    shutil.copy("meshes/a.obj", "all/größe ☃.obj")
+    vertices = ep.geometry.load("meshes/b.obj").vertices
+    np.savetxt("all/twin.xyz", vertices)
+    np.save("all/twin.npy", 2 * vertices)
+    places = ["größe ☃", "twin.xyz", "twin.npy", "below/meshes/a", "below/meshes/b"]
+    for words, ending in (
+        ("decompose all -k 5 --no-report", "/basis.safetensors"),
+        ("encode all -k 5", ".safetensors"),
+    ):
+        files = {place: Path("o", words.split()[0], f"{place}{ending}") for place in places}
+        words += f" --out o/{words.split()[0]}"
+        Path("all/0.obj").write_text("v one two three\n")
+        Path("all/._a.obj").write_text("what another system leaves behind")
+        out = run(words)[1]
+        assert "5 of 6 shapes" in out and "skipped all/0.obj" in out and "._a" not in out
+        small, large = (ep.Basis.load(files[f"twin.{kind}"]).eigenvalues for kind in ("xyz", "npy"))
+        np.testing.assert_allclose(small[1:], 4 * large[1:], rtol=1e-3)
+        files["below/meshes/b"].unlink()
+        before = {place: path.stat().st_mtime_ns for place, path in files.items() if path.exists()}
+        Path("all/0.obj").unlink()
+        Path("all/._a.obj").unlink()
+        assert "1 of 5 shapes, 4 already there" in done(run(words))
+        assert files["below/meshes/b"].exists()
+        assert before == {place: files[place].stat().st_mtime_ns for place in before}
+        assert "5 of 5 shapes" in done(run(f"{words} --force"))
+        assert all(files[place].stat().st_mtime_ns > when for place, when in before.items())
+
+
+def test_what_exists_is_not_solved_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device too, where shapes are solved together before their turn comes."""
+    from eigenprobe.decomposition import together
+
+    monkeypatch.setattr(together, "pays", lambda place: True)
+    done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
+    monkeypatch.setattr(together, "check_points", lambda *_: pytest.fail("solved again"))
+    assert "0 of 2 shapes, 2 already there" in done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
+
+
+def test_shapes_at_addresses(run: Run) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    for name in ("clouds/a.obj", "clouds/below/b.obj"):
+        with fsspec.open(f"memory://{name}", "wb") as file:
+            file.write(Path(f"meshes/{Path(name).name}").read_bytes())
+    done(
+        run("decompose memory://clouds -k 5 --no-report --out d"),
+        "d/a/basis.safetensors",
+        "d/below/b/basis.safetensors",
+    )
+    here = Path.cwd() / "meshes"
+    done(run(f"decompose file://{here}/a.obj -k 5 --no-report --out one"), "one/basis.safetensors")
+    done(run(f"encode file://{here} memory://clouds/below/b.obj -k 5 --out e"), "e/a.safetensors", "e/b-2.safetensors")
+    found, expected = (ep.Basis.load(f"{name}/basis.safetensors") for name in ("d/a", "one"))
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-9)
+    with fsspec.open("memory://others/a.obj", "wb") as file:  # another file of this name, and then a newer one
+        file.write(Path("meshes/b.obj").read_bytes())
+    for original in ("b.obj", "a.obj"):
+        found = ep.decompose("memory://others/a.obj", 4)
+        np.testing.assert_allclose(found.eigenvalues, ep.decompose(f"meshes/{original}", 4).eigenvalues, rtol=1e-9)
+        with fsspec.open("memory://others/a.obj", "wb") as file:
+            file.write(Path("meshes/a.obj").read_bytes())
+    for words in ("decompose memory://nothing/a.obj", "decompose memory://nothing", "encode gone://x/a.obj"):
+        code, _, err = run(f"{words} -k 5 --out n")
+        assert code == 2 and re.fullmatch(r"eigenprobe: .*(nothing|gone).*\n", err), err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InputError
 from ..host import progress
-from ..host.files import load_npy
+from ..host.files import address, load_npy
 from .session import Session
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ USUAL = {"smoother": "adaptive", "model": "surface", "refine": 0, "boundary": "f
 USUAL |= {"measure": 1.0, "eigenvalues": "rayleigh"}  # the others: None
 TAKERS: dict[str, tuple[str, ...]] = {"steps": ("network",), **dict.fromkeys(("model", "refine"), ("pretrained",))}
 TAKERS |= dict.fromkeys(("smoother", "neighbours"), ("direct", "network"))
+BASIS = "basis.safetensors"
 BATCH = 64  # shapes that a device solves together
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
@@ -82,7 +84,7 @@ def decompose(
 
     Args:
         shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd, las, laz), or folders
-            of them
+            of them, sub-folders included; a stopped run goes on
         k: how many basis vectors
         method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
         smoother: how probes are smoothed; adaptive suits uneven sampling best
@@ -108,10 +110,9 @@ def decompose(
         report: write report.html
         compare: shown beside it in the report: direct, network, pretrained or oracle for the same points, or a file
         force: overwrite what an earlier run has written
-        scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
+        scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
     from ..decomposition import decompose as solve
-    from ..geometry import find_shapes
     from ..viz.report import METHODS
 
     offered: Any = int(neighbours) if neighbours and neighbours.isdecimal() else neighbours
@@ -123,17 +124,15 @@ def decompose(
         given["probes"] = load_npy(Path(probes)) if Path(probes).suffix == ".npy" else probes
     if compare is not None and not (compare in METHODS or Path(compare).is_file()):
         raise InputError(f"--compare takes {', '.join(METHODS)} or a file, got {compare!r}")
-    found = (find_shapes([path]) if path.is_dir() else [path] for path in shapes)
-    files = list(dict.fromkeys(file for files in found for file in files))
-    several = len(files) > 1 or shapes[0].is_dir()
-    if several:
-        session.out = session.folder("decomposed")
+    named = places(shapes)
+    several = len(named) > 1 or [*named] != shapes
+    root = session.folder("decomposed") if several else Path()
+    files = [file for file, name in named.items() if force or not several or not (root / name / BASIS).exists()]
     failed: dict[Path, str] = {}
-    taken: set[Path] = set()
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
     settings = {"k": k, "method": method, "seed": session.seed, "device": session.device(), **options}
     ahead: dict[Path, tuple[Read, Basis]] = {}
-    for number, file in enumerate(files):
+    for number, file in enumerate(progress.track(files, "decomposing") if several else files):
         if several and number % BATCH == 0:
             ahead = _at_once(files[number : number + BATCH], read, settings | given)
         try:
@@ -142,8 +141,8 @@ def decompose(
             cloud, basis = ahead.pop(file) if file in ahead else (read(file), None)
             if compare == "oracle" and cloud.faces is None:
                 raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
-            folder = unused((session.out or Path()) / file.stem, taken) if several else session.folder(file.stem)
-            session.refuse_existing(folder / "basis.safetensors", force)
+            folder = root / named[file] if several else session.folder(file.stem)
+            session.refuse_existing(folder / BASIS, force)
             for name, array in given.items():  # of all points of the file, or of those chosen
                 whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
                 settings[name] = array if whole else array[cloud.rows]
@@ -160,11 +159,7 @@ def decompose(
         told = f"{file.name}: {basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors, {method}"
         session.say(f"decomposed {told}") if several else session.finish(f"decomposed {told},")
     if several:
-        session.skipped(failed)
-        session.finish(f"decomposed {len(files) - len(failed)} of {len(files)} shapes")
-    if failed:
-        first = next(iter(failed.values()))
-        raise InputError(f"{len(failed)} of {len(files)} shapes were not decomposed; first: {first}")
+        session.finish_all("decomposed", len(named), len(named) - len(files), failed)
 
 
 def _at_once(files: list[Path], read: Callable[[Path], Read], settings: Any) -> dict[Path, tuple[Read, Basis]]:
@@ -196,7 +191,7 @@ def write_basis(
     folder: Path, basis: Basis, report: bool, session: Session, began: float, compare: str | None = None
 ) -> None:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
-    path, title, told = folder / "basis.safetensors", basis.info["source"], dict(basis.info)
+    path, title, told = folder / BASIS, basis.info["source"], dict(basis.info)
     basis.save(path)
     session.wrote(path, "the basis: ep.Basis.load(path)")
     other = None
@@ -255,14 +250,26 @@ def read_points(
     return Read(read.vertices[rows], rows=rows)
 
 
-def unused(path: Path, taken: set[Path]) -> Path:
-    """Two shapes of one name from different folders must not overwrite each other."""
-    number, chosen = 2, path
-    while chosen in taken:
-        chosen = path.with_stem(f"{path.stem}-{number}")
-        number += 1
-    taken.add(chosen)
-    return chosen
+def places(shapes: list[Path]) -> dict[Path, Path]:
+    """All files of a command and where their output belongs: as they lie in the folder that was given, without suffix.
+
+    Files that differ in that alone keep it, and a name that was given before gets a number: a run that goes on finds
+    what it has done, whatever could not be read.
+    """
+    from ..geometry import find_shapes
+
+    found: dict[Path, Path] = {}
+    for given in shapes:
+        folder = given.is_dir() or not given.suffix or address(given)
+        for file in find_shapes([given], below=True) if folder else [given]:
+            found.setdefault(file, Path(file.name) if file == given else file.relative_to(given))
+    alike = Counter(name.with_suffix("") for name in {*found.values()})
+    taken: Counter[Path] = Counter()
+    for file, name in found.items():
+        name = name if alike[name.with_suffix("")] > 1 else name.with_suffix("")
+        taken[name] += 1
+        found[file] = name if taken[name] == 1 else name.with_name(f"{name.name}-{taken[name]}")
+    return found
 
 
 def cache(

@@ -10,18 +10,19 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, extra
 from ..host.progress import Progress
-from .clouds import unused
+from .clouds import BASIS, places
 from .session import Session
+from .training import ENDING
 
 PROCESSES = "processes"
-PATIENCE = 10  # seconds that a scheduler has to answer
+PATIENCE = 5  # seconds that a scheduler has to answer
 
 
 @contextmanager
@@ -59,49 +60,30 @@ def spread(client: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any,
 
 def spread_files(function: Callable[..., None], options: dict[str, Any], session: Session, scheduler: str) -> None:
     """``decompose``, ``encode`` or ``cache`` of every file as a task of its own."""
-    from ..geometry import find_shapes
-
-    name = function.__name__
-    given = options["shapes"]
-    if name == "cache":
+    name, given, root = function.__name__, options["shapes"], session.out
+    if name == "cache":  # which knows itself what is missing
+        from ..geometry import find_shapes
         from ..geometry.io import MESHES
 
-        files, root = find_shapes(given, MESHES, below=True), session.out
-        options["jobs"] = 1
+        targets: dict[Path, Path | None] = dict.fromkeys(find_shapes(given, MESHES, below=True), root)
+        left, options["jobs"] = [*targets], 1
     else:
-        files, root = list(dict.fromkeys(find_shapes(given))), session.folder(f"{name}d")
-    places = _places(files, root, name)
-    marks = {file: mark for file, (_, mark) in places.items() if mark is not None and not options.get("force")}
-    kept = [file for file, mark in marks.items() if mark.exists()]
-    left = [file for file in files if file not in kept]
+        root = session.folder(f"{name}d")
+        ending = "" if name == "decompose" else ENDING
+        targets = {file: root / f"{place}{ending}" for file, place in places(given).items()}
+        marks = {file: target / (BASIS if name == "decompose" else "") for file, target in targets.items() if target}
+        left = [file for file, mark in marks.items() if options.get("force") or not mark.exists()]
     settings = {key: value for key, value in options.items() if key != "shapes"}
     settings["session"] = replace(session, quiet=True, written=[])
     failed: dict[Path, str] = {}
-    with cluster(scheduler) as client:
-        tasks = [(function, file, places[file][0], settings) for file in left]
-        for number, result in spread(client, _on_worker, tasks, name):
+    tasks = [(function, file, targets[file], settings) for file in left]
+    with cluster(scheduler) if tasks else nullcontext() as client:
+        for number, result in spread(client, _on_worker, tasks, name) if tasks else ():
             if isinstance(result, str):
                 failed[left[number]] = result
             else:
                 session.written.extend(result)
-    session.skipped(failed)
-    done = len(left) - len(failed)
-    session.finish(f"{name}d {done} of {len(files)} shapes{f', {len(kept)} already there' if kept else ''},")
-    if failed and (name == "decompose" or not done + len(kept)):
-        raise InputError(f"{len(failed)} of {len(files)} shapes failed; first: {next(iter(failed.values()))}")
-
-
-def _places(files: list[Path], root: Path | None, name: str) -> dict[Path, tuple[Path | None, Path | None]]:
-    """The output folder of every file, and the file that says it is done; shapes of one name get different ones."""
-    if root is None or name == "cache":  # which knows itself what is missing
-        return dict.fromkeys(files, (root, None))
-    places: dict[Path, tuple[Path | None, Path | None]] = {}
-    taken: set[Path] = set()
-    for file in files:
-        own = unused(root / file.stem, taken)
-        folder = own if name == "decompose" or own.name != file.stem else root
-        places[file] = folder, folder / f"{'basis' if name == 'decompose' else file.stem}.safetensors"
-    return places
+    session.finish_all(f"{name}d", len(targets), len(targets) - len(left), failed, strict=name == "decompose")
 
 
 def _on_worker(function: Callable[..., None], file: Path, out: Path | None, settings: dict[str, Any]) -> Any:

@@ -76,20 +76,24 @@ class Session:
         for name, reason in failed.items():
             self.say(f"skipped {name}: {reason}")
 
+    def finish_all(self, done: str, files: int, kept: int, failed: Mapping[Any, str], strict: bool = True) -> None:
+        """The end of a command over many shapes; an error where one failed, or (not ``strict``) where all did."""
+        self.skipped(failed)
+        there = f", {kept} already there (--force does them anew)," if kept else ""
+        self.finish(f"{done} {files - kept - len(failed)} of {files} shapes{there}")
+        if failed and (strict or len(failed) == files):
+            raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {next(iter(failed.values()))}")
+
     def tell(self, result: Report) -> None:
         """The tables of a report, what was skipped, and its files for the closing summary."""
         self.say(result.markdown())
         self.skipped(result.failed)
         self.wrote_all(result.written)
 
-    def existing(self, path: Path, force: bool, other: str = "another --out") -> str:
-        """Why a file is not written: an earlier run has; empty where it has not, or may be overwritten."""
-        return f"{path} exists: choose {other}, or overwrite it by --force" if path.exists() and not force else ""
-
     def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:
         """An error, before the work, where an earlier run has written there."""
-        if why := self.existing(path, force, other):
-            raise InputError(why)
+        if path.exists() and not force:
+            raise InputError(f"{path} exists: choose {other}, or overwrite it by --force")
 
     def wrote(self, path: Path, what: str) -> None:
         """Remember a file for the summary."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..host import progress
-from .clouds import Read, read_points, unused
+from .clouds import Read, places, read_points
 from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
 
 BATCH = 64  # shapes that go through the model together
+ENDING = ".safetensors"
 
 BESIDE = {
     "summary.json": "facts of the run",
@@ -95,39 +96,39 @@ def encode(
       eigenprobe encode scans/ --model runs/pretrain/model
 
     Args:
-        shapes: files, or folders of them
+        shapes: files, or folders of them, sub-folders included; a stopped run goes on
         k: how many basis vectors
         model: a name in the package, a folder or a hub id
         samples: at most this many farthest points of each shape; 0 takes all
         ritz: rotate within the predicted span to the best order
         refine: refinement sweeps
         force: overwrite what an earlier run has written
-        scheduler: address of a Dask scheduler, or processes: files go to its workers, a stopped run goes on
+        scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
-    from ..geometry import find_shapes
     from ..pretrained.model import SpectralModel
 
-    files = list(dict.fromkeys(find_shapes(shapes)))
-    folder = session.folder("encoded")
+    named = places(shapes)
+    if session.out is not None and session.out.suffix == ENDING and len(named) == 1:
+        targets = dict.fromkeys(named, session.out)
+    else:
+        folder = session.folder("encoded")
+        targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
+    if [*named] == shapes and len(shapes) == 1:
+        session.refuse_existing(targets[shapes[0]], force)
+    files = [file for file, target in targets.items() if force or not target.exists()]
     network = SpectralModel.from_pretrained(model)
     options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
     failed: dict[Path, str] = {}
-    taken: set[Path] = set()
     with progress.Progress("encoding", len(files)) as bar:
         for start in range(0, len(files), BATCH):
             batch = files[start : start + BATCH]
-            targets = {file: unused(folder / f"{file.stem}.safetensors", taken) for file in batch}
-            failed |= {file: why for file in batch if (why := session.existing(targets[file], force))}
-            fresh = [file for file in batch if file not in failed]
-            for file, basis in _encode(network, fresh, samples, options, session.seed, failed):
+            for file, basis in _encode(network, batch, samples, options, session.seed, failed):
                 basis.save(targets[file])
                 session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
             bar.advance(len(batch))
-    if not session.written:
-        first = next(iter(failed.values()))
-        raise InputError(first if len(files) == 1 else f"none of {len(files)} shapes could be encoded; first: {first}")
-    session.skipped(failed)
-    session.finish(f"encoded {len(session.written)} of {len(files)} shapes")
+    if failed and len(named) == 1:
+        raise InputError(failed[files[0]])
+    session.finish_all("encoded", len(named), len(named) - len(files), failed, strict=False)
 
 
 def _encode(

@@ -28,7 +28,7 @@ import numpy as np
 
 from ..annotations import door
 from ..errors import InputError, warn
-from ..host.files import Archive, atomic_path, load_npy, reading
+from ..host.files import Archive, address, atomic_path, fetched, files_at, load_npy, reading
 from .mesh import Array, face_areas
 from .scans import read_las, read_pcd, read_vtk, read_vtp, read_vtu
 from .text import TEXT, Columns, by_value, pick, read_text
@@ -64,7 +64,7 @@ class Shape:
 
 @door
 def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns = None, key: str | None = None) -> Shape:
-    """Read a mesh or a point cloud by its extension.
+    """Read a mesh or a point cloud by its extension, from a path or an address that fsspec reads.
 
     ``columns`` are the coordinates of a cloud, by name (text with names) or number from 0: ``"x,y,z"``, ``[0, 1, 2]``.
     Without it a cloud loses an index, normals and colours (one `EigenprobeWarning` says so). ``key`` is the array of an
@@ -73,7 +73,7 @@ def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns =
     With ``clean`` a mesh comes back without coincident or unused vertices and without degenerate or repeated faces
     (one `EigenprobeWarning` gives the counts). Anything that cannot be read is an `InputError` naming the file.
     """
-    path = Path(path)
+    path = fetched(path)
     suffix = path.suffix.lower()
     if path.is_dir():
         raise InputError(f"expected a file, got the folder {path}")
@@ -126,18 +126,19 @@ def save(shape: Shape, path: str | os.PathLike[str]) -> None:
 def find_shapes(
     paths: str | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...] = MESHES + CLOUDS, *, below: bool = False
 ) -> list[Path]:
-    """The readable files among ``paths``; a folder stands for all it holds, sorted by name, and with ``below`` for
-    what its sub-folders hold too."""
+    """The readable files among ``paths``; a folder stands for all it holds but hidden files, sorted by name, and with
+    ``below``, as an address always, for what its sub-folders hold too."""
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
-        if path.is_dir():
-            inside = path.rglob("*") if below else path.iterdir()
-            readable = sorted(p for p in inside if p.suffix.lower() in suffixes and p.is_file())
+        away = address(path)
+        if path.is_dir() or (away and path.suffix.lower() not in suffixes):
+            inside = files_at(away) if away else [p for p in (path.rglob if below else path.glob)("*") if p.is_file()]
+            readable = sorted(p for p in inside if p.suffix.lower() in suffixes and not p.name.startswith("."))
             if not readable:
                 what = "meshes" if suffixes == MESHES else "shapes"
                 raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
             found += readable
-        elif path.exists():
+        elif away or path.exists():
             found.append(path)
         else:
             raise InputError(f"no such file or folder: {path}")

@@ -13,9 +13,11 @@ import math
 import os
 import re
 import secrets
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,18 +139,45 @@ def locked_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(handle)
 
 
-def fetched(path: str | os.PathLike[str]) -> Path:
-    """A path as it is; of an address that fsspec reads (``s3://``, ``memory://``, ...) a local copy."""
+def address(path: str | os.PathLike[str]) -> str | None:
+    """What fsspec reads (``s3://``, ``memory://``, ...); None of a path on this machine."""
     match = re.match(r"([a-z][a-z0-9+.:-]+):/+(.*)", str(path))  # a Path has only one slash left
     if match is None or Path(path).exists():
+        return None
+    return f"{match[1]}://{'/' * (match[1] == 'file')}{match[2]}"
+
+
+def fetched(path: str | os.PathLike[str]) -> Path:
+    """A path as it is; of an address a local copy, which lasts as long as the process and its original do."""
+    if (found := address(path)) is None:
         return Path(path)
+    with _opened(found) as (system, place):
+        copy = Path(_copies().name, system.ukey(place), Path(place).name)
+        if not copy.exists():
+            with atomic_path(copy) as temporary:
+                system.get_file(place, str(temporary))
+        return copy
+
+
+def files_at(found: str) -> list[Path]:
+    """All files below an address, or the one that it is."""
+    with _opened(found) as (system, place):
+        return [Path(system.unstrip_protocol(name)) for name in system.find(place)]
+
+
+@cache
+def _copies() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="eigenprobe-")
+
+
+@contextmanager
+def _opened(found: str) -> Iterator[tuple[Any, str]]:
     import fsspec
 
-    address = f"{match[1]}://{match[2]}"
     try:
-        return Path(fsspec.open_local(f"simplecache::{address}", simplecache={"same_names": True}))
+        yield fsspec.url_to_fs(found)
     except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"cannot read {address}: {error}") from error
+        raise InputError(f"cannot read {found}: {error}") from error
 
 
 def default_cache_dir() -> Path:
