@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.random_projection import SparseRandomProjection
 
 from eigenprobe.errors import InputError
+from eigenprobe.estimators import OptimalApproximationEigenmaps
 from eigenprobe.estimators import rows as access
 from eigenprobe.estimators.rows import Items, ParquetColumns, Rows, SparseRows, checked, open_rows, open_table
 
@@ -214,3 +215,22 @@ def test_small_print_of_sources(tmp_path: Path, table: np.ndarray) -> None:
         0,
     )
     assert rows.take(np.arange(2))[0, 0] == np.float32(np.finfo(np.float32).max / 1e6)
+
+
+def test_what_is_no_table_of_numbers_is_one_line(tmp_path: Path, table: np.ndarray) -> None:
+    model = OptimalApproximationEigenmaps(2, device="cpu")
+    for values in (table.astype(str), table + 1j, table[:, :0]):
+        np.save(tmp_path / "a.npy", values)
+        with pytest.raises(InputError, match=r"features must be numbers, got (<U|complex)|table \(n, d\), got shape"):
+            model.fit(tmp_path / "a.npy")
+    with pytest.raises(InputError, match="expected rows of 4 numbers, as the first item has, got 3"):
+        open_rows([*table, table[0, :3]]).take(np.arange(24))
+    with pytest.raises(InputError, match="have no number: got Stream"):
+        model.fit(Stream())
+    brief = torch.from_numpy(table).bfloat16()
+    np.testing.assert_array_equal(model.fit(brief).embedding_, model.fit(brief.float()).embedding_)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self) -> Any:
+        return iter([np.zeros(4)])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.datasets import make_blobs
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
@@ -56,3 +59,40 @@ def test_all_rows_are_fitted_where_they_fit() -> None:
         table["kind"] = "x"
         with pytest.raises(InputError, match="column 'kind' is not"):
             OptimalApproximationEigenmaps(3).fit(frame.from_pandas(table, npartitions=2))
+
+
+def test_columns_of_a_data_frame_keep_their_names_and_order() -> None:
+    """As scikit-learn has it for one in memory: columns in another order are other columns."""
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    lazy = frame.from_pandas(pandas.DataFrame(X, columns=list("abc"), index=np.arange(120) * 7), npartitions=3)
+    with dask.config.set(scheduler="synchronous"), warnings.catch_warnings(action="error"):
+        model = OptimalApproximationEigenmaps(2, max_samples=60, random_state=0, device="cpu").fit(lazy)
+        assert model.feature_names_in_.tolist() == list("abc")
+        placed = model.transform(lazy).compute()
+        with pytest.raises(InputError, match=r"columns \['a', 'b', 'c'\].* got \['c', 'b', 'a'\]"):
+            model.transform(lazy[["c", "b", "a"]])
+    names = pandas.DataFrame(X, columns=list("abc"))
+    np.testing.assert_allclose(placed, model.transform(names), atol=1e-12)
+    with pytest.raises(InputError, match=r"must be a table .* got Series"):
+        OptimalApproximationEigenmaps(2).fit(lazy.a)
+
+
+def test_blocks_without_rows_and_of_sparse_matrices() -> None:
+    """A filter leaves chunks of unknown length, some of them empty; a row has its number in the whole table."""
+    X = np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32)
+    table = array.from_array(X, chunks=(20, 4))
+    kept = table[array.from_array((np.arange(90) >= 45) & (np.arange(90) < 80), chunks=20)]
+    with dask.config.set(scheduler="synchronous"):
+        model = OptimalApproximationEigenmaps(2, random_state=0, device="cpu").fit(kept)
+        np.testing.assert_allclose(model.transform(kept).compute(), model.embedding_, rtol=1e-6)
+        assert model.transform(kept).chunks == ((0, 0, 15, 20, 0), (2,)) and len(model.embedding_) == 35
+        assert model.transform(table[:0]).compute().shape == (0, 2)
+        with pytest.raises(InputError, match="0 sample"):
+            OptimalApproximationEigenmaps(2).fit(table[:0])
+        scattered = table.map_blocks(csr_matrix, dtype=np.float32)
+        np.testing.assert_array_equal(model.transform(scattered).compute(), model.transform(table).compute())
+        assert OptimalApproximationEigenmaps(2, max_samples=30).fit(scattered).embedding_.shape == (30, 2)
+        X[77, 2] = np.nan
+        with pytest.raises(InputError, match="row 77 has NaN"):
+            model.transform(array.from_array(X, chunks=(20, 4))).compute()

@@ -5,16 +5,12 @@ from __future__ import annotations
 import shutil
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from ..errors import InputError
 from ..host import progress
 from ..host.files import atomic_path, write_npz
 from .session import Session
-
-if TYPE_CHECKING:
-    from ..estimators import OptimalApproximationEigenmaps
-    from ..estimators.rows import Rows
 
 BLOCK, LEAST_BLOCKS = 1 << 24, 8  # numbers in a block of rows, and how many blocks a small table still makes
 
@@ -113,12 +109,7 @@ def embed(
     session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
 
 
-Source = tuple[Path, str | None, str | None]  # the table, and what of it are labels and features
-
-
-def _spread_rows(
-    source: Source, fitted: Path, layout: bool, estimator: OptimalApproximationEigenmaps, scheduler: str, force: bool
-) -> Any:
+def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, scheduler: str, force: bool) -> Any:
     """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted`` is not done anew."""
     import numpy as np
 
@@ -158,7 +149,7 @@ def _spread_rows(
 
 
 @lru_cache(maxsize=1)
-def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, OptimalApproximationEigenmaps]:
+def _opened(source: Any, fitted: Path, stamp: int) -> tuple[Any, Any]:
     """Once per worker: a csv file is read whole, and a model of a million rows is a gigabyte."""
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.rows import open_rows
@@ -166,7 +157,7 @@ def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, OptimalAppr
     return open_rows(*source), OptimalApproximationEigenmaps.load(fitted)
 
 
-def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
+def _place_rows(opened: Any, start: int, stop: int, target: Path) -> str:
     """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is what went wrong."""
     import numpy as np
 

@@ -169,8 +169,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     @available_if(lambda self: self.solver == "direct" and self.metric != "precomputed")
     def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
-        """Take in new rows: they join the fitted ones, whose graph and vectors are carried on and not found again
-        (with so many new rows that a search among all is cheaper, the vectors alone).
+        """Take in new rows: they join the fitted ones, whose graph (unless a new one is cheaper) and vectors go on.
 
         The fitted attributes then describe the rows of `basis_` and the new ones. For ``solver="direct"``.
         """
@@ -302,8 +301,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return checked(rows.take(chosen), chosen).to(self._device())
 
     def _stream(self, rows: Rows, function: Any = None) -> tuple[Array, Array]:
-        """Vectors without the constant ``(n, n_components)``, or values of another function without their first column,
-        and mass ``(n,)`` of all rows, block by block."""
+        """Vectors (values of another function) without their first column, and mass ``(n,)`` of all rows, by blocks."""
         n, width = rows.shape[0], self.n_components if function is None else function.values.shape[1] - 1
         function = function or self.basis_.extension
         vectors = np.empty((n, width), np.float32 if n > BLOCK else np.float64)

@@ -82,9 +82,7 @@ def nearest_entries(matrix: Any, k: int, own: bool = False) -> tuple[Tensor, Ten
     rows, columns, values = rows[kept], columns[kept], values[kept]
     counts = np.bincount(rows, minlength=matrix.shape[0])
     if counts.min() < k:
-        raise InputError(
-            f"every row needs {k} neighbours, row {int(counts.argmin())} has {int(counts.min())} distances"
-        )
+        raise InputError(f"every row needs {k} neighbours, row {counts.argmin()} has {counts.min()} distances")
     order = np.lexsort((values, rows))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])[:, None] + np.arange(k)
     chosen = order[first]

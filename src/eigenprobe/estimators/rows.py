@@ -57,9 +57,7 @@ def open_rows(source: Any, labels: str | None = None, key: str | None = None) ->
             return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features
         return Rows(SparseRows(features) if issparse(features) else features)
-    if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not hasattr(source, "shape"):
-        source = Items(source)
-    return Rows(source)
+    return Rows(source if hasattr(source, "shape") else Items(source))
 
 
 class Rows:
@@ -67,7 +65,7 @@ class Rows:
     `Items` or `ParquetColumns`; ``path`` is the file it is read from."""
 
     def __init__(self, array: Any, path: Path | None = None) -> None:
-        if len(array.shape) != 2:
+        if len(array.shape) != 2 or not array.shape[1]:
             raise InputError(f"features must be a table (n, d), got shape {tuple(array.shape)}")
         self.array, self.path = array, path
         self.shape = (int(array.shape[0]), int(array.shape[1]))
@@ -132,7 +130,8 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
     streamed = isinstance(X, (str, os.PathLike, torch.utils.data.Dataset, Rows))
     streamed |= type(X).__module__.startswith("h5py") or (isinstance(X, np.memmap) and len(X) > mapped)
     if not streamed:
-        X = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
+        if isinstance(X, torch.Tensor):
+            X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset}
         options |= {"ensure_min_samples": 2 if reset else 1, "ensure_all_finite": False}
         try:
@@ -173,20 +172,18 @@ def _not_a_number(frame: Any) -> InputError | None:
 
 def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
     """Rows of a source as a tensor of their own; ``numbers`` are theirs, for messages."""
-    if not np.isfinite(rows.sum(dtype=np.float64)):  # a sum needs no array of truth values
-        finite = np.isfinite(rows).all(1)
-        where = "" if numbers is None or finite.all() else f", row {numbers[np.argmin(finite)]} has NaN or infinity"
-        if not finite.all():
-            raise InputError(f"features must be finite{where or ', got NaN or infinity'}")
+    if rows.dtype.kind not in "fiub":
+        raise InputError(f"features must be numbers, got {rows.dtype}")
+    # A sum needs no array of truth values.
+    if not np.isfinite(rows.sum(dtype=np.float64)) and not (finite := np.isfinite(rows).all(1)).all():
+        where = "got" if numbers is None else f"row {numbers[np.argmin(finite)]} has"
+        raise InputError(f"features must be finite, {where} NaN or infinity")
     return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
 
 
 def rows_to_fit(model: OptimalApproximationEigenmaps, columns: int) -> int:
-    """``max_samples``; ``auto``: what half of the memory holds, fitted (the rows thrice, their graph and smoother, and
-    blocks of vectors), or what the network's frame is taken from.
-
-    Measured at a million rows of 128 columns: 12 bytes per number, 400 per neighbour, 60 per component.
-    """
+    """``max_samples``; ``auto``: for a network enough for its frame, else what half of the memory holds, fitted. At a
+    million rows of 128 columns a row takes 12 bytes per number, 400 per neighbour, 60 per component (measured)."""
     if model.max_samples != "auto":
         return model.max_samples
     if model.solver == "network":
@@ -203,13 +200,16 @@ class Items:
     """A map-style torch data set as an array; items are rows, or tuples that start with one."""
 
     def __init__(self, dataset: Any) -> None:
-        if len(dataset) == 0:
-            raise InputError("the data set is empty")
+        if not hasattr(dataset, "__len__") or len(dataset) == 0:
+            raise InputError(f"the data set is empty, or its items have no number: got {type(dataset).__name__}")
         self.dataset = dataset
         self.shape = (len(dataset), len(self._row(0)))
 
     def __getitem__(self, rows: Any) -> Array:
-        return np.stack([self._row(int(row)) for row in np.arange(self.shape[0])[rows]])
+        found = [self._row(int(row)) for row in np.arange(self.shape[0])[rows]]
+        if lengths := {len(row) for row in found} - {self.shape[1]}:
+            raise InputError(f"expected rows of {self.shape[1]} numbers, as the first item has, got {min(lengths)}")
+        return np.stack(found)
 
     def _row(self, index: int) -> Array:
         item = self.dataset[index]
@@ -250,13 +250,14 @@ class ParquetColumns:
 
 def _array(table: Any) -> Any:
     """A dask array with known chunks, one along the columns."""
-    if not hasattr(table, "chunks"):  # a data frame
+    if table.ndim != 2:
+        came = f"shape {table.shape}" if hasattr(table, "chunks") else type(table).__name__
+        raise InputError(f"features must be a table (n, d), got {came}")
+    if hasattr(table, "columns"):  # a data frame
         words = [str(name) for name, kind in zip(table.columns, table.dtypes, strict=True) if kind.kind not in "fiub"]
         if words:
             raise InputError(f"features must be numbers, column {words[0]!r} is not (leave labels out)")
         table = table.to_dask_array(lengths=True)
-    if table.ndim != 2:
-        raise InputError(f"features must be a table (n, d), got shape {table.shape}")
     if np.isnan(table.shape[0]):
         table = table.compute_chunk_sizes()
     return table.rechunk({1: -1})
@@ -264,21 +265,19 @@ def _array(table: Any) -> Any:
 
 def sampled(model: OptimalApproximationEigenmaps, table: Any) -> Any:
     """As many rows ``(s, d)`` as are fitted: from every block random ones, in proportion to its rows."""
-    array = _array(table)
+    array, names = _array(table), getattr(table, "columns", None)
     lengths, size = np.array(array.chunks[0]), rows_to_fit(model, array.shape[1])
     generator = np.random.default_rng(check_random_state(model.random_state).randint(MOST_SEEDS))
     wanted = lengths if lengths.sum() <= size else generator.multivariate_hypergeometric(lengths, size)
     dask, seeds = extra("dask"), generator.integers(MOST_SEEDS, size=len(lengths))
-    parts = [
-        dask.delayed(_rows_of)(block, int(count), int(seed))
-        for block, count, seed in zip(array.to_delayed()[:, 0], wanted, seeds, strict=True)
-        if count
-    ]
-    return np.concatenate(dask.compute(*parts))
+    blocks = zip(array.to_delayed()[:, 0], wanted.tolist(), seeds.tolist(), strict=True)
+    parts = [dask.delayed(_rows_of)(*each) for each in blocks if each[1]]
+    found = np.concatenate([np.empty((0, array.shape[1]), array.dtype), *dask.compute(*parts)])
+    return found if names is None else extra("pandas").DataFrame(found, columns=names)
 
 
 def _rows_of(block: Any, count: int, seed: int) -> Any:
-    block = np.asarray(block)
+    block = _dense(block)
     return block if count == len(block) else block[np.sort(np.random.default_rng(seed).permutation(len(block))[:count])]
 
 
@@ -287,10 +286,19 @@ def transformed(model: OptimalApproximationEigenmaps, table: Any) -> Any:
     dask, array = extra("dask"), _array(table)
     if array.shape[1] != model.n_features_in_:
         raise InputError(f"expected {model.n_features_in_} columns, as in fit, got {array.shape[1]}")
+    names, fitted = list(getattr(table, "columns", ())), list(getattr(model, "feature_names_in_", ()))
+    if names and fitted and names != fitted:
+        raise InputError(f"expected the columns {fitted[:5]}... in the order of fit, got {names[:5]}...")
     dtype = np.dtype(np.float32) if array.dtype == np.float32 else np.dtype(model._dtype)
     chunks, meta = (array.chunks[0], (model.n_components,)), np.empty((0, 0), dtype)
     return array.map_blocks(_placed, dask.delayed(model), chunks=chunks, dtype=dtype, meta=meta)
 
 
-def _placed(block: Any, model: OptimalApproximationEigenmaps) -> Any:
-    return model.transform(np.asarray(block))
+def _placed(block: Any, model: OptimalApproximationEigenmaps, block_info: Any = None) -> Any:
+    block, first = _dense(block), block_info[0]["array-location"][0][0]
+    checked(block, np.arange(first, first + len(block)))  # the numbers of rows are those of the whole table
+    return model.transform(Rows(block)).astype(block_info[None]["dtype"], copy=False)
+
+
+def _dense(block: Any) -> Array:
+    return block.toarray() if issparse(block) else np.asarray(block)

@@ -84,11 +84,10 @@ class ContextExtension:
         self.context, self.matrix = context, matrix
 
     def __call__(self, points: Tensor) -> Tensor:
-        """Vectors ``(m, K)`` at points ``(m, d)``."""
         return self.with_mass(points)[0]
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors and the mass interpolated between fitted points."""
+        """Vectors ``(m, K)`` at points ``(m, d)``, and the mass interpolated between fitted points."""
         features, mass = self.context.with_mass(points)
         return outputs(self.network, features) @ self.matrix, mass
 

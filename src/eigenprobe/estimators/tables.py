@@ -26,7 +26,6 @@ CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")  # text 
 INDEX_NAMES = ("id", "index", "idx")
 HDF5 = (".h5", ".hdf5", ".h5ad")
 SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".mtx", *HDF5)
-COMPRESSED = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix}
 
 
 class Table(NamedTuple):
@@ -166,8 +165,9 @@ def _sparse(parts: Any, kind: str, shape: Any) -> Any:
     data = np.asarray(parts["data"])
     if kind == "coo":
         matrix = sparse.coo_matrix((data, (np.asarray(parts["row"]), np.asarray(parts["col"]))), shape=size).tocsr()
-    elif kind in COMPRESSED:
-        matrix = COMPRESSED[kind]((data, np.asarray(parts["indices"]), np.asarray(parts["indptr"])), shape=size)
+    elif kind in ("csr", "csc"):
+        stored = (data, np.asarray(parts["indices"]), np.asarray(parts["indptr"]))
+        matrix = getattr(sparse, f"{kind}_matrix")(stored, shape=size)
         matrix.check_format(full_check=True)  # indices out of range would be read from other memory
     else:
         raise InputError(f"expected a sparse matrix in csr, csc or coo form, got {kind}")

@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..graph import Arranged, Metric, Search, query, searcher
 from ..graph.arranged import fingerprints
 from ..smoothers import Smoother
-from ..smoothers.neighbourhood import closed_neighbours, fuzzy_weights, overlaps
+from ..smoothers.neighbourhood import fuzzy_weights, overlaps
 
 NEIGHBOURS = 10
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
@@ -119,11 +119,10 @@ class NeighbourhoodExtension:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # without what is cached
 
     def __call__(self, points: Tensor) -> Tensor:
-        """Values ``(m, K)`` at points ``(m, d)``."""
         return self.with_mass(points)[0]
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Values ``(m, K)`` and the mass ``(m,)`` interpolated from the fitted one."""
+        """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the fitted one."""
         parts = [self._rows(part) for part in points.split(max(1, BLOCK // self.indices.shape[1]))]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
@@ -132,10 +131,6 @@ class NeighbourhoodExtension:
         if self.metric == "precomputed":
             return lambda distances, k: distances.topk(k, largest=False)[::-1]
         return searcher(self.points, metric=self.metric)
-
-    @cached_property
-    def _closed(self) -> Tensor:
-        return closed_neighbours(self.indices)
 
     @cached_property
     def _fingerprints(self) -> tuple[Tensor, Tensor]:
@@ -162,8 +157,8 @@ class NeighbourhoodExtension:
         found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
         distances = distances.to(local)
         rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
-        common = overlaps(found.int(), self._closed, rows, found.reshape(-1)).reshape(found.shape)
-        weight = fuzzy_weights(distances) * (common + 1) / (2 * k + 1 - common)
+        shared = overlaps(found, self.indices, rows, found.reshape(-1)).reshape(found.shape)
+        weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)  # both have j; as a guest x is in both
         weight = (weight / weight.sum(1, keepdim=True)).to(self.values)
         values, mass = average(weight, self.values, found) / self.factors, (weight * self.mass[found]).sum(1)
         same = distances[:, 0] <= SAME * distances[:, -1]

@@ -109,13 +109,13 @@ def closed_neighbours(indices: Tensor) -> Tensor:
 def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``: ``(e,)``.
 
-    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices (int32). All are compared with all: for a dozen
+    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices. All are compared with all: for a dozen
     that is twice as fast as a search in sorted ones.
     """
     size = max(1, SETTINGS.block // left.shape[1])
     counts = torch.empty_like(rows)
     for out, first, second in zip(counts.split(size), rows.split(size), columns.split(size), strict=True):
-        sought, among = left[first].T.contiguous(), right[second].T.contiguous()
+        sought, among = (each.int().T.contiguous() for each in (left[first], right[second]))
         common = torch.zeros_like(sought, dtype=torch.bool)
         for each in among:
             common |= sought == each
