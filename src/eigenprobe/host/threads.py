@@ -57,7 +57,7 @@ def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch
     """
     if device.type != "cpu" or len(parts) < 2 or getattr(_thread, "at_work", False):
         return [work(part) for part in parts]
-    with limited_threads(device, 0):
+    with limited_threads(device, 0):  # which sets the number of threads again that the workers have changed
         running = [_workers().submit(work, part) for part in parts]
         try:
             return [each.result() for each in running]
@@ -68,7 +68,17 @@ def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), initializer=setattr, initargs=(_thread, "at_work", True))
+    """One thread per core, in which torch and LAPACK have no more: the setting of its caller does not reach there."""
+    count = os.cpu_count() or 1
+    here = threading.Barrier(count)
+
+    def begin() -> None:
+        _thread.at_work = True
+        torch.set_num_threads(1)
+
+    pool = ThreadPoolExecutor(count, initializer=begin)
+    list(pool.map(lambda _: here.wait(), range(count)))  # all have begun: the number is also that of new threads
+    return pool
 
 
 def now(device: torch.device) -> float:
