@@ -78,6 +78,23 @@ def test_others_are_solved_alone(surfaces, rng):
 
 
 @pytest.mark.usefixtures("at_once")
+def test_large_clouds_are_judged_as_alone(rng):
+    """Above eight thousand points lie in memory as in space, and what the network sees of the whole depends on that."""
+    plates = [rng.random((n, 3)) for n in (9000, 8500)]
+    for x in plates:
+        x[:, 2] = 0.02 * (x[:, 2] < 0.5)
+    for x, basis in zip(plates, ep.decompose(plates, 6), strict=True):
+        alone = ep.decompose(x, 6)
+        assert basis.info["short_cuts"] == alone.info["short_cuts"] > 0
+        assert {tuple(pair) for pair in basis.short_cuts.tolist()} == {
+            tuple(pair) for pair in alone.short_cuts.tolist()
+        }
+        np.testing.assert_allclose(basis.mass, alone.mass, rtol=1e-7)
+        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(basis(x[:5]), basis.vectors[:5], atol=1e-8)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("other", ["coinciding", "nan", "solid", "far"])
 def test_one_unsuited_cloud_leaves_the_others_together(surfaces, rng, other):
     unsuited = surfaces[1].copy()

@@ -125,7 +125,7 @@ def decompose(
     if compare is not None and not (compare in METHODS or Path(compare).is_file()):
         raise InputError(f"--compare takes {', '.join(METHODS)} or a file, got {compare!r}")
     named = places(shapes)
-    several = len(named) > 1 or [*named] != shapes
+    several = [*named] != shapes[:1]
     root = session.folder("decomposed") if several else Path()
     files = [file for file, name in named.items() if force or not several or not (root / name / BASIS).exists()]
     failed: dict[Path, str] = {}

@@ -60,7 +60,7 @@ def spread(client: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any,
 
 def spread_files(function: Callable[..., None], options: dict[str, Any], session: Session, scheduler: str) -> None:
     """``decompose``, ``encode`` or ``cache`` of every file as a task of its own."""
-    name, given, root = function.__name__, options["shapes"], session.out
+    name, given, root = function.__name__, options.pop("shapes"), session.out
     if name == "cache":  # which knows itself what is missing
         from ..geometry import find_shapes
         from ..geometry.io import MESHES
@@ -68,13 +68,10 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
         targets: dict[Path, Path | None] = dict.fromkeys(find_shapes(given, MESHES, below=True), root)
         left, options["jobs"] = [*targets], 1
     else:
-        root = session.folder(f"{name}d")
-        ending = "" if name == "decompose" else ENDING
+        root, (ending, mark) = session.folder(f"{name}d"), ("", BASIS) if name == "decompose" else (ENDING, "")
         targets = {file: root / f"{place}{ending}" for file, place in places(given).items()}
-        marks = {file: target / (BASIS if name == "decompose" else "") for file, target in targets.items() if target}
-        left = [file for file, mark in marks.items() if options.get("force") or not mark.exists()]
-    settings = {key: value for key, value in options.items() if key != "shapes"}
-    settings["session"] = replace(session, quiet=True, written=[])
+        left = [file for file, place in targets.items() if options["force"] or not ((place or root) / mark).exists()]
+    settings = options | {"session": replace(session, quiet=True, written=[])}
     failed: dict[Path, str] = {}
     tasks = [(function, file, targets[file], settings) for file in left]
     with cluster(scheduler) if tasks else nullcontext() as client:

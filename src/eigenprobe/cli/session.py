@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,10 +86,14 @@ class Session:
             raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {next(iter(failed.values()))}")
 
     def tell(self, result: Report) -> None:
-        """The tables of a report, what was skipped, and its files for the closing summary."""
+        """The tables of a report, what was skipped, and its files for the closing summary, pictures by folder."""
         self.say(result.markdown())
         self.skipped(result.failed)
-        self.wrote_all(result.written)
+        for path in result.written:
+            if path.suffix != ".png":
+                self.wrote(path, KINDS.get(path.suffix, ""))
+        for folder, count in Counter(path.parent for path in result.written if path.suffix == ".png").items():
+            self.wrote(folder, f"{count} picture{'s' if count > 1 else ''}")
 
     def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:
         """An error, before the work, where an earlier run has written there."""
@@ -98,17 +103,6 @@ class Session:
     def wrote(self, path: Path, what: str) -> None:
         """Remember a file for the summary."""
         self.written.append((path, what))
-
-    def wrote_all(self, paths: Iterable[Path]) -> None:
-        """Remember many: tables one by one, a folder of pictures as one entry."""
-        pictures: dict[Path, int] = {}
-        for path in paths:
-            if path.suffix == ".png":
-                pictures[path.parent] = pictures.get(path.parent, 0) + 1
-            else:
-                self.wrote(path, KINDS.get(path.suffix, ""))
-        for folder, count in pictures.items():
-            self.wrote(folder, f"{count} picture{'s' if count > 1 else ''}")
 
     def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
         """Facts as JSON, whole or not at all."""

@@ -9,6 +9,7 @@ not suit (coinciding points, curves and solids, too few or too many points) are 
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..eigen.stacked import STACKING, columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..graph import Arranged, Segments, build_graph, cloud_dimensions
+from ..graph.order import REORDER, morton_order
 from ..pretrained.neighbours import Neighbours, without_short_cuts
 from ..smoothers import NEIGHBOURS
 from ..smoothers.balanced import balanced_smoother
@@ -62,10 +64,8 @@ def solved_at_once(clouds: list[Any], settings: dict[str, Any]) -> dict[int, Bas
     for i, cloud in enumerate(clouds):
         plain = getattr(cloud, "ndim", 0) == 2 and cloud.shape[1] == 3 and not getattr(cloud, "requires_grad", False)
         if plain and pays(settings["device"] or cloud):
-            try:
+            with suppress(InputError):  # said again, with its number, when its turn comes
                 checked[i] = check_points(cloud, k, settings["device"], finite=False)
-            except InputError:
-                return {}  # said again, with the number of the cloud, by the one that takes them one by one
     numbers = list(checked)
     found: dict[int, Basis] = {}
     for group in suited([len(checked[i][0]) for i in numbers], k):
@@ -89,6 +89,9 @@ def solve_together(
 ) -> list[Basis | None]:
     """The bases of surfaces ``(n_i, d)`` float64 on one device; None for each that is to be solved alone."""
     points, frames, suits = _framed(clouds)
+    each = points.split([len(x) for x in clouds])
+    orders = [morton_order(x) if len(x) > REORDER else None for x in each]  # as alone, where landmarks follow it
+    points = torch.cat([x if order is None else x[order] for x, order in zip(each, orders, strict=True)])
     if all(suits):
         count = neighbours if isinstance(neighbours, int) else NEIGHBOURS["adaptive"]
         graph = build_graph(points, count, clouds=tuple(len(x) for x in clouds))
@@ -102,16 +105,16 @@ def solve_together(
         return [next(some) if fits else None for fits in suits]
     ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
     assert ready.graph is not None
-    smoother, each = balanced_smoother(ready.graph, 2.0), graph.each
+    smoother, stacked = balanced_smoother(ready.graph, 2.0), graph.each
     assert smoother.mass is not None
     pairs = solve_each(smoother, k, tol=tol, generator=torch.Generator(points.device).manual_seed(seed))
-    turned = rotate(Span(pairs.vectors, pairs.gaps), replace(smoother, mass=each.padded(smoother.mass, 1.0)), k)
-    vectors, parts, cuts = turned.vectors, each.parts(smoother.components), _cuts(ready.short_cuts, each)
+    turned = rotate(Span(pairs.vectors, pairs.gaps), replace(smoother, mass=stacked.padded(smoother.mass, 1.0)), k)
+    vectors, parts, cuts = turned.vectors, stacked.parts(smoother.components), _cuts(ready.short_cuts, stacked)
     result: list[Basis | None] = []
-    for i, x in enumerate(clouds):
-        cloud = Arranged(x, frames[i], None, short_cuts=cuts[i])
+    for i, (x, order) in enumerate(zip(clouds, orders, strict=True)):
+        cloud = Arranged(x, frames[i], None, None if order is None else order.argsort(), order, cuts[i])
         basis = basis_of(turned.of(i, len(x)), smoother, cloud, info={"components": parts[i]})
-        result.append(replace(basis, extension=KernelExtension(x, vectors[i, : len(x)])))
+        result.append(replace(basis, extension=KernelExtension(cloud.points, vectors[i, : len(x)])))
     return result
 
 
