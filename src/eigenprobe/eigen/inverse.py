@@ -36,7 +36,7 @@ class Inversion:
     planar: int = 16  # the same of a surface ...
     most: int = 24_000  # ... which has up to so many points on the host: above, multigrid is faster
     block: int = 3  # columns of a block: symmetric bodies have pairs
-    pole: float = -1e-9  # of surfaces ...
+    pole: float = -1e-4  # of surfaces, times their first eigenvalue, ...
     many: int = 32  # ... where fewer vectors are wanted; else amid their eigenvalues, which are guessed by Weyl's law:
     weyl: float = 2.0  # times k / n times the harmonic mean of the diagonal is .55 to .7 of the k-th eigenvalue
     below: float = 0.85  # share of the wanted eigenvalues that may lie below the pole
@@ -67,9 +67,10 @@ def solve(problem: Problem) -> Eigenpairs:
     assert isinstance(problem.operator, SparseOperator)
     laplacian, known = as_scipy(problem.operator.laplacian()), problem.known.cpu().numpy()
     chain = problem.operator.entries <= INVERSION.chain * problem.n
-    pole = -_shift(laplacian, known) if chain else INVERSION.pole
-    if not chain and known.shape[1] and problem.wanted >= INVERSION.many:
-        pole = INVERSION.weyl * problem.wanted / float((1 / laplacian.diagonal().clip(1e-6)).sum())
+    leaving = laplacian.diagonal()
+    first = INVERSION.weyl / max(1.0, float((1 / leaving[leaving > 0]).sum()))
+    amid = known.shape[1] and problem.wanted >= INVERSION.many
+    pole = -_shift(laplacian, known) if chain else first * (problem.wanted if amid else INVERSION.pole)
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H| is at most 1.
     accuracy = ACCURACY if chain else problem.tol
     values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy)
@@ -117,7 +118,7 @@ def _counted(laplacian: Any, pole: float, most: float) -> tuple[Any, float, int]
         below = int((factor.U.diagonal() < 0).sum())
         if error <= INVERSION.sound and below <= most and np.array_equal(factor.perm_r, factor.perm_c):
             return factor, pole, below
-        factor, pole = _factor(laplacian, INVERSION.pole), INVERSION.pole
+        factor, pole = _factor(laplacian, INVERSION.pole * pole), INVERSION.pole * pole
     return factor, pole, 0
 
 
@@ -155,7 +156,7 @@ def smallest_pairs(
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
         values, found = torch.cat([values, more]).sort().values, torch.cat([found, new])
-    if len(found) == k and pole > 0:  # values are those of H to the soundness of the factor, vectors its Ritz vectors
+    if len(found) == k and -pole < float(values[0]):  # values of H to the soundness of the factor: the pole is small
         return values.clamp_min(0.0).numpy(), found.numpy().T
     # One Rayleigh-Ritz on the matrix itself: values without the pole.
     gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))

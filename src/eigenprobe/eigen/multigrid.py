@@ -67,7 +67,7 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
         on = rows == columns
         diagonal = torch.zeros(len(known), dtype=known.dtype, device=known.device)
         diagonal[rows[on]] = laplacian.values()[on]
-        root = torch.maximum(diagonal, 1e-8 * diagonal.max()).rsqrt()
+        root = torch.maximum(diagonal, 1e-24 * diagonal.max()).rsqrt()  # 0: a point without edges
         matrix = scaled(laplacian, root, root)
         level = Level(laplacian, gram, known, root.float()[:, None], in_precision(matrix))
         levels.append(level)
