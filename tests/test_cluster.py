@@ -140,6 +140,19 @@ def _stopped(client: Any, function: Any, tasks: list[Any], title: str) -> Iterat
     raise KeyboardInterrupt
 
 
+def _deaf() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_ctrl_c_is_told_by_one_process() -> None:
+    """A terminal interrupts the workers too, each of which would show its traceback."""
+    from eigenprobe.cli.cluster import cluster
+
+    before = signal.getsignal(signal.SIGINT)
+    with cluster("processes") as workers:
+        assert all(workers.run(_deaf).values()) and signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     from eigenprobe.cli import cluster
 

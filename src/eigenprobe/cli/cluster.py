@@ -8,6 +8,7 @@ whatever lies in the output folder is not done again. Workers and scheduler shar
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -32,7 +33,12 @@ def cluster(scheduler: str) -> Iterator[Any]:
     if scheduler == PROCESSES:
         options = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "host": "127.0.0.1"}
         options |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        with distributed.LocalCluster(**options) as local, distributed.Client(local) as client:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers leave Ctrl-C to this process, which stops them
+        try:
+            local = distributed.LocalCluster(**options)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        with local, distributed.Client(local) as client:
             yield client
         return
     try:
