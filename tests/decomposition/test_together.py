@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.cli import main
+from eigenprobe.cli import clouds, main
 from eigenprobe.decomposition import together
 from eigenprobe.errors import EigenprobeWarning
 from tests import clouds as c
@@ -167,10 +167,16 @@ def test_a_folder_is_solved_at_once(surfaces, tmp_path, monkeypatch, capsys):
     for i, x in enumerate(surfaces):
         np.save(tmp_path / f"{i}.npy", x)
     np.save(tmp_path / "bad.npy", np.full((300, 3), np.nan))
+    np.save(tmp_path / "large.npy", np.concatenate(surfaces)[:1200])
+    monkeypatch.setattr(together, "LARGEST", 1100)  # larger ones are not held
+    np.save(tmp_path / "solid.npy", np.random.default_rng(0).random((400, 3)))
+    read, load = [], clouds.read_points
+    monkeypatch.setattr(clouds, "read_points", lambda file, *a, **how: read.append(file.stem) or load(file, *a, **how))
     groups, solve = [], together.solve_together
     monkeypatch.setattr(together, "solve_together", lambda x, *rest: groups.append(len(x)) or solve(x, *rest))
     assert main(["decompose", str(tmp_path), "-k", "10", "--out", str(tmp_path / "out"), "--device", "cpu"]) != 0
-    assert "expected finite" in "".join(capsys.readouterr()) and groups == [4]
+    assert "expected finite" in "".join(capsys.readouterr()) and groups == [5, 4]  # without the solid
+    assert sorted(read) == ["0", "1", "2", "3", "bad", "bad", "large", "large", "solid"]
     for i, x in enumerate(surfaces):
         basis = ep.Basis.load(tmp_path / "out" / str(i) / "basis.safetensors")
         np.testing.assert_allclose(basis.eigenvalues, ep.decompose(x, 10).eigenvalues, rtol=1e-5, atol=1e-9)

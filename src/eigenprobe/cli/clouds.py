@@ -131,7 +131,7 @@ def decompose(
     failed: dict[Path, str] = {}
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
     settings = {"k": k, "method": method, "seed": session.seed, "device": session.device(), **options}
-    ahead: dict[Path, tuple[Read, Basis]] = {}
+    ahead: dict[Path, tuple[Read, Basis | None]] = {}
     for number, file in enumerate(progress.track(files, "decomposing") if several else files):
         if several and number % BATCH == 0:
             ahead = _at_once(files[number : number + BATCH], read, settings | given)
@@ -162,17 +162,18 @@ def decompose(
         session.finish_all("decomposed", len(named), len(named) - len(files), failed)
 
 
-def _at_once(files: list[Path], read: Callable[[Path], Read], settings: Any) -> dict[Path, tuple[Read, Basis]]:
-    """Those of the files that a device solves together, with their bases; the others are left to be solved alone."""
-    from ..decomposition.together import pays, solved_at_once
+def _at_once(files: list[Path], read: Callable[[Path], Read], settings: Any) -> dict[Path, tuple[Read, Basis | None]]:
+    """The small ones of the files on a device, with the bases of those that it solves together."""
+    from ..decomposition import together
 
     clouds: dict[Path, Read] = {}
-    for file in files if pays(settings["device"]) else ():
+    for file in files if together.pays(settings["device"]) else ():
         with suppress(InputError):  # said when its turn comes
-            clouds[file] = read(file)
+            if len((cloud := read(file)).points) <= together.LARGEST:
+                clouds[file] = cloud
     usual = {"neighbours": None, "dimension": None, "tol": 1e-6}
-    found = solved_at_once([cloud.points for cloud in clouds.values()], usual | settings)
-    return {file: (cloud, found[i]) for i, (file, cloud) in enumerate(clouds.items()) if i in found}
+    found = together.solved_at_once([cloud.points for cloud in clouds.values()], usual | settings)
+    return {file: (cloud, found.get(i)) for i, (file, cloud) in enumerate(clouds.items())}
 
 
 def _options(method: Method, asked: dict[str, Any]) -> dict[str, Any]:
