@@ -111,17 +111,22 @@ def _halves(x: np.ndarray, y: np.ndarray, solver: Any, seed: int) -> dict[str, f
 
 
 def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
-    """Fit and transform ``n`` rows of 128 columns from a file on disk: twenty clusters on a noisy sheet each."""
+    """Fit and transform ``n`` rows of 128 columns from a file on disk: twenty clusters on a noisy sheet each; then
+    place a tenth as many new rows, and take in a thousandth as many."""
     rng = np.random.default_rng(seed)
     centres, planes = rng.normal(size=(20, 128)) * 2, rng.normal(size=(20, 5, 128))
+
+    def drawn(part: np.ndarray) -> np.ndarray:
+        sheet = np.einsum("ij,ijk->ik", rng.normal(size=(len(part), 5)), planes[part])
+        return centres[part] + sheet + 0.5 * rng.normal(size=(len(part), 128))
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         rows = np.lib.format.open_memmap(path, "w+", np.float32, (n, 128))
         labels = rng.integers(0, 20, n)
         for start in range(0, n, 1 << 16):
             part = labels[start : start + (1 << 16)]
-            sheet = np.einsum("ij,ijk->ik", rng.normal(size=(len(part), 5)), planes[part])
-            rows[start : start + len(part)] = centres[part] + sheet + 0.5 * rng.normal(size=(len(part), 128))
+            rows[start : start + len(part)] = drawn(part)
         del rows
         model = OptimalApproximationEigenmaps(10, solver=solver, random_state=seed, device=device)
         start, work = clock(device), time.process_time()
@@ -129,7 +134,18 @@ def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
         fitted, work_fitted = clock(device), time.process_time()
         again = model.transform(path)
         placed, work_placed = clock(device), time.process_time()
-    sample = rng.permutation(n)[:5000]
+    sample, fitted_rows, same = (
+        rng.permutation(n)[:5000],
+        model.basis_.n,
+        np.allclose(again, model.embedding_, atol=1e-5),
+    )
+    new = drawn(rng.integers(0, 20, n // 10)).astype(np.float32)
+    start_new, work_new = clock(device), time.process_time()
+    model.transform(new)
+    end_new, work_grow = clock(device), time.process_time()
+    if solver == "direct":
+        model.partial_fit(new[: n // 1000])
+    grown, work_grown = clock(device), time.process_time()
     return {
         "rows": n,
         "solver": solver,
@@ -138,9 +154,13 @@ def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
         "transform seconds": placed - fitted,
         "fit CPU seconds": work_fitted - work,  # steadier on a busy machine
         "transform CPU seconds": work_placed - work_fitted,
-        "fitted rows": model.basis_.n,
+        "new rows seconds": end_new - start_new,  # a tenth as many
+        "new rows CPU seconds": work_grow - work_new,
+        "partial_fit seconds": grown - end_new,  # of a thousandth as many
+        "partial_fit CPU seconds": work_grown - work_grow,
+        "fitted rows": fitted_rows,
         "fit MiB": used,
-        "same": bool(np.allclose(again, model.embedding_, atol=1e-5)),
+        "same": bool(same),
         "ARI": kmeans_scores(again[sample], labels[sample])["ari"],
     }
 

@@ -12,7 +12,7 @@ from ..host import progress
 from ..host.files import atomic_path, write_npz
 from .session import Session
 
-BLOCK, LEAST_BLOCKS = 1 << 24, 8  # numbers in a block of rows, and how many blocks a small table still makes
+BLOCK, LEAST_BLOCKS = 1 << 25, 8  # numbers in a block of rows, and how many blocks a small table still makes
 
 
 def embed(
