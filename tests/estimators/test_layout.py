@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
-from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe import OptimalApproximationEigenmaps, extensions
 from eigenprobe.cli import main
 from eigenprobe.estimators.coordinates import _walk
 from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
@@ -71,3 +71,15 @@ def test_embed_writes_the_map(tmp_path: Path) -> None:
     found = np.load(tmp_path / "o" / "embedding.npz")
     assert found["layout"].shape == (120, 2) and found["new_layout"].shape == (30, 2)
     assert (tmp_path / "o" / "report.html").is_file()
+
+
+def test_places_are_found_by_the_search_of_the_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of the fitted rows is made once, whatever is asked of them and however often."""
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    model = OptimalApproximationEigenmaps(2, random_state=0, device="cpu").fit(X[:120])
+    made, real = [0][:0], extensions.searcher
+    monkeypatch.setattr(extensions, "searcher", lambda data, **options: made.append(len(data)) or real(data, **options))
+    model.transform(X[120:])
+    places = [model.place(X[i:]) for i in (120, 130)]
+    assert made == [120]
+    np.testing.assert_array_equal(places[0][10:], places[1])

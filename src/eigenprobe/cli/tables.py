@@ -60,15 +60,13 @@ def embed(
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place blocks of all rows
     """
-
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.tables import read_table
 
     folder = session.folder(table.stem)
     session.refuse_existing(folder / "embedding.npz", force)
-    options: dict[str, Any] = {"solver": solver, "metric": metric}
-    options |= {} if neighbors is None else {"n_neighbors": neighbors}
-    options |= {} if sample is None else {"max_samples": sample}
+    options: dict[str, Any] = {"solver": solver, "metric": metric, "n_neighbors": neighbors, "max_samples": sample}
+    options = {name: value for name, value in options.items() if value is not None}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
     fresh = read_table(new, key=key).features if new is not None else None
@@ -83,8 +81,8 @@ def embed(
         arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
         if layout:
             progress.stage(f"laying out {read.features.shape[0]} rows")
-            whole = estimator.basis_.n == read.features.shape[0]
-            arrays["layout"] = estimator.layout_ if whole else estimator.place(read.features)
+            every = estimator.basis_.n == len(estimator.embedding_)
+            arrays["layout"] = estimator.layout_ if every else estimator.place(read.features)
     if fresh is not None:
         progress.stage(f"placing {fresh.shape[0]} new rows")
         arrays["new"] = estimator.transform(fresh)
@@ -150,7 +148,7 @@ def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, schedu
 
 @lru_cache(maxsize=1)
 def _opened(source: Any, fitted: Path, stamp: int) -> tuple[Any, Any]:
-    """Once per worker: a csv file is read whole, and a model of a million rows is a gigabyte."""
+    """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
     from ..estimators import OptimalApproximationEigenmaps
     from ..estimators.rows import open_rows
 

@@ -227,7 +227,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         rows, _ = self._open(X, reset=False), self.layout_
         found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
         values = torch.from_numpy(np.column_stack([np.zeros(len(self._map)), self._map])).to(found.values)
-        return self._stream(rows, replace(found, values=values, factors=values.new_ones(3)))[0]
+        places = replace(found, values=values, factors=values.new_ones(3))
+        vars(places).update({name: known for name, known in vars(found).items() if name.startswith("_")})  # its search
+        return self._stream(rows, places)[0]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""

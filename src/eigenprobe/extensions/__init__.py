@@ -134,17 +134,15 @@ class NeighbourhoodExtension:
 
     @cached_property
     def _fingerprints(self) -> tuple[Tensor, Tensor]:
-        """Those of the fitted points, ascending, and whose they are."""
         return cast(Any, fingerprints(self.points).sort(stable=True))
 
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
         local = self.frame(points.to(self.points.device), self.points.dtype)
         if self.metric != "euclidean":
             return self._placed(local)
-        known, order = self._fingerprints  # to look a fitted point up costs a hundredth of a search
+        known, order = self._fingerprints  # ascending; to look a fitted point up costs a hundredth of a search
         found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
-        size = max(1, BLOCK // local.shape[1])
-        pairs = zip(local.split(size), found.split(size), strict=True)
+        pairs = zip(*(each.split(max(1, BLOCK // local.shape[1])) for each in (local, found)), strict=True)
         new = torch.cat([(self.points[i] != x).any(1) for x, i in pairs]).nonzero()[:, 0]
         values, mass = self.values[found], self.mass[found]
         if len(new):
