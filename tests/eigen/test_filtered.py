@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -339,6 +340,26 @@ def test_small_eigenproblems_of_many_clouds() -> None:
     both = (small + small.mT) / 2
     torch.testing.assert_close(values, torch.linalg.eigvalsh(both))
     torch.testing.assert_close(vectors @ torch.diag_embed(values) @ vectors.mT, both)
+
+
+@pytest.mark.parametrize(("decades", "told"), [(1, False), (4, True)])
+def test_spacings_that_a_residual_does_not_resolve_are_told(decades: int, told: bool) -> None:
+    """Disks with radii of several decades: gaps far below a residual of 1e-6 were wrong without a word."""
+    rng, graphs = np.random.default_rng(0), []
+    for _ in range(2):
+        radius, angle = 10 ** (-decades * rng.random(700)), 2 * np.pi * rng.random(700)
+        disk = np.stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle], 1)
+        graphs.append(build_smoother(torch.from_numpy(disk), dimension=2).graph)
+    alone = build_smoother(graphs[0], dimension=2)
+    both = build_smoother(stack(graphs), dimension=2)
+    assert alone.mass is not None
+    work = SparseOperator(alone.matrix, None, alone.leaving)
+    asked = problem(work, 5, known=alone.mass.sqrt()[:, None])  # type: ignore[arg-type]
+    for run in (lambda: filtered.solve(asked), lambda: stacked.solve_each(both, 6, generator=generator())):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", EigenprobeWarning)
+            run()
+        assert any("not resolved by the residual" in str(each.message) for each in seen) == told
 
 
 def test_a_stacked_solver_that_is_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,11 +177,9 @@ def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int =
     return float(values[0] - slack[0]), float(values[-1] + slack[-1])
 
 
-def normal_block(
-    shape: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype
-) -> Tensor:
+def normal_block(size: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Gaussian numbers from ``generator``, wherever it lives, on ``device``."""
-    return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype).to(device)
+    return torch.randn(size, generator=generator, device=generator.device, dtype=dtype).to(device)
 
 
 def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -76,10 +76,7 @@ def _adjoint(
     equal = gap.abs() <= EQUAL * values.abs().max()
     single = inner - inner.T
     if float((single * equal).abs().max()) > UNDEFINED * float(inner.abs().max()):
-        warn(
-            "equal eigenvalues leave the choice among their vectors free: this gradient holds only for functions that "
-            "do not depend on it"
-        )
+        warn("equal eigenvalues leave the choice among their vectors free: what depends on it is not in this gradient")
     y = v @ torch.where(equal, 0.0, inner / torch.where(equal, 1.0, gap))
     return y - _complement(weight, mass, edges, values, v, gradient), torch.where(equal, (inner + inner.T) / 2, 0.0)
 

@@ -59,6 +59,8 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
     if worst > problem.tol:
         told = f"direct solver stopped after {sweeper.sweeps} sweeps"
         warn(f"{told} with a residual of {worst:.1e}, above {problem.tol:.1e}")
+    elif problem.known.shape[1]:
+        warn_of_unresolved(sweeper.pairs.gaps, sweeper.pairs.residuals, problem.wanted)
     return Eigenpairs(sweeper.block[:, : problem.wanted], sweeper.pairs.gaps[: problem.wanted])
 
 
@@ -142,6 +144,14 @@ class _Sweeper:
         # What rounding left of the converged pairs grows with them, far above the others: never out of range.
         first = float(growth(1 - self.pairs.gaps[:1], self.interval.lo, self.interval.hi))
         return max(3, math.ceil(min(max(needs, default=3), widest, (LARGEST, 8 * LARGEST)[double] / max(first, 1e-9))))
+
+
+def warn_of_unresolved(gaps: Tensor, residuals: Tensor, wanted: int) -> None:
+    """A warning where the error of a gap ``(..., p)``, at most about ``r^2`` over the last one, may be all of it."""
+    lost = residuals[..., :wanted].square() > gaps[..., :wanted] * gaps[..., -1:]
+    if bool(lost.any()):
+        least = float(gaps[..., :wanted][lost].min())
+        warn(f"eigenvalues 1 - mu of {least:.0e} are not resolved by the residual reached: ask for a smaller tol")
 
 
 def stalled(now: float, before: float, floor: float) -> bool:

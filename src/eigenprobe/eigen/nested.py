@@ -101,8 +101,7 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
     p = hp = None
     best, stalled = math.inf, 0
     floor = FILTERING.floor[0] ** 2 if x.dtype == torch.float32 else 0.0  # an error that rounding makes
-    if error is None:
-        error = torch.full((wanted,), math.inf, dtype=torch.float64)
+    error = torch.full((wanted,), math.inf, dtype=torch.float64) if error is None else error
     for sweep in range(sweeps + 1):
         residual = torch.addcmul(hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1)
         norms, values = torch.stack([_sums(residual[:, :wanted].square()).sqrt().double(), g[:wanted]]).cpu()

@@ -24,7 +24,7 @@ from ..host.threads import side_by_side
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import normal_block, terms
-from .filtered import FILTERING, stalled
+from .filtered import FILTERING, stalled, warn_of_unresolved
 from .problem import Eigenpairs
 from .span import orthonormalise
 
@@ -72,6 +72,7 @@ def solve_each(smoother: Smoother, k: int, *, tol: float = 1e-6, generator: torc
         worst = residuals[:, :wanted].amax(1)
         done |= worst <= 0.9 * tol
         if bool(done.all()):
+            warn_of_unresolved(gaps, residuals, wanted)
             break
         now = float(worst[~done].max())
         if stalled(now, before, FILTERING.floor[0]):

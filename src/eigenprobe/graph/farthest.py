@@ -82,9 +82,7 @@ def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, vali
     return answer[0] if single else answer
 
 
-def _on_host(
-    cloud: Array, n: int, generator: np.random.Generator | None, start: int | None, weight: Any, valid: Any
-) -> Array:
+def _on_host(cloud: Array, n: int, generator: Any, start: int | None, weight: Any, valid: Any) -> Array:
     """One cloud: the rows that take part first (they may be few of a large file), then the order among them."""
     kept = None if valid is None else np.flatnonzero(valid)
     count = len(cloud) if kept is None else len(kept)

@@ -48,7 +48,7 @@ class ShapeStream:
         low, high = settings.sizes
         if not 64 <= low <= settings.typical <= high:
             raise InputError(
-                f"expected 64 <= smallest <= typical <= largest size, got {low}, {settings.typical}, {high}"
+                f"expected sizes 64 <= smallest <= typical <= largest, got {low}, {settings.typical}, {high}"
             )
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0

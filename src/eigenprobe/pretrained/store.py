@@ -150,9 +150,7 @@ def download(name: str, online: bool = True) -> Path:
         return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=not online))
     except (OSError, HfHubHTTPError, HFValidationError, ValueError) as error:
         reason = str(error).splitlines()[0] if online else f"get it first by SpectralModel.from_pretrained({name!r})"
-        raise InputError(
-            f"expected a model in the package, a folder or a hub id; cannot get {name!r}: {reason}"
-        ) from error
+        raise InputError(f"expected a packaged model, a folder or a hub id; cannot get {name!r}: {reason}") from error
 
 
 def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, source: str) -> str:
