@@ -149,7 +149,7 @@ def fingerprints(points: Tensor) -> Tensor:
     """
     factors = torch.randint(1 << 62, (points.shape[1],), generator=torch.Generator().manual_seed(0)) * 2 + 1
     factors, sums = factors.to(points.device), torch.empty(len(points), dtype=torch.int64, device=points.device)
-    size = max(1, CACHE // max(1, points.shape[1]))
+    size = max(1, (CACHE if points.device.type == "cpu" else CACHE << 8) // max(1, points.shape[1]))
     for out, part in zip(sums.split(size), points.split(size), strict=True):
         bits = (part + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()  # -0 is 0
         torch.sum((bits ^ (bits >> 15)) * factors, 1, out=out)  # overflow is no harm
