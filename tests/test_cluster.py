@@ -140,6 +140,21 @@ def _stopped(client: Any, function: Any, tasks: list[Any], title: str) -> Iterat
     raise KeyboardInterrupt
 
 
+def test_a_task_that_had_written_before_its_worker_was_lost_is_done(client: Any, tmp_path: Path) -> None:
+    """It is repeated over what lies there; so is one of which only the first file was written."""
+    x = np.random.default_rng(0).normal(size=(150, 3))
+    (tmp_path / "shapes").mkdir()
+    for name in ("a", "b"):
+        np.save(tmp_path / "shapes" / f"{name}.npy", x / np.linalg.norm(x, axis=1, keepdims=True))
+    words = ["decompose", str(tmp_path / "shapes"), "-k", "4", "--no-report", "--out", str(tmp_path / "o")]
+    for more in ([], ["--scheduler", client.scheduler.address]):
+        (tmp_path / "o" / "a").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "o" / "a" / "basis.safetensors").write_bytes(b"half")
+        (tmp_path / "o" / "a" / "summary.json").unlink(missing_ok=True)
+        assert main([*words, *more]) == 0
+        assert ep.Basis.load(tmp_path / "o" / "a" / "basis.safetensors").k == 4
+
+
 def _deaf() -> bool:
     return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 

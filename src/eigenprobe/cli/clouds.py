@@ -25,7 +25,7 @@ USUAL = {"smoother": "adaptive", "model": "surface", "refine": 0, "boundary": "f
 USUAL |= {"measure": 1.0, "eigenvalues": "rayleigh"}  # the others: None
 TAKERS: dict[str, tuple[str, ...]] = {"steps": ("network",), **dict.fromkeys(("model", "refine"), ("pretrained",))}
 TAKERS |= dict.fromkeys(("smoother", "neighbours"), ("direct", "network"))
-BASIS = "basis.safetensors"
+BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
 BATCH = 64  # shapes that a device solves together
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
@@ -127,7 +127,7 @@ def decompose(
     named = places(shapes)
     several = [*named] != shapes[:1]
     root = session.folder("decomposed") if several else Path()
-    files = [file for file, name in named.items() if force or not several or not (root / name / BASIS).exists()]
+    files = [file for file, name in named.items() if force or not several or not finished(root / name)]
     failed: dict[Path, str] = {}
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
     settings = {"k": k, "method": method, "seed": session.seed, "device": session.device(), **options}
@@ -142,7 +142,7 @@ def decompose(
             if compare == "oracle" and cloud.faces is None:
                 raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
             folder = root / named[file] if several else session.folder(file.stem)
-            session.refuse_existing(folder / BASIS, force)
+            session.refuse_existing(folder / BASIS, force or several)
             for name, array in given.items():  # of all points of the file, or of those chosen
                 whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
                 settings[name] = array if whole else array[cloud.rows]
@@ -213,7 +213,7 @@ def write_basis(
         session.wrote(page, "open in any browser")
     facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **told}
     facts |= {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
-    session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
+    session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
 
 
 def read_points(
@@ -249,6 +249,11 @@ def read_points(
         return Read(dense[geometry.farthest_points(dense, samples, seed)])
     rows = geometry.farthest_points(read.vertices, samples, seed)
     return Read(read.vertices[rows], rows=rows)
+
+
+def finished(place: Path) -> bool:
+    """Whether a run has written this file, or all of its files into this folder."""
+    return place.is_file() or all((place / name).exists() for name in (BASIS, SUMMARY))
 
 
 def places(shapes: list[Path]) -> dict[Path, Path]:

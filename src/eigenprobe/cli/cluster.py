@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import InputError, extra
 from ..host.progress import Progress
-from .clouds import BASIS, places
+from .clouds import finished, places
 from .session import Session
 from .training import ENDING
 
@@ -74,9 +74,10 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
         targets: dict[Path, Path | None] = dict.fromkeys(find_shapes(given, MESHES, below=True), root)
         left, options["jobs"] = [*targets], 1
     else:
-        root, (ending, mark) = session.folder(f"{name}d"), ("", BASIS) if name == "decompose" else (ENDING, "")
+        root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
         targets = {file: root / f"{place}{ending}" for file, place in places(given).items()}
-        left = [file for file, place in targets.items() if options["force"] or not ((place or root) / mark).exists()]
+        left = [file for file, place in targets.items() if options["force"] or not finished(place or root)]
+        options["force"] = True  # a task that is repeated finds what the lost worker has written
     settings = options | {"session": replace(session, quiet=True, written=[])}
     failed: dict[Path, str] = {}
     tasks = [(function, file, targets[file], settings) for file in left]

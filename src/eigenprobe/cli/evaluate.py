@@ -80,11 +80,9 @@ def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **
     from ..evaluation.surfaces import Measure, run
     from ..paper.published import PAPER
 
-    folder = session.folder("volumes" if settings.get("volume") else "surfaces")
-    device = session.device()
+    folder, device = session.folder("volumes" if settings.get("volume") else "surfaces"), session.device()
     options = {} if device == "cpu" else {"device": device}
-    drawn = folder / "figures" if figures else None
-    measure = Measure(seed=session.seed, figures=drawn, options=options, **settings)
+    measure = Measure(seed=session.seed, figures=folder / "figures" if figures else None, options=options, **settings)
     result = run(shapes, measure, out=folder, jobs=jobs, published=PAPER)
     session.tell(result)
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

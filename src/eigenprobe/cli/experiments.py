@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..host.files import write_npz
 from .session import Session
 
 if TYPE_CHECKING:
@@ -230,8 +231,6 @@ def everything(
         way: the paper's, ours, or both
         quick: small sizes: does it run? A few minutes on two cores
     """
-    import numpy as np
-
     root = session.folder("reproduced")
     if not shapes:
         from ..geometry import Shape, save
@@ -244,7 +243,7 @@ def everything(
 
         features = root / "digits.npz"
         x, y = load_digits(return_X_y=True)
-        np.savez(features, features=x.astype(np.float32), labels=y)
+        write_npz(features, {"features": x.astype("float32"), "labels": y})
     experiments = {
         "toy1d": lambda part: toy1d(way=way, quick=quick, session=part),
         "overfit": lambda part: overfit(shapes, way=way, quick=quick, session=part),

@@ -104,8 +104,8 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
     basis = decompose(mesh, k=k, seed=session.seed)
-    basis.save(folder / "basis.safetensors")
-    session.wrote(folder / "basis.safetensors", "the closed form: ep.Basis.load(path)")
+    basis.save(path := folder / "basis.safetensors")
+    session.wrote(path, "the closed form: ep.Basis.load(path)")
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
     alignment = compare(predicted, basis)
 

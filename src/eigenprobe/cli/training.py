@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 BATCH = 64  # shapes that go through the model together
 ENDING = ".safetensors"
-
 BESIDE = {
     "summary.json": "facts of the run",
     "history.json": "the validation curve",
