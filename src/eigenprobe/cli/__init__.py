@@ -121,12 +121,10 @@ def _run(words: list[str]) -> int:
 
 def _path(root: Command, words: list[str]) -> list[str]:
     """The leading words that name a command."""
-    path: list[str] = []
-    for word in words:
-        if word not in [below.name for below in root.find(path).commands]:
-            break
-        path.append(word)
-    return path
+    for count, word in enumerate(words):
+        if word not in [below.name for below in root.find(words[:count]).commands]:
+            return words[:count]
+    return words
 
 
 @contextmanager
