@@ -362,6 +362,16 @@ def test_spacings_that_a_residual_does_not_resolve_are_told(decades: int, told: 
         assert any("not resolved by the residual" in str(each.message) for each in seen) == told
 
 
+@pytest.mark.parametrize(("gap", "residual", "told"), [(1e-9, 2e-5, True), (1e-9, 5e-6, False), (7e-15, 1e-6, False)])
+def test_what_a_residual_resolves(gap: float, residual: float, told: bool) -> None:
+    """The error of a gap is at most about r^2 over the last of them, 0.1; 7e-15 is a separate part."""
+    gaps = torch.tensor([[gap, 0.05, 0.1], [0.01, 0.05, 0.1]], dtype=torch.float64)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", EigenprobeWarning)
+        filtered.warn_of_unresolved(gaps, torch.full_like(gaps, residual), 2)
+    assert [str(each.message)[:28] for each in seen] == ["eigenvalues 1 - mu of 1e-09 "] * told
+
+
 def test_a_stacked_solver_that_is_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "STACKING", stacked.Stacking(most_sweeps=1))
     with pytest.warns(EigenprobeWarning, match=r"direct solver stopped after 1 sweeps with a residual of"):
