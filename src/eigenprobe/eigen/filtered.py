@@ -147,11 +147,9 @@ class _Sweeper:
 
 
 def warn_of_unresolved(gaps: Tensor, residuals: Tensor, wanted: int) -> None:
-    """A warning where the error of a gap ``(..., p)``, at most about ``r^2`` over the last one, may be all of it.
-
-    Gaps that are 0 but for rounding are those of separate parts."""
-    first = gaps[..., :wanted]
-    lost = (residuals[..., :wanted].square() > first * gaps[..., -1:]) & (first > 100 * FILTERING.floor[1])
+    """A warning where the error of a gap ``(..., p)``, at most about ``r^2`` over the last one, may be all of it."""
+    first, zero = gaps[..., :wanted], 100 * FILTERING.floor[1]  # of separate parts, but for rounding
+    lost = (residuals[..., :wanted].square() > first * gaps[..., -1:]) & (first > zero)
     if bool(lost.any()):
         least = float(first[lost].min())
         warn(f"eigenvalues 1 - mu of {least:.0e} are not resolved by the residual reached: ask for a smaller tol")

@@ -111,11 +111,9 @@ class ContactStream:
         """Shapes, the links between their points, and the order of their vertices were they meshes."""
         if index not in self._chunks:
             c = self.settings.clouds
-            source = DenseShapes(self.settings.seed * 64 + self.rank, self.device, touching=c.touching)
-            shapes = source.dense(c.chunk, c.dense, index)
-            generator = torch.Generator(self.device).manual_seed(
-                (self.settings.seed * 64 + self.rank) * 1_000_003 + index
-            )
+            seed = self.settings.seed * 64 + self.rank
+            shapes = DenseShapes(seed, self.device, touching=c.touching).dense(c.chunk, c.dense, index)
+            generator = torch.Generator(self.device).manual_seed(seed * 1_000_003 + index)
             shapes, graph = folded(shapes, links(shapes), generator, c.fold)
             self._chunks[index] = shapes, graph, spread_order(shapes, max(c.sizes), generator, c.spread)
             for old in [i for i in self._chunks if i <= index - c.chunks]:
