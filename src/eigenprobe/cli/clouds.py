@@ -129,9 +129,9 @@ def decompose(
     root = session.folder("decomposed") if several else Path()
     files = [file for file, name in named.items() if force or not several or not finished(root / name)]
     failed: dict[Path, str] = {}
+    ahead: dict[Path, tuple[Read, Basis | None]] = {}
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
     settings = {"k": k, "method": method, "seed": session.seed, "device": session.device(), **options}
-    ahead: dict[Path, tuple[Read, Basis | None]] = {}
     for number, file in enumerate(progress.track(files, "decomposing") if several else files):
         if several and number % BATCH == 0:
             ahead = _at_once(files[number : number + BATCH], read, settings | given)
@@ -192,8 +192,8 @@ def write_basis(
     folder: Path, basis: Basis, report: bool, session: Session, began: float, compare: str | None = None
 ) -> None:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
-    path, title, told = folder / BASIS, basis.info["source"], dict(basis.info)
-    basis.save(path)
+    title, told = basis.info["source"], dict(basis.info)
+    basis.save(path := folder / BASIS)
     session.wrote(path, "the basis: ep.Basis.load(path)")
     other = None
     if compare is not None:
@@ -208,8 +208,7 @@ def write_basis(
             session.say(f"agrees with {name} to |cosine| {[*told.values()][-1]:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
-        page = folder / "report.html"
-        basis.report(page, title=title, compare=other, facts=told)
+        basis.report(page := folder / "report.html", title=title, compare=other, facts=told)
         session.wrote(page, "open in any browser")
     facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **told}
     facts |= {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}

@@ -64,9 +64,8 @@ class Session:
         try:
             torch.empty(0, device=self.device_name)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
-            raise InputError(
-                f"--device {self.device_name} cannot be used here: {str(error).splitlines()[0]}"
-            ) from error
+            reason = str(error).splitlines()[0]
+            raise InputError(f"--device {self.device_name} cannot be used here: {reason}") from error
         return self.device_name
 
     def folder(self, default: str) -> Path:
