@@ -183,7 +183,7 @@ class Table:
             return {"failed": f"expected to take over {self.options.limit:.0f} s"}
         before, seconds = int(next(reversed(self.rows[name]))), self.linear(name, n)
         need = self.calls(seconds, seconds < QUICK) + self.around[name] * max(1.0, n / max(before, FITTED))
-        return {"failed": f"left out: needs about {need:.0f} s, has {left:.0f}"} if need > left else None
+        return {"failed": f"left out: needs about {need:.0f} s, has {max(left, 0):.0f}"} if need > left else None
 
     def content(self) -> dict[str, Any]:
         powers = {name: exponents(found) for name, found in self.rows.items()}
