@@ -45,9 +45,13 @@ def test_the_evaluation_of_a_solid(tmp_path) -> None:
     save(Shape(*blob(10)), tmp_path / "blob.off")
     vertices, faces = cube(2)
     save(Shape(vertices, faces[1:]), tmp_path / "open.off")
-    found = surfaces.run([tmp_path], Measure(["direct"], 1500, 10, volume=True), out=tmp_path / "out")
-    row = found.rows[0]
-    assert row["cosine_10"] > 0.9
-    assert row["dimension"] == pytest.approx(3, abs=0.3)
+    tables = [
+        surfaces.run([tmp_path], Measure(["direct"], 1500, 10, volume=True, seed=seed), out=tmp_path / "out")
+        for seed in range(4)
+    ]
+    found = tables[0]
+    # Single samples have .87 to .97.
+    assert np.mean([table.rows[0]["cosine_10"] for table in tables]) > 0.91
+    assert found.rows[0]["dimension"] == pytest.approx(3, abs=0.3)
     assert "closed mesh" in found.failed["open.off"]
     assert (tmp_path / "out" / "volumes.json").exists()
