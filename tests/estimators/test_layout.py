@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import OptimalApproximationEigenmaps, extensions
 from eigenprobe.cli import main
+from eigenprobe.estimators import eigenmaps
 from eigenprobe.estimators.coordinates import _walk
 from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
 from eigenprobe.graph import build_graph
@@ -83,3 +84,14 @@ def test_places_are_found_by_the_search_of_the_coordinates(monkeypatch: pytest.M
     places = [model.place(X[i:]) for i in (120, 130)]
     assert made == [120]
     np.testing.assert_array_equal(places[0][10:], places[1])
+
+
+def test_the_map_of_a_network_is_drawn_from_the_graph_of_its_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It trains on several subsets, of which the first is the one that is described."""
+    monkeypatch.setattr(eigenmaps, "SUBSET", 60)
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    model = OptimalApproximationEigenmaps(3, solver="network", max_iter=2, random_state=0).fit(x)
+    assert model.basis_.n == 60
+    rows = torch.as_tensor(model.basis_.points)
+    expected = torch.cdist(rows.double(), rows.double()).fill_diagonal_(torch.inf).argmin(1)
+    assert torch.equal(model._graph.indices[:, 0], expected)
