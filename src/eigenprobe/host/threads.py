@@ -1,4 +1,4 @@
-"""The number of threads that pays on the host, and its clock.
+"""The number of threads that pays on the host, work side by side on its cores, and its clock.
 
 Small clouds make many short operations that gain next to nothing from more than one thread.  For larger ones at most
 half of the processors are used: with all of them, one other busy process makes every operation wait for its slowest
