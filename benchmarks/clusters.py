@@ -27,13 +27,13 @@ from joblib import parallel_config
 
 from benchmarks.catalogue import digest
 from benchmarks.record import best_device, facts, results_file, write
-from eigenprobe.estimators.tables import read_table
 from eigenprobe.host.files import plain
-from eigenprobe.paper.images import Images
-from eigenprobe.paper.images_recipe import ImagesRecipe, feed_forward, learn_rows
-from eigenprobe.paper.peers import FITTED, METHODS, embed
-from eigenprobe.paper.protocol import Protocol, summarise
+from eigenprobe.readers.tables import read_table
 from eigenprobe.training import RunSettings
+from eigenprobe_lab.paper.images import Images
+from eigenprobe_lab.paper.images_recipe import ImagesRecipe, feed_forward, learn_rows
+from eigenprobe_lab.paper.peers import FITTED, METHODS, embed
+from eigenprobe_lab.paper.protocol import Protocol, summarise
 
 OURS = ("direct", "network")
 SLOW = ("tsne", "paper")

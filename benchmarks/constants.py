@@ -37,9 +37,10 @@ from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
 from eigenprobe.eigen.stacked import STACKING, solve_each
 from eigenprobe.estimators.coordinates import STAGES, laid_out
-from eigenprobe.graph import Graph, build_graph, stack
-from eigenprobe.graph.cells import HOST
-from eigenprobe.graph.neighbours import nearest_rows
+from eigenprobe.graph import Graph, stack
+from eigenprobe.graph.graph import build_graph
+from eigenprobe.search.cells import HOST
+from eigenprobe.search.neighbours import nearest_rows
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
 from eigenprobe.smoothers.balanced import BALANCE
 from eigenprobe.smoothers.neighbourhood import SETTINGS

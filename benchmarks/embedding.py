@@ -31,10 +31,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.record import best_device, clock, earlier, facts, peak, ratios, spread, turns, write
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.estimators.tables import read_table
-from eigenprobe.evaluation import tables
-from eigenprobe.evaluation.clustering import kmeans_scores
+from eigenprobe.host import tables
 from eigenprobe.host.files import plain
+from eigenprobe.readers.tables import read_table
+from eigenprobe_lab.evaluation.clustering import kmeans_scores
 
 PEERS = {"direct": "SpectralEmbedding", "network": "UMAP"}
 

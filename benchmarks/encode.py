@@ -21,10 +21,10 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.record import best_device, clock, facts, spread, turns, write
-from eigenprobe.geometry.procedural import ProceduralShapes
 from eigenprobe.networks.spectral import SpectralNetwork
+from eigenprobe.networks.store import packaged
 from eigenprobe.pretrained.model import SpectralModel
-from eigenprobe.pretrained.store import packaged
+from eigenprobe_lab.shapes import ProceduralShapes
 
 ROUNDS = 30.0  # seconds that the rounds of one row may take, one round at least
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from benchmarks.record import facts, write
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.estimators.tables import read_table
-from eigenprobe.evaluation import tables
-from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
+from eigenprobe.host import tables
 from eigenprobe.host.files import plain
-from eigenprobe.paper.protocol import weighted_subset
+from eigenprobe.readers.tables import read_table
+from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
+from eigenprobe_lab.paper.protocol import weighted_subset
 
 COMPONENTS, ROWS = 50, 1500
 SCORES = ("NMI", "ARI", "trustworthiness")

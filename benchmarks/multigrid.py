@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.record import facts, ratios, spread, turns, write
 from eigenprobe.eigen import solve
 from eigenprobe.eigen.chebyshev import SparseOperator
-from eigenprobe.eigen.sparse import as_scipy
 from eigenprobe.graph.arranged import arrange
+from eigenprobe.search.order import as_scipy
 from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 
 CHEBYSHEV = ("chebyshev", {"degree": 2})

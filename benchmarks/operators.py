@@ -24,10 +24,10 @@ from scipy.sparse.linalg import splu
 
 import eigenprobe as ep
 from benchmarks.record import facts, write
-from eigenprobe.geometry import find_shapes
-from eigenprobe.geometry.mesh import face_areas
 from eigenprobe.geometry.oracle import cotangent
-from eigenprobe.paper.published import NINE
+from eigenprobe.readers.mesh import face_areas
+from eigenprobe.readers.shapes import find_shapes
+from eigenprobe_lab.paper.published import NINE
 
 TIME, STEPS, RIGHT = 0.01, 10, 20
 CLOUDS: dict[str, Callable[[np.ndarray], Any]] = {

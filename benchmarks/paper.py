@@ -27,14 +27,14 @@ import lightning.pytorch as pl
 
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe import geometry
-from eigenprobe.evaluation.alignment import nearest_sample_areas
-from eigenprobe.evaluation.samples import Sample
-from eigenprobe.evaluation.tables import grouped, markdown, mean_row
-from eigenprobe.paper.amortised import AmortisedRecipe, amortise, unseen
-from eigenprobe.paper.overfit import SAMPLE_SEED
-from eigenprobe.paper.published import single_shape
-from eigenprobe.paper.single import SETTINGS, learn_their_way
+from eigenprobe.evaluation import nearest_sample_areas
+from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.training import RunSettings
+from eigenprobe_lab.evaluation.samples import Sample
+from eigenprobe_lab.paper.overfit import SAMPLE_SEED
+from eigenprobe_lab.paper.paper_generalisation import AmortisedRecipe, amortise, unseen
+from eigenprobe_lab.paper.paper_overfit import SETTINGS, learn_their_way
+from eigenprobe_lab.paper.published import single_shape
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
 BEGAN = time.monotonic()

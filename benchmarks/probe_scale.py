@@ -18,10 +18,10 @@ import torch
 
 from benchmarks.record import facts, over_meshes, write
 from eigenprobe import decompose, geometry
-from eigenprobe.evaluation.samples import Sample
-from eigenprobe.evaluation.surface_report import levels
-from eigenprobe.paper.overfit import SAMPLE_SEED
-from eigenprobe.probes.learned import learn_scale
+from eigenprobe_lab.evaluation.samples import Sample
+from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.factory.probes import learn_scale
+from eigenprobe_lab.paper.overfit import SAMPLE_SEED
 
 PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere
 

@@ -25,16 +25,16 @@ from benchmarks.record import facts, write
 from eigenprobe import decompose, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation.alignment import mass_correlation
-from eigenprobe.evaluation.samples import Sample
-from eigenprobe.evaluation.surface_report import levels
-from eigenprobe.evaluation.tables import grouped, markdown, mean_row
-from eigenprobe.paper.overfit import SAMPLE_SEED
-from eigenprobe.paper.published import NINE
+from eigenprobe.evaluation import mass_correlation
+from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.probes.families import FAMILIES
-from eigenprobe.probes.learned import learn_probes, learn_scale
 from eigenprobe.probes.probes import Probes
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
+from eigenprobe_lab.evaluation.samples import Sample
+from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.factory.probes import learn_probes, learn_scale
+from eigenprobe_lab.paper.overfit import SAMPLE_SEED
+from eigenprobe_lab.paper.published import NINE
 
 LOSSES = {
     "hybrid (the paper's)": ("hybrid", "mean"),

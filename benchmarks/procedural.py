@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.record import best_device, facts, timed
-from eigenprobe.geometry.procedural import FAMILIES, ProceduralShapes, Variation
+from eigenprobe_lab.shapes import FAMILIES, ProceduralShapes, Variation
 
 
 def gallery(path: Path, each: int, n: int, seed: int) -> None:

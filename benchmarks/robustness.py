@@ -16,8 +16,8 @@ import numpy as np
 
 import eigenprobe as ep
 from benchmarks.record import facts, write
-from eigenprobe.evaluation.alignment import compare_vectors
-from eigenprobe.geometry import find_shapes
+from eigenprobe.evaluation import compare_vectors
+from eigenprobe.readers.shapes import find_shapes
 
 
 def cases(vertices: np.ndarray, sizes: list[int], seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:

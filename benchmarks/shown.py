@@ -13,13 +13,13 @@ from typing import Any
 
 from benchmarks.catalogue import RESULTS as CATALOGUE
 from benchmarks.record import spread
-from eigenprobe.evaluation.neighbours import NeighbourReport
-from eigenprobe.evaluation.surface_report import Evaluation
-from eigenprobe.evaluation.tables import grouped, markdown, mean_row
-from eigenprobe.paper.generalisation import Generalisation
-from eigenprobe.paper.images import Images
-from eigenprobe.paper.peers import METHODS
-from eigenprobe.paper.published import DIFFERENT, PAPER, single_shape
+from eigenprobe.host.tables import grouped, markdown, mean_row
+from eigenprobe_lab.evaluation.neighbours import NeighbourReport
+from eigenprobe_lab.evaluation.surface_report import Evaluation
+from eigenprobe_lab.paper.generalisation import Generalisation
+from eigenprobe_lab.paper.images import Images
+from eigenprobe_lab.paper.peers import METHODS
+from eigenprobe_lab.paper.published import DIFFERENT, PAPER, single_shape
 
 LEVELS = (10, 20, 50)
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.shown import COSINES, LEVELS, Document, evaluation
-from eigenprobe.evaluation.tables import markdown, mean_row
-from eigenprobe.paper.generalisation import Generalisation
-from eigenprobe.paper.published import IMAGE_SCORES, NINE, PAPER, single_shape
-from eigenprobe.paper.toy1d import LOSSES
+from eigenprobe.host.tables import markdown, mean_row
+from eigenprobe_lab.paper.generalisation import Generalisation
+from eigenprobe_lab.paper.published import IMAGE_SCORES, NINE, PAPER, single_shape
+from eigenprobe_lab.paper.toy1d import LOSSES
 
 
 def headlines(results: Path) -> str:

@@ -31,15 +31,15 @@ from benchmarks.direct import textbook_errors
 from benchmarks.record import best_device, clock, facts, peak, turns, write
 from eigenprobe import geometry
 from eigenprobe.decomposition import decompose
-from eigenprobe.evaluation.samples import Sample, agreement
-from eigenprobe.evaluation.surface_report import levels
-from eigenprobe.evaluation.tables import grouped, markdown, mean_row
-from eigenprobe.paper.overfit import SAMPLE_SEED, learn_shape
-from eigenprobe.paper.published import NINE
+from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.probes.covariance import Covariance
 from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
+from eigenprobe_lab.evaluation.samples import Sample, agreement
+from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.paper.overfit import SAMPLE_SEED, learn_shape
+from eigenprobe_lab.paper.published import NINE
 
 SECTIONS = ("loss", "step", "quality", "shapes")
 SURFACE = ProbeSettings(smoother={"dimension": 2})

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import eigenprobe as ep
-from eigenprobe.geometry.procedural.meshing import creature
 from eigenprobe.viz import figures
+from eigenprobe_lab.shapes.meshing import creature
 
 SHOWN = 3
 

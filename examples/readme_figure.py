@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import eigenprobe as ep
-from eigenprobe.geometry.procedural.meshing import creature
 from eigenprobe.viz import figures
+from eigenprobe_lab.shapes.meshing import creature
 
 
 def main(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eigenprobe.geometry.procedural.meshing import creature
+from eigenprobe_lab.shapes.meshing import creature
 
 
 def stock(folder: Path) -> None:
@@ -32,7 +32,7 @@ def stock(folder: Path) -> None:
 
 
 def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
-    from eigenprobe.geometry import Shape, save
+    from eigenprobe.readers.shapes import Shape, save
 
     path.parent.mkdir(parents=True, exist_ok=True)
     save(Shape(vertices, faces), path)

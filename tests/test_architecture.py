@@ -520,8 +520,8 @@ def test_traced_encode() -> None:
 
 def test_traced_pretraining(tmp_path: Path) -> None:
     from eigenprobe.networks.spectral import SpectralConfig
-    from eigenprobe.pretrained.pretrain import PretrainSettings, Schedule, pretrain
-    from eigenprobe.pretrained.shapes import ShapeSettings
+    from eigenprobe_lab.factory.pretrain import PretrainSettings, Schedule, pretrain
+    from eigenprobe_lab.shapes.stream import ShapeSettings
 
     shapes = ShapeSettings(
         tokens=600, typical=200, sizes=(200, 300), chunk=4, chunks=1, renew=1, families=["biped", "blob"]

@@ -178,14 +178,14 @@ def raising(error: BaseException) -> Callable[..., None]:
 def test_failures_are_one_line(
     error: BaseException, code: int, pattern: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eigenprobe.cli.experiments.toy1d", _like("toy1d", raising(error)))
+    monkeypatch.setattr("eigenprobe_lab.cli.experiments.toy1d", _like("toy1d", raising(error)))
     got, _, err = run("reproduce", "toy1d")
     assert got == code
     assert len(err.splitlines()) == 1 and re.search(pattern, err), err
 
 
 def test_debug_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eigenprobe.cli.experiments.toy1d", _like("toy1d", raising(RuntimeError("bug"))))
+    monkeypatch.setattr("eigenprobe_lab.cli.experiments.toy1d", _like("toy1d", raising(RuntimeError("bug"))))
     code, _, err = run("reproduce", "toy1d", "--debug")
     assert code == 1 and "Traceback" in err
 
@@ -198,7 +198,7 @@ def test_warnings_are_one_line_and_quiet_is_quiet(run: Run, monkeypatch: pytest.
         warnings.warn("of no interest", DeprecationWarning, stacklevel=2)
         session.say("done")  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("eigenprobe.cli.experiments.toy1d", _like("toy1d", warns))
+    monkeypatch.setattr("eigenprobe_lab.cli.experiments.toy1d", _like("toy1d", warns))
     assert run("reproduce", "toy1d") == (0, "done\n", "eigenprobe: warning: 3 duplicates\n")
     assert run("reproduce", "toy1d", "--quiet") == (0, "", "")
 

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.neighbours import SEARCHES, Graph, build_graph, nearest_rows, query
-from eigenprobe.graph.order import memory_order, morton_order
+from eigenprobe.graph.graph import Graph, build_graph
+from eigenprobe.search.neighbours import SEARCHES, nearest_rows, query
+from eigenprobe.search.order import memory_order, morton_order
 from eigenprobe.smoothers import build_smoother
 
 EXACT = ["kdtree", "torch"]
@@ -192,7 +193,7 @@ def test_memory_order_is_a_permutation_for_any_cloud():
     for d in (2, 5):
         smoother = build_smoother(points(9000, d), "symmetric", k=6)
         assert smoother.graph is not None
-        order = memory_order(smoother.matrix, smoother.graph)
+        order = memory_order(smoother.matrix, smoother.graph.points)
         assert order is not None and torch.equal(order.sort().values, torch.arange(9000))
     assert memory_order(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None
 

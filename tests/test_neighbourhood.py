@@ -15,8 +15,10 @@ from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NeighbourhoodExtension
-from eigenprobe.graph import Graph, Metric, build_graph, estimate_dimension
+from eigenprobe.graph import Graph, estimate_dimension
 from eigenprobe.graph.arranged import Arranged, arrange, fingerprints
+from eigenprobe.graph.graph import build_graph
+from eigenprobe.search.neighbours import Metric
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 from tests.clouds import fibonacci_sphere, flat_torus, random_sphere
 

@@ -65,12 +65,12 @@ def test_imports_are_lazy() -> None:
     heavy = {"trimesh", "igl", "plotly", "umap", "openTSNE", "transformers", "jsonargparse"}
     core = "import eigenprobe as ep; ep.decompose, ep.Basis, ep.Probes"
     assert not {"lightning", "sklearn", "matplotlib", *heavy} & _modules_after(core)
-    assert not {"matplotlib", *heavy} & _modules_after("import eigenprobe.geometry.procedural, eigenprobe.networks")
+    assert not {"matplotlib", *heavy} & _modules_after("import eigenprobe_lab.shapes, eigenprobe.networks")
 
 
 def test_shipped_weights_do_not_load_the_compiler_of_torch() -> None:
     """It takes more than a second: several times the first decomposition itself."""
-    code = "import eigenprobe as ep; from eigenprobe.pretrained.neighbours import shipped"
+    code = "import eigenprobe as ep; from eigenprobe.shortcuts.cuts import shipped"
     assert "torch._dynamo" not in _loaded(f"{code}; shipped(); ep.SpectralModel.from_pretrained('surface')")
 
 

@@ -28,14 +28,14 @@ _NAMES = {
     "SpectralModel": "pretrained.model",
     "OptimalApproximationEigenmaps": "estimators",
 }
-_MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "paper", "training", "viz")
+_MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "training", "viz")
 
 __all__ = ["Basis", "EigenprobeWarning", "Graph", "InputError", "OptimalApproximationEigenmaps", "Probes", "Smoother"]
 __all__ += ["SpectralModel", "__version__", "apps", "build_graph", "build_smoother", "decompose", "evaluation"]
-__all__ += ["geometry", "interop", "laplacian", "networks", "operators", "paper", "training", "viz"]
+__all__ += ["geometry", "interop", "laplacian", "networks", "operators", "training", "viz"]
 
 if TYPE_CHECKING:
-    from . import apps, evaluation, geometry, interop, networks, operators, paper, training, viz
+    from . import apps, evaluation, geometry, interop, networks, operators, training, viz
     from .basis import Basis
     from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError

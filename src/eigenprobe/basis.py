@@ -4,8 +4,7 @@
     V (n, K)   unnormalised basis, V = M^{-1/2} Q, v_1 = 1, V^T M V = I
 
 Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker gave it. Pictures
-are made by the room `viz` and files for other programs by `geometry`, found by name when one is asked for: this module
-needs none of them.
+are made by `viz` and files for other programs by `geometry`, imported when one is asked for.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -23,19 +21,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .annotations import as_array, door
 from .cloud import Array, Origin, unmasked
 from .errors import InputError
 from .host.files import atomic_path, reading
+from .host.validation import as_array, validated
 
 FORMAT = "eigenprobe.basis/1"
-EXTENSIONS = {  # how a saved extension finds its class again
-    "kernel": "eigenprobe.extensions:KernelExtension",
-    "network": "eigenprobe.networks.extension:NetworkExtension",
-    "neighbourhood": "eigenprobe.extensions:NeighbourhoodExtension",
-    "context": "eigenprobe.estimators.solvers:ContextExtension",
-    "pretrained": "eigenprobe.pretrained.prediction:ModelExtension",
-}
+E = TypeVar("E", bound=Any)
+EXTENSIONS: dict[str, Any] = {}  # kind in a file -> class
 
 
 class Extension(Protocol):
@@ -49,6 +42,12 @@ class Extension(Protocol):
     def tensors(self) -> dict[str, Tensor]: ...
 
     def facts(self) -> dict[str, Any]: ...
+
+
+def extension(found: E) -> E:
+    """Enter a class of extensions under its kind, the name that a file has for it."""
+    EXTENSIONS[found.kind] = found
+    return found
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class Basis:
         root = (self.mass**0.5)[:, None]
         return SpectralOperator(self.normalized / root, self.eigenvalues, self.normalized * root)
 
-    @door
+    @validated
     def truncate(self, k: int) -> Basis:
         """The first ``k`` vectors only."""
         if not 1 <= k <= self.k:
@@ -196,7 +195,9 @@ class Basis:
         vectors as scalars, npz and mat the arrays.
         """
         if os.path.splitext(path)[1].lower() not in ("", ".safetensors"):
-            return _below("geometry.export:write_functions")(path, self)
+            from .geometry.export import write_functions
+
+            return write_functions(path, self)
         tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
         more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
         tensors |= {name: values for name, values in more.items() if values is not None}
@@ -209,7 +210,7 @@ class Basis:
             save_file(flat, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
 
     @classmethod
-    @door
+    @validated
     def load(cls, path: str | os.PathLike[str]) -> Basis:
         """Read what `save` wrote, as numpy arrays."""
         if not os.path.isfile(path):
@@ -224,9 +225,10 @@ class Basis:
             _check_stored(tensors, path)
             extension, facts = None, header.get("extension")
             if facts is not None:
-                module, name = EXTENSIONS[facts["kind"]].split(":")
+                from . import extensions  # noqa: F401 (which enters every class in the table)
+
                 own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
-                extension = getattr(import_module(module), name).from_tensors(own, facts["facts"])
+                extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
             names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts")
             stored = {name: tensors.get(name) for name in names}
             return cls(**stored, info=dict(header.get("info", {})), extension=extension).numpy()  # type: ignore[arg-type]
@@ -244,16 +246,23 @@ class Basis:
             raise InputError("a plot needs points, this basis carries none")
         if interactive and (unknown := sorted(set(view) - {"limit"})):
             raise InputError(f"an interactive plot does not take {unknown[0]}: turn it with the mouse")
-        draw = _below("viz.notebook:turning" if interactive else "viz.figures:eigenfunctions")
+        from .viz.figures import eigenfunctions
+        from .viz.notebook import turning
+
+        draw: Callable[..., Any] = turning if interactive else eigenfunctions
         shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": self.faces if faces is None else faces}
         return draw(self.points, self.vectors, **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser; ``options`` are those of `viz.report.write_report`."""
-        _below("viz.report:write_report")(path, self, **{"faces": self.faces, "facts": self.info, **options})
+        from .viz.report import write_report
+
+        write_report(path, self, **{"faces": self.faces, "facts": self.info, **options})
 
     def _repr_html_(self) -> str:
-        return str(_below("viz.notebook:basis_html")(self))
+        from .viz.notebook import basis_html
+
+        return basis_html(self)
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
         ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points"), convert)
@@ -275,13 +284,6 @@ class Basis:
         if f.ndim not in (1, 2) or f.shape[0] != self.n:
             raise InputError(f"expected a function of shape ({self.n},) or ({self.n}, m), got {tuple(f.shape)}")
         return f
-
-
-def _below(place: str) -> Callable[..., Any]:
-    """A function of a room below, which draws or writes, by name: ``room.module:function``."""
-    module, name = place.split(":")
-    function: Callable[..., Any] = getattr(import_module(f"eigenprobe.{module}"), name)
-    return function
 
 
 def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:

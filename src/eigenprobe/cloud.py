@@ -12,15 +12,14 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .annotations import as_array
 from .errors import InputError
+from .host.validation import as_array
 
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
@@ -45,7 +44,9 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     PyVista); ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
     """
     if isinstance(source, (str, os.PathLike)):  # the room that reads files lies below: found by name, when needed
-        source = import_module("eigenprobe.geometry.io").load(source)
+        from .readers.shapes import load
+
+        source = load(source)
     if is_mesh_pair(source):
         return source[0], as_array(source[1]).astype(np.int64)
     if hasattr(source, "ndim") or isinstance(source, (list, tuple)):

@@ -79,8 +79,9 @@ def test_fronts_pass_doubtful_edges_as_twenty_times_as_long(monkeypatch) -> None
     from dataclasses import replace
 
     from eigenprobe.apps import geodesics
-    from eigenprobe.graph import build_graph, stack
+    from eigenprobe.graph import stack
     from eigenprobe.graph.arranged import Arranged
+    from eigenprobe.graph.graph import build_graph
     from eigenprobe.smoothers import build_smoother
 
     m, gap = 21, 0.3

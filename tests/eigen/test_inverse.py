@@ -16,7 +16,7 @@ from eigenprobe.eigen import inverse, nested, solve
 from eigenprobe.eigen.chebyshev import SparseOperator
 from eigenprobe.eigen.problem import Problem
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.order import as_scipy
+from eigenprobe.search.order import as_scipy
 from eigenprobe.smoothers import build_smoother
 
 

@@ -22,7 +22,7 @@ from eigenprobe.eigen.chebyshev import (
 from eigenprobe.eigen.problem import Eigenpairs, Problem, null_vectors
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.order import memory_order
+from eigenprobe.search.order import memory_order
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 

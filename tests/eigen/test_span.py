@@ -306,7 +306,8 @@ def test_a_learned_mass_is_the_square_of_the_first_column() -> None:
 
 
 def test_stacked_clouds_are_rotated_each() -> None:
-    from eigenprobe.graph import build_graph, stack
+    from eigenprobe.graph import stack
+    from eigenprobe.graph.graph import build_graph
 
     x = [torch.from_numpy(s * c.fibonacci_sphere(90) @ np.diag([1.0, t, 0.8])) for s, t in ((3.0, 0.7), (1.0, 1.2))]
     graphs = [build_graph(each, 12) for each in x]

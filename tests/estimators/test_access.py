@@ -14,8 +14,8 @@ from sklearn.random_projection import SparseRandomProjection
 
 from eigenprobe.errors import InputError
 from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.estimators import rows as access
-from eigenprobe.estimators.rows import Items, ParquetColumns, Rows, SparseRows, checked, open_rows, open_table
+from eigenprobe.readers import rows as access
+from eigenprobe.readers.rows import Items, ParquetColumns, Rows, SparseRows, checked, open_rows, open_table
 
 
 @pytest.fixture

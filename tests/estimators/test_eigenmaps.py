@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators.coordinates import Coordinates
-from eigenprobe.evaluation.clustering import kmeans_scores
+from eigenprobe_lab.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
 
 SOLVERS = ("direct", "network")

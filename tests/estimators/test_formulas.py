@@ -15,10 +15,11 @@ from scipy import sparse
 from eigenprobe import InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed, solvers
-from eigenprobe.estimators import rows as lazy
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
-from eigenprobe.graph import arranged, build_graph
+from eigenprobe.graph import arranged
 from eigenprobe.graph.arranged import arrange, extend
+from eigenprobe.graph.graph import build_graph
+from eigenprobe.readers import rows as lazy
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
 

@@ -15,10 +15,10 @@ from eigenprobe import OptimalApproximationEigenmaps, extensions
 from eigenprobe.cli import main
 from eigenprobe.estimators import eigenmaps
 from eigenprobe.estimators.coordinates import _walk
-from eigenprobe.evaluation.clustering import kmeans_scores, trustworthiness
-from eigenprobe.graph import build_graph
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
+from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
 
 
 def test_affinities_are_the_steps_of_a_random_walk() -> None:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import make_blobs
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
-from eigenprobe.evaluation.clustering import kmeans_scores
+from eigenprobe_lab.evaluation.clustering import kmeans_scores
 
 dask = pytest.importorskip("dask")
 array, frame = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")

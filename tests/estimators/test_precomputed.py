@@ -16,9 +16,10 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators.rows import PROJECTED
-from eigenprobe.graph.cells import CellIndex, Division
-from eigenprobe.graph.neighbours import build_graph, nearest_rows
+from eigenprobe.graph.graph import build_graph
+from eigenprobe.readers.rows import PROJECTED
+from eigenprobe.search.cells import CellIndex, Division
+from eigenprobe.search.neighbours import nearest_rows
 
 
 def _model(k: int = 4, **options: Any) -> OptimalApproximationEigenmaps:

@@ -11,8 +11,8 @@ import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.estimators.rows import open_rows, rows_to_fit
-from eigenprobe.estimators.tables import read_table
+from eigenprobe.readers.rows import open_rows, rows_to_fit
+from eigenprobe.readers.tables import read_table
 
 pandas = pytest.importorskip("pandas")
 

@@ -14,8 +14,8 @@ from scipy.io import mmwrite
 
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.estimators.rows import open_rows
-from eigenprobe.estimators.tables import read_table
+from eigenprobe.readers.rows import open_rows
+from eigenprobe.readers.tables import read_table
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_the_only_table_of_a_file_is_the_features(tmp_path: Path, rng: np.random
 
 
 def test_headers_are_compared_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eigenprobe.estimators import tables
+    from eigenprobe.readers import tables
 
     claimed: list[float] = []
     monkeypatch.setattr(tables, "check_size", lambda _path, size: claimed.append(size))

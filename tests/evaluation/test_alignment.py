@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe import Basis, evaluation
+from eigenprobe import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import compare, compare_vectors
 from eigenprobe.geometry import oracle
+from eigenprobe_lab import evaluation
 from tests.geometry.meshes import blob
 
 

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation.alignment import (
-    mass_correlation,
-    nearest_sample_areas,
-    rebuild,
-    rebuild_weighted,
-    weighted_error,
-)
+from eigenprobe.evaluation import mass_correlation, nearest_sample_areas, rebuild, rebuild_weighted, weighted_error
 from eigenprobe.geometry import face_areas, oracle
 from eigenprobe.geometry.oracle import cotangent
 from tests.geometry.meshes import blob, cube

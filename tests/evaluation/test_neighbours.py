@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation.neighbours import WAYS, NeighbourMeasure, compare_neighbours, mesh_distances
-from eigenprobe.geometry import Shape, save
+from eigenprobe.readers.shapes import Shape, save
+from eigenprobe_lab.evaluation.neighbours import WAYS, NeighbourMeasure, compare_neighbours, mesh_distances
 from tests.geometry.meshes import blob, torus
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation import surfaces
-from eigenprobe.evaluation.surface_report import levels
-from eigenprobe.evaluation.surfaces import Measure
-from eigenprobe.geometry import Shape, save
-from eigenprobe.paper.published import COLUMNS, NINE, PAPER, SINGLE_SHAPES, single_shape
+from eigenprobe.readers.shapes import Shape, save
+from eigenprobe_lab.evaluation import surfaces
+from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.evaluation.surfaces import Measure
+from eigenprobe_lab.paper.published import COLUMNS, NINE, PAPER, SINGLE_SHAPES, single_shape
 from tests.geometry.meshes import blob, cube, torus
 
 

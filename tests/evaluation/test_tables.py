@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from eigenprobe.evaluation import tables
+from eigenprobe.host import tables
 
 ROWS = [
     {"shape": "cat|dog", "cosine": np.float64(0.98765), "n": 4000},

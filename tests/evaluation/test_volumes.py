@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import eigenprobe as ep
-from eigenprobe.evaluation import surfaces
-from eigenprobe.evaluation.surfaces import Measure
-from eigenprobe.geometry import Shape, sample_volume, save
+from eigenprobe.geometry import sample_volume
+from eigenprobe.readers.shapes import Shape, save
+from eigenprobe_lab.evaluation import surfaces
+from eigenprobe_lab.evaluation.surfaces import Measure
 from tests.geometry.meshes import blob, cube, sphere
 from tests.geometry.spectra import ball_neumann, cube_neumann
 

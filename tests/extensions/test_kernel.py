@@ -8,7 +8,7 @@ import torch
 
 from eigenprobe import extensions
 from eigenprobe.errors import InputError
-from eigenprobe.extensions import NEIGHBOURS, KernelExtension
+from eigenprobe.extensions.kernel import NEIGHBOURS, KernelExtension
 from tests import clouds as c
 
 

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import Shape, load, oracle, save
+from eigenprobe.geometry import oracle
 from eigenprobe.geometry.oracle import prepare_oracles
+from eigenprobe.readers.shapes import Shape, load, save
 from tests.geometry.meshes import blob, cube, torus
 
 

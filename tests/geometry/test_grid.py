@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.grid import Grid, grid_oracle
+from eigenprobe_lab.evaluation.grid import Grid, grid_oracle
 from tests.geometry.meshes import cube, sphere
 from tests.geometry.spectra import ball_neumann, cube_neumann
 

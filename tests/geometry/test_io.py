@@ -7,8 +7,8 @@ import pytest
 
 from eigenprobe import geometry
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.geometry import Shape, find_shapes, load, save
-from eigenprobe.geometry import io as shape_io
+from eigenprobe.readers import shapes as shape_io
+from eigenprobe.readers.shapes import Shape, find_shapes, load, save
 from tests.geometry.meshes import blob, cube, tetrahedron
 
 

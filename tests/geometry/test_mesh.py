@@ -7,7 +7,7 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import face_areas, is_closed, vertex_areas
-from eigenprobe.geometry.mesh import as_mesh
+from eigenprobe.readers.mesh import as_mesh
 from tests.geometry.meshes import cube, sphere, tetrahedron, torus
 
 

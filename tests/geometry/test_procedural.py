@@ -8,10 +8,11 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import is_closed
-from eigenprobe.geometry.procedural import FAMILIES, Builder, ProceduralShapes, Rng, Variation, project, seeds
-from eigenprobe.geometry.procedural.meshing import mesh_field
-from eigenprobe.graph.farthest import farthest_points
-from eigenprobe.graph.segments import connected, nearest
+from eigenprobe.graph.edges import connected
+from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.search.segments import nearest
+from eigenprobe_lab.shapes import FAMILIES, Builder, ProceduralShapes, Rng, Variation, project, seeds
+from eigenprobe_lab.shapes.meshing import mesh_field
 
 PLAIN = Variation(scale=0, bend=0, twist=0, taper=0, partial=0, uneven=0, random=0, noise=0)
 

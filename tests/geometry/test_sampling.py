@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from eigenprobe import geometry
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.mesh import draw_surface, sample_surface, sample_volume, winding_number
-from eigenprobe.graph import farthest
-from eigenprobe.graph.farthest import farthest_points
+from eigenprobe.geometry.draws import draw_surface, sample_surface, sample_volume, winding_number
+from eigenprobe.sampling import farthest
+from eigenprobe.sampling.farthest import farthest_points
 from tests.geometry.meshes import cube, sphere, torus
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import load
+from eigenprobe.readers.shapes import load
 from tests.geometry.meshes import blob
 
 

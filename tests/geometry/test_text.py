@@ -10,7 +10,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.geometry import load
+from eigenprobe.readers.shapes import load
 
 
 @pytest.fixture

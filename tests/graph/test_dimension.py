@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.graph import build_graph, estimate_dimension, local_dimension
+from eigenprobe.graph import estimate_dimension, local_dimension
+from eigenprobe.graph.graph import build_graph
 from tests import clouds as c
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
-from eigenprobe.graph.cells import grid_search
+from eigenprobe.search.cells import grid_search
 from tests import clouds as c
 
 

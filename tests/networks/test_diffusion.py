@@ -7,7 +7,6 @@ import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
 from eigenprobe.graph.axes import canonical_pose
-from eigenprobe.graph.farthest import farthest_points
 from eigenprobe.networks.diffusion import (
     diffusion,
     filter_degree,
@@ -17,7 +16,8 @@ from eigenprobe.networks.diffusion import (
     trace_times,
 )
 from eigenprobe.networks.spectral import INPUTS, SEEDS, SpectralConfig, SpectralNetwork, inputs, orthonormal, place
-from eigenprobe.pretrained.reconstruction import closed_form
+from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe_lab.factory.reconstruction import closed_form
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Bases for given functions, and the paper's estimators of eigenvalues through the front door."""
+"""Bases for given functions, and the paper's estimators of eigenvalues through the front validated."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.paper import extract
-from eigenprobe.paper.datasets import open_images
-from eigenprobe.paper.extract import IMAGENET, load_encoder
+from eigenprobe_lab.paper import extract
+from eigenprobe_lab.paper.datasets import open_images
+from eigenprobe_lab.paper.extract import IMAGENET, load_encoder
 
 pytest.importorskip("transformers")
 Image = pytest.importorskip("PIL.Image")

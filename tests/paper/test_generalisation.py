@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import Shape, save
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
-from eigenprobe.paper.generalisation import Comparison, run
 from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.readers.shapes import Shape, save
+from eigenprobe_lab.paper.generalisation import Comparison, run
 
 pytest.importorskip("igl")
 

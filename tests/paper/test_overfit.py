@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.paper.overfit import SETTINGS
-from eigenprobe.paper.reproduction import reproduce_overfit
+from eigenprobe_lab.paper.overfit import SETTINGS
+from eigenprobe_lab.paper.reproduction import reproduce_overfit
 
 
 def test_table_of_a_bumpy_sphere(tmp_path):

@@ -12,12 +12,12 @@ from sklearn.datasets import make_blobs
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, trustworthiness
-from eigenprobe.paper import images, images_recipe
-from eigenprobe.paper.peers import TsneGradient, embed
-from eigenprobe.paper.protocol import Protocol, class_weights, summarise, weighted_subset
-from eigenprobe.paper.published import IMAGE_SETTINGS, published_scores
 from eigenprobe.training import recipes
+from eigenprobe_lab.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, trustworthiness
+from eigenprobe_lab.paper import images, images_recipe
+from eigenprobe_lab.paper.peers import TsneGradient, embed
+from eigenprobe_lab.paper.protocol import Protocol, class_weights, summarise, weighted_subset
+from eigenprobe_lab.paper.published import IMAGE_SETTINGS, published_scores
 
 RECIPE = Path(__file__).parents[2] / "src" / "eigenprobe" / "recipes" / "paper_images.yaml"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from eigenprobe.paper import toy1d
 from eigenprobe.probes.objective import expected_errors, prefix_errors
 from eigenprobe.probes.probes import Probes
+from eigenprobe_lab.paper import toy1d
 
 
 def test_both_losses_learn_the_cosines(tmp_path):

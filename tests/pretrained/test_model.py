@@ -11,13 +11,13 @@ import torch
 import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.procedural import ProceduralShapes
-from eigenprobe.geometry.procedural.meshing import creature
-from eigenprobe.networks import drawing
+from eigenprobe.host.weights import drawing
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
-from eigenprobe.paper import generalisation
+from eigenprobe.networks.store import packaged
 from eigenprobe.pretrained.model import SpectralModel
-from eigenprobe.pretrained.store import packaged
+from eigenprobe_lab.paper import generalisation
+from eigenprobe_lab.shapes import ProceduralShapes
+from eigenprobe_lab.shapes.meshing import creature
 from tests.playground import without_network
 
 SMALL = SpectralConfig(outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16)
@@ -340,7 +340,7 @@ def test_the_shipped_weights_know_more_than_their_inputs_and_than_random_ones(tm
 
 @shipped
 def test_the_shipped_model_is_small_enough():
-    from eigenprobe.pretrained.store import PACKAGED
+    from eigenprobe.networks.store import PACKAGED
 
     files = list((PACKAGED / "surface").glob("*.safetensors"))
     assert files and sum(f.stat().st_size for f in files) <= 25e6 and max(f.stat().st_size for f in files) < 16 * 2**20

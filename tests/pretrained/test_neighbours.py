@@ -13,22 +13,22 @@ from torch import Tensor
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.geometry.procedural.dense import Dense, DenseShapes
-from eigenprobe.graph import build_graph, stack
-from eigenprobe.graph.farthest import farthest_points
-from eigenprobe.graph.suspicion import EDGE, NODE, SUSPICION, find_suspects
-from eigenprobe.networks.shortcut import ShortcutConfig, ShortcutNetwork
-from eigenprobe.pretrained.contacts import LONGEST, Fold, Spread, folded, links, ratios, spread_order, spread_rows
-from eigenprobe.pretrained.neighbour_training import (
+from eigenprobe.graph import stack
+from eigenprobe.graph.graph import build_graph
+from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.shortcuts.cuts import DECISION, Decision, decide, real_neighbours, shipped
+from eigenprobe.shortcuts.network import ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
+from eigenprobe.shortcuts.suspicion import EDGE, NODE, SUSPICION, find_suspects
+from eigenprobe_lab.factory.neighbours import (
     Clouds,
     ContactStream,
     NeighbourModule,
     NeighbourSettings,
     train_neighbours,
 )
-from eigenprobe.pretrained.neighbours import DECISION, Decision, decide, real_neighbours, shipped
-from eigenprobe.pretrained.store import read_shortcut, write_shortcut
-from eigenprobe.training.timed import Schedule
+from eigenprobe_lab.factory.timed import Schedule
+from eigenprobe_lab.shapes.contacts import LONGEST, Fold, Spread, folded, links, ratios, spread_order, spread_rows
+from eigenprobe_lab.shapes.dense import Dense, DenseShapes
 
 TINY = NeighbourSettings(
     network=ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2),
@@ -324,8 +324,8 @@ def test_ranks_see_different_shapes() -> None:
 
 def test_landmarks_of_a_large_cloud_are_the_same_alone_and_in_a_stack() -> None:
     """Above 2 x 2000 points candidates are every second one, whichever other clouds are there."""
-    from eigenprobe.graph.segments import Segments
-    from eigenprobe.graph.suspicion import _landmarks
+    from eigenprobe.search.segments import Segments
+    from eigenprobe.shortcuts.suspicion import _landmarks
 
     x = sphere(9100).float()
     for sizes in ((4100, 5000), (4550, 4550), (300, 8800)):

@@ -13,12 +13,13 @@ import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
 from eigenprobe.errors import InputError
-from eigenprobe.networks import drawing
+from eigenprobe.host.weights import drawing
 from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
 from eigenprobe.networks.spectral import SpectralConfig, inputs
 from eigenprobe.pretrained.model import SpectralModel
-from eigenprobe.pretrained.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
-from eigenprobe.pretrained.reconstruction import (
+from eigenprobe.training.recipes import load_recipe, run_recipe
+from eigenprobe_lab.factory.pretrain import PretrainModule, PretrainSettings, Schedule, pretrain
+from eigenprobe_lab.factory.reconstruction import (
     closed_form,
     covariance_coefficients,
     energies,
@@ -26,9 +27,8 @@ from eigenprobe.pretrained.reconstruction import (
     misalignment,
     relative_errors,
 )
-from eigenprobe.pretrained.shapes import ShapeSettings, ShapeStream
-from eigenprobe.training.recipes import load_recipe, run_recipe
-from eigenprobe.training.timed import MuonAdamW
+from eigenprobe_lab.factory.timed import MuonAdamW
+from eigenprobe_lab.shapes.stream import ShapeSettings, ShapeStream
 
 RECIPE = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes" / "pretrain.yaml"
 NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)

@@ -8,11 +8,11 @@ import torch
 
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.graph import build_graph
-from eigenprobe.probes import learned
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.probes.covariance import visible_scales
-from eigenprobe.probes.learned import learn_probes, monomials
 from eigenprobe.smoothers.gaussian import row_smoother
+from eigenprobe_lab.factory import probes as learned
+from eigenprobe_lab.factory.probes import learn_probes, monomials
 
 
 def cloud(n: int = 240) -> torch.Tensor:

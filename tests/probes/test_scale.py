@@ -8,9 +8,9 @@ import torch
 
 from eigenprobe import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.graph.neighbours import build_graph
-from eigenprobe.probes.learned import ScaleCriterion, learn_scale
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.training import ProbeSettings, fit_network
+from eigenprobe_lab.factory.probes import ScaleCriterion, learn_scale
 
 
 def sphere(n: int, noise: float = 0.0) -> torch.Tensor:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph import build_graph
 from eigenprobe.graph.arranged import Arranged, arrange
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
 from eigenprobe.smoothers.altered import Alteration, alter, numbers, vanishing
 from eigenprobe.smoothers.balanced import BALANCE, EXACT, FIRM

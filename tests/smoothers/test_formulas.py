@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from eigenprobe.eigen import solve
-from eigenprobe.graph import Graph, build_graph, stack
+from eigenprobe.graph import Graph, stack
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
 from eigenprobe.smoothers.variable import NETWORK, VariableBandwidth, variable_smoother
 from tests import clouds as c

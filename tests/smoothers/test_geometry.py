@@ -11,7 +11,8 @@ import torch
 from scipy.spatial import ConvexHull, Voronoi
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Graph, build_graph
+from eigenprobe.graph import Graph
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother, cells
 from eigenprobe.smoothers.altered import curvature
 from eigenprobe.smoothers.cells import at_boundary, covered, even_directions

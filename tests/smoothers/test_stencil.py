@@ -10,8 +10,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph import build_graph
-from eigenprobe.graph.graph import stack
+from eigenprobe.graph.graph import build_graph, stack
 from eigenprobe.smoothers.balanced import Stencil, balanced_stencil
 from tests import clouds as c
 

@@ -12,8 +12,8 @@ import torch
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.graph import Edges, Graph, build_graph, stack
-from eigenprobe.graph.graph import local_spacing
+from eigenprobe.graph import Edges, Graph, stack
+from eigenprobe.graph.graph import build_graph, local_spacing
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from eigenprobe.smoothers import neighbourhood as neighbourhoods
 from eigenprobe.smoothers import stencil as stencils

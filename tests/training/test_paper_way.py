@@ -9,7 +9,7 @@ import torch
 from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.graph.fused import graphed
+from eigenprobe.host.device import graphed
 from eigenprobe.probes.objective import Objective, prefix_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother

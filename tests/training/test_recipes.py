@@ -10,8 +10,8 @@ import pytest
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.paper import toy1d  # noqa: F401 (enters its kind of recipe)
 from eigenprobe.training.recipes import load_recipe, run_recipe
+from eigenprobe_lab.paper import toy1d  # noqa: F401 (enters its kind of recipe)
 
 RECIPES = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes"
 

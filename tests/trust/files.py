@@ -11,9 +11,9 @@ from scipy.io import mmwrite
 from scipy.sparse import csr_matrix
 
 from eigenprobe.basis import Basis
-from eigenprobe.estimators.rows import open_rows
-from eigenprobe.estimators.tables import read_table
-from eigenprobe.geometry import Shape, load, save
+from eigenprobe.readers.rows import open_rows
+from eigenprobe.readers.shapes import Shape, load, save
+from eigenprobe.readers.tables import read_table
 from tests.geometry.meshes import blob
 from tests.geometry.test_scans import write_grid, write_las, write_pcd
 

@@ -143,7 +143,7 @@ def test_no_thread_is_left_behind(rng: np.random.Generator) -> None:
 
 
 def test_an_archive_is_unpacked_by_many_at_once(tmp_path: Path) -> None:
-    from eigenprobe.paper.datasets import unpack
+    from eigenprobe_lab.paper.datasets import unpack
 
     (tmp_path / "a" / "b").mkdir(parents=True)
     for i in range(50):

@@ -18,9 +18,9 @@ import pytest
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.estimators.rows import open_rows
-from eigenprobe.estimators.tables import read_table
-from eigenprobe.geometry import load
+from eigenprobe.readers.rows import open_rows
+from eigenprobe.readers.shapes import load
+from eigenprobe.readers.tables import read_table
 from tests.geometry.meshes import blob
 from tests.trust import files
 

@@ -120,7 +120,7 @@ def test_row_by_sweeps_is_row_by_lapack(monkeypatch: pytest.MonkeyPatch) -> None
     from eigenprobe.eigen import dense, solve
 
     x = torch.as_tensor(np.random.default_rng(1).random((150, 2)))
-    from eigenprobe.graph import build_graph
+    from eigenprobe.graph.graph import build_graph
     from eigenprobe.smoothers import build_smoother
 
     row = build_smoother(build_graph(x, 12), "row")

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe import apps, evaluation, geometry, interop, operators
-from eigenprobe.probes.learned import learn_probes
+from eigenprobe import apps, geometry, interop, operators
+from eigenprobe_lab import evaluation
+from eigenprobe_lab.factory.probes import learn_probes
 from tests.geometry.meshes import cube
 
 ODD: dict[str, Any] = {

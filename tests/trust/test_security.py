@@ -15,9 +15,9 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.estimators.rows import open_rows
-from eigenprobe.estimators.tables import read_table
-from eigenprobe.pretrained import store
+from eigenprobe.networks import store
+from eigenprobe.readers.rows import open_rows
+from eigenprobe.readers.tables import read_table
 
 
 class Harmful:
@@ -29,7 +29,7 @@ class Harmful:
 
 @pytest.mark.parametrize("name", ["../escaped.txt", "/tmp/eigenprobe-escaped.txt", "link"])
 def test_an_archive_is_unpacked_in_its_own_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eigenprobe.paper.datasets import unpack
+    from eigenprobe_lab.paper.datasets import unpack
 
     monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "cache"))
     archive = tmp_path / "images.tar"

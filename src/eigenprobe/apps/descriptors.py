@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import door
 from ..basis import Basis
 from ..errors import InputError
+from ..host.validation import validated
 from .spectral import Array, like, positive, rows, tensors
 
 MOST = 10_000  # columns of a signature
@@ -49,7 +49,7 @@ def heat_times(basis: Basis, count: int) -> Array:
     return like(basis, torch.as_tensor(np.geomspace(low, high, count)).to(values))
 
 
-@door
+@validated
 def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: bool = False) -> Array:
     """Heat kernel signature (n, T) at `times` (a count or the times); `scaled` divides by the heat trace."""
     vectors, _, values = tensors(basis)
@@ -60,7 +60,7 @@ def hks(basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: b
     return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)
 
 
-@door
+@validated
 def wks(
     basis: Basis, energies: int | Array = 64, *, sigma: float | None = None, sources: Any = None, scaled: bool = True
 ) -> Array:
@@ -87,7 +87,7 @@ def wks(
     return _signature(basis, vectors, gains, sources, scaled)
 
 
-@door
+@validated
 def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first") -> Array:
     """Eigenvalues as a fingerprint (count,), the zeros left out.
 
@@ -110,7 +110,7 @@ def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first
     return like(basis, values)
 
 
-@door
+@validated
 def shape_dna_distance(first: Basis, second: Basis, count: int | None = None, *, normalise: str = "slope") -> float:
     """Relative difference of two fingerprints, the root mean square of (a_j - b_j) / j: each index counts the same."""
     a, b = (tensors(basis)[2] for basis in (first, second))
@@ -121,7 +121,7 @@ def shape_dna_distance(first: Basis, second: Basis, count: int | None = None, *,
     return float((((x - y) / torch.arange(1, count + 1)) ** 2).mean().sqrt())
 
 
-@door
+@validated
 def retrieve(bases: Sequence[Basis], count: int | None = None, **fingerprint: Any) -> tuple[np.ndarray, np.ndarray]:
     """For each of ``b`` shapes the others, nearest first ``(b, b - 1)``, and all distances ``(b, b)``.
 

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..annotations import door
 from ..basis import Basis
 from ..cloud import check_points
 from ..decomposition import smoothed
@@ -36,6 +35,7 @@ from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
+from ..host.validation import validated
 from ..operators import gradients, matrices
 from ..smoothers.balanced import BALANCE
 from .spectral import Array, rows
@@ -49,7 +49,7 @@ TINY = np.finfo(float).tiny
 SHIFT = 1e-8  # of the Laplacian, in units of one over the squared size of the cloud
 
 
-@door
+@validated
 def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) -> Array:
     """Distances along the cloud from every point to each source: (n,) for one index, (n, s) for a list of them.
 

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import as_array, door
 from ..basis import Basis
 from ..errors import InputError
+from ..host.validation import as_array, validated
 from .descriptors import hks, wks
 from .spectral import Array, like, rows, tensors
 
@@ -43,7 +43,7 @@ def _coefficients(basis: Basis, functions: Array, k: int) -> Tensor:
     return vectors[:, :k].T @ (mass[:, None] * f)
 
 
-@door
+@validated
 def functional_map(
     source: Basis,
     target: Basis,
@@ -81,7 +81,7 @@ def functional_map(
     return like(source, c.to(tensors(source)[0]))
 
 
-@door
+@validated
 def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None) -> Array:
     """C (k_t, k_s) of a point map (n_t,) from the target to the source."""
     k_source, k_target = _sizes(k, source, target)
@@ -93,7 +93,7 @@ def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple
     return like(source, (vt[:, :k_target].T @ (mass[:, None] * carried)).to(vs))
 
 
-@door
+@validated
 def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
     """For every target point its source point (n_t,), from a functional map C (k_t, k_s), by nearest rows."""
     vs, vt = tensors(source)[0], tensors(target)[0]
@@ -107,7 +107,7 @@ def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
     return like(source, torch.cat(best))
 
 
-@door
+@validated
 def zoomout(matrix: Array, source: Basis, target: Basis, *, k: int | None = None, step: int = 1) -> Array:
     """Refine a map C by growing it to k x k (default: all of both bases), `step` rows and columns at a time."""
     final = min(source.k, target.k) if k is None else k
@@ -123,7 +123,7 @@ def zoomout(matrix: Array, source: Basis, target: Basis, *, k: int | None = None
     return matrix
 
 
-@door
+@validated
 def match(
     source: Basis,
     target: Basis,

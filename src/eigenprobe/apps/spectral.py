@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import as_array, door
 from ..basis import Basis
 from ..errors import InputError
+from ..host.validation import as_array, validated
 
 Array = Any  # np.ndarray or torch.Tensor, as the basis holds
 
@@ -72,7 +72,7 @@ RESPONSES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@door
+@validated
 def response(name: str, **parameters: float) -> Callable[[Array], Array]:
     """The named response as a function of eigenvalues (numpy or torch), for `Basis.filter`.
 
@@ -95,7 +95,7 @@ def response(name: str, **parameters: float) -> Callable[[Array], Array]:
     return gain
 
 
-@door
+@validated
 def apply_filter(
     basis: Basis, f: Array, name: str | Callable[[Array], Array], *, outside: float = 0.0, **parameters: float
 ) -> Array:
@@ -107,7 +107,7 @@ def apply_filter(
     return result
 
 
-@door
+@validated
 def heat_kernel(basis: Basis, source: int, time: float) -> Array:
     """h_t(source, .) (n,): heat after `time` from a unit of heat at one point, a density against the mass."""
     vectors, _, values = tensors(basis)
@@ -137,13 +137,13 @@ def _embedding(basis: Basis, kind: str, time: float | None) -> Tensor:
     return vectors[:, keep] * (values[keep] ** (-0.5 if kind == "commute" else -1.0))
 
 
-@door
+@validated
 def spectral_embedding(basis: Basis, kind: str = "biharmonic", *, time: float | None = None) -> Array:
     """Coordinates (n, K') whose Euclidean distances are the spectral distances (for neighbours, clusters)."""
     return like(basis, _embedding(basis, kind, time))
 
 
-@door
+@validated
 def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: float | None = None) -> Array:
     """Distances from every point to each source: (n,) for one index, (n, s) for a list of them.
 
@@ -157,7 +157,7 @@ def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: floa
     return like(basis, columns[0] if single else torch.stack(columns, 1))
 
 
-@door
+@validated
 def segment(basis: Basis, parts: int, kind: str = "commute", *, time: float | None = None, seed: int = 0) -> Array:
     """A label ``(n,)`` from 0 to ``parts - 1`` for every point: parts that heat leaves slowly; the largest mass first.
 

@@ -14,20 +14,22 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
+COMMANDS = "eigenprobe.commands"  # entry points that add commands: `Command`s
 TERMINATED = 128 + signal.SIGTERM
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 
 
 def commands() -> Command:
     """The tree of commands. Their modules import nothing heavy until they run."""
-    from . import clouds, evaluate, experiments, tables, tour, training
+    from importlib.metadata import entry_points
+
+    from . import clouds, tables, tour, training
     from .arguments import Command
 
     summary = (
@@ -37,14 +39,9 @@ def commands() -> Command:
         "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a scatter\n\n"
         "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
     )
-    about = "Measure methods against the cotangent oracle, with peers beside."
-    measures = Command.group("evaluate", about, evaluate.surfaces, evaluate.volumes)
-    about, of = "Run an experiment of the paper and print its table.", experiments
-    whole = replace(Command.of(of.everything), name="all")
-    reproduce = Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
     first = (clouds.decompose, tables.embed, training.train, training.encode)
-    last = (clouds.cache, tables.features, tour.view, tour.export, tour.demo)
-    return Command.group("eigenprobe", summary, *first, measures, reproduce, *last)
+    others = [entry.load() for entry in sorted(entry_points(group=COMMANDS))]  # of packages beside this one
+    return Command.group("eigenprobe", summary, *first, *others, tour.view, tour.export, tour.demo)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -261,7 +261,7 @@ def places(shapes: list[Path]) -> dict[Path, Path]:
     Files that differ in that alone keep it, and a name that was given before gets a number: a run that goes on finds
     what it has done, whatever could not be read.
     """
-    from ..geometry import find_shapes
+    from ..readers.shapes import find_shapes
 
     found: dict[Path, Path] = {}
     for given in shapes:
@@ -275,35 +275,3 @@ def places(shapes: list[Path]) -> dict[Path, Path]:
         taken[name] += 1
         found[file] = name if taken[name] == 1 else name.with_name(f"{name.name}-{taken[name]}")
     return found
-
-
-def cache(
-    shapes: list[Path],
-    *,
-    k: int = 50,
-    jobs: int = -1,
-    backend: str | None = None,
-    scheduler: str | None = None,
-    session: Session,
-) -> None:
-    """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
-
-    Examples:
-      eigenprobe cache meshes/
-      eigenprobe cache meshes/ -k 100 --jobs 8 --out oracles
-
-    Args:
-        shapes: mesh files, or folders of them
-        k: how many eigenvectors
-        jobs: parallel workers, -1 for one per core
-        backend: a joblib backend by name (loky, threading, dask, ray)
-        scheduler: address of a Dask scheduler, or processes: files go to its workers
-    """
-    from ..geometry.oracle import prepare_oracles
-
-    summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
-    session.skipped(summary.failed)
-    if not summary.made and not summary.kept:
-        path, reason = next(iter(summary.failed.items()))
-        raise InputError(f"none of {len(summary.failed)} shapes could be prepared; the first: {path}: {reason}")
-    session.say(str(summary))

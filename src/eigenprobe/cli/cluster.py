@@ -68,8 +68,7 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
     """``decompose``, ``encode`` or ``cache`` of every file as a task of its own."""
     name, given, root = function.__name__, options.pop("shapes"), session.out
     if name == "cache":  # which knows itself what is missing
-        from ..geometry import find_shapes
-        from ..geometry.io import MESHES
+        from ..readers.shapes import MESHES, find_shapes
 
         targets: dict[Path, Path | None] = dict.fromkeys(find_shapes(given, MESHES, below=True), root)
         left, options["jobs"] = [*targets], 1

@@ -14,7 +14,7 @@ from ..host import progress
 from ..host.files import writable_folder, write_json
 
 if TYPE_CHECKING:
-    from ..evaluation.tables import Report
+    from ..host.tables import Report
 
 KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
 LISTED = 12  # files named in the closing summary

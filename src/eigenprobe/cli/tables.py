@@ -61,7 +61,7 @@ def embed(
         scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place blocks of all rows
     """
     from ..estimators import OptimalApproximationEigenmaps
-    from ..estimators.tables import read_table
+    from ..readers.tables import read_table
 
     folder = session.folder(table.stem)
     session.refuse_existing(folder / "embedding.npz", force)
@@ -111,7 +111,7 @@ def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, schedu
     """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted`` is not done anew."""
     import numpy as np
 
-    from ..estimators.rows import checked, open_rows, rows_to_fit
+    from ..readers.rows import checked, open_rows, rows_to_fit
     from .cluster import cluster, spread
 
     rows = open_rows(*source)
@@ -150,7 +150,7 @@ def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, schedu
 def _opened(source: Any, fitted: Path, stamp: int) -> tuple[Any, Any]:
     """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
     from ..estimators import OptimalApproximationEigenmaps
-    from ..estimators.rows import open_rows
+    from ..readers.rows import open_rows
 
     return open_rows(*source), OptimalApproximationEigenmaps.load(fitted)
 
@@ -159,7 +159,7 @@ def _place_rows(opened: Any, start: int, stop: int, target: Path) -> str:
     """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is what went wrong."""
     import numpy as np
 
-    from ..estimators.rows import checked
+    from ..readers.rows import checked
 
     try:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
@@ -170,35 +170,3 @@ def _place_rows(opened: Any, start: int, stop: int, target: Path) -> str:
     with atomic_path(target) as temporary, temporary.open("wb") as file:
         np.save(file, np.column_stack(values))
     return ""
-
-
-def features(
-    images: Path,
-    *,
-    model: str = "dinov2-small",
-    split: Literal["train", "test", "all"] = "all",
-    batch: int = 64,
-    limit: int | None = None,
-    session: Session,
-) -> None:
-    """Turn images into a table of features with a vision model; an interrupted run goes on where it stopped.
-
-    Examples:
-      eigenprobe features photos/ --model dinov2-small
-      eigenprobe features imagenette2/ --model clip-vit-b32 --batch 256
-      eigenprobe features photos/ --model path/to/weights
-
-    Args:
-        images: a folder of images, of one folder per class, or an official data-set archive
-        model: dinov2-small, clip-vit-b32, a folder of weights or a hub id
-        split: which part of a data set that comes in parts
-        batch: images at a time
-        limit: only this many images, evenly spread
-    """
-    from ..paper.extract import run
-
-    folder = session.folder(f"{images.stem}-features")
-    path, device = folder / "features.npz", session.device()
-    path = run(images, out=path, model=model, split=split, batch_size=batch, device=device, limit=limit)
-    session.wrote(path, f"for 'eigenprobe embed {path}'")
-    session.finish(f"features of {images.name} by {model}")

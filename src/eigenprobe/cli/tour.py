@@ -88,11 +88,12 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
         k: how many basis vectors
         resolution: grid cells along the animal; 28 give about 2600 points
     """
+    from eigenprobe_lab.shapes.meshing import creature
+
     from ..decomposition import decompose
     from ..evaluation import compare
-    from ..geometry import Shape, save
-    from ..geometry.procedural.meshing import creature
     from ..pretrained.model import SpectralModel
+    from ..readers.shapes import Shape, save
     from ..viz import figures
     from ..viz.page import open_browser
 

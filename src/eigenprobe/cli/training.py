@@ -54,8 +54,7 @@ def train(
         nodes: machines with as many devices each
         strategy: of Lightning, such as ddp; chosen by it unless given
     """
-    from ..paper import amortised, images_recipe, toy1d  # noqa: F401 (each enters its kind of recipe in the table)
-    from ..pretrained import neighbour_training, pretrain  # noqa: F401
+
     from ..training.recipes import load_recipe, run_recipe
 
     progress.stage(f"preparing to train {recipe.stem}")

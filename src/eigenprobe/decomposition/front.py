@@ -1,4 +1,4 @@
-"""The one front door: a cloud in, a `Basis` out, by whichever of the three methods.
+"""The one front validated: a cloud in, a `Basis` out, by whichever of the three methods.
 
     direct       the closed-form optimum: leading eigenvectors of the smoother (the PCA of its probes)
     network      a network trained on this cloud alone
@@ -21,17 +21,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import door
 from ..basis import Basis
 from ..cloud import Array, Origin, check_points, each_of, points_and_faces, several
 from ..eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
 from ..errors import InputError, warn
 from ..extensions import KernelExtension
-from ..graph import Arranged, Metric, arrange, estimate_dimension
+from ..graph import Arranged, arrange, estimate_dimension
 from ..host.threads import limited_threads
-from ..pretrained.neighbours import Neighbours, without_short_cuts
+from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
+from ..search.neighbours import Metric
+from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
 from ..smoothers.altered import PLAIN, Alteration, alter, numbers
 from .together import solved_at_once
@@ -51,7 +52,7 @@ def decompose(
 def decompose(points: Sequence[Array], k: int = 50, method: Method = "direct", **options: Any) -> list[Basis]: ...
 
 
-@door
+@validated
 def decompose(
     points: Any,
     k: int = 50,
@@ -237,7 +238,7 @@ def _rotation(
     return rotation, facts
 
 
-@door
+@validated
 def smoothed(
     x: Tensor,
     k: int,

@@ -22,9 +22,11 @@ from ..eigen import Span, basis_of, rotate
 from ..eigen.stacked import STACKING, columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Arranged, Segments, build_graph, cloud_dimensions
-from ..graph.order import REORDER, morton_order
-from ..pretrained.neighbours import Neighbours, without_short_cuts
+from ..graph import Arranged, cloud_dimensions
+from ..graph.graph import build_graph
+from ..search.order import REORDER, morton_order
+from ..search.segments import Segments
+from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import NEIGHBOURS
 from ..smoothers.balanced import balanced_smoother
 

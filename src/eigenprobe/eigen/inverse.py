@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..graph.order import as_scipy
+from ..search.order import as_scipy
 from .chebyshev import SparseOperator
 from .problem import Eigenpairs, Problem
 from .span import small_ritz

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph.order import memory_order
 from ..host.threads import limited_threads
+from ..search.order import memory_order
 from ..smoothers import Smoother
 from . import dense, filtered, inverse, nested
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator
@@ -92,7 +92,11 @@ def _unpack(
     """The operator as solvers see it, its known vectors, the order of its rows, and the precision of the answer."""
     if isinstance(operator, Smoother) and operator.symmetric:
         graph = operator.graph
-        order = None if graph is not None and graph.ordered else memory_order(operator.matrix, graph)
+        order = (
+            None
+            if graph is not None and graph.ordered
+            else memory_order(operator.matrix, None if graph is None else graph.points)
+        )
         work = SparseOperator(operator.matrix, order, operator.leaving)
         return work, _known(operator, work, order, k), order, operator.dtype
     if isinstance(operator, Tensor):

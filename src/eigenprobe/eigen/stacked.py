@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..graph.segments import Segments
 from ..host.threads import side_by_side
+from ..search.segments import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import normal_block, terms

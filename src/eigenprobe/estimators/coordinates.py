@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from ..annotations import as_annotated
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.neighbours import nearest_rows
+from ..host.validation import as_annotated
+from ..search.neighbours import nearest_rows
 from ..smoothers import Smoother, neighbourhood_smoother
 from ..smoothers.neighbourhood import fuzzy_weights
 

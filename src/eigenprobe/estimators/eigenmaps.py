@@ -22,14 +22,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..annotations import as_array
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
 from ..host.threads import limited_threads
+from ..host.validation import as_array
+from ..readers.rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
 from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, laid_out, local_averages
 from .precomputed import arranged_by, by_distances, given_neighbours
-from .rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
 from .solvers import Training, carried, fit_by_network, fit_direct
 
 Array = NDArray[Any]

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import as_array
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
-from ..graph.neighbours import searcher, without_self
+from ..host.validation import as_array
+from ..search.neighbours import searcher, without_self
 from .coordinates import SPATIAL
 
 

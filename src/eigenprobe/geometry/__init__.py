@@ -1,8 +1,9 @@
 """Shapes in: reading, sampling, and the mesh Laplacian to compare with."""
 
-from ..graph.farthest import farthest_points
-from .io import Shape, find_shapes, load, save
-from .mesh import Array, SurfaceSample, draw_surface, face_areas, is_closed, sample_surface, sample_volume, vertex_areas
+from ..readers.mesh import face_areas, is_closed, vertex_areas
+from ..readers.shapes import Shape, find_shapes, load, save
+from ..sampling.farthest import farthest_points
+from .draws import SurfaceSample, draw_surface, sample_surface, sample_volume
 from .oracle import oracle, point_cloud
 
 __all__ = ["Shape", "SurfaceSample", "draw_surface", "face_areas", "farthest_points", "find_shapes", "is_closed"]

@@ -30,14 +30,14 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from ..annotations import door
 from ..basis import Basis
 from ..eigen import canonical_signs, smallest_pairs
 from ..errors import InputError, extra, warn
 from ..host.files import atomic_path, default_cache_dir, writable_folder
 from ..host.progress import in_parallel
-from .io import MESHES, find_shapes, load
-from .mesh import Array, check_mesh
+from ..host.validation import validated
+from ..readers.mesh import Array, check_mesh
+from ..readers.shapes import MESHES, find_shapes, load
 
 Kind = Literal["auto", "cotangent", "robust"]
 Folder = str | os.PathLike[str] | None
@@ -45,7 +45,7 @@ VERSION = "oracle/4"  # part of every key: entries of another recipe are never r
 SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any usual shape
 
 
-@door
+@validated
 def oracle(
     vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto", cache: bool = True, folder: Folder = None
 ) -> Basis:

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ..cloud import Frame, check_count
 from ..errors import warn
-from .cells import HOST
-from .graph import Graph, Metric
-from .neighbours import EXACT_POINTS, KDTREE_DIMENSIONS, Backend, build_graph, nearest_rows, without_self
-from .order import REORDER, morton_order
+from ..search.cells import HOST
+from ..search.neighbours import EXACT_POINTS, KDTREE_DIMENSIONS, Backend, nearest_rows, without_self
+from ..search.order import REORDER, morton_order
+from .graph import Graph, Metric, build_graph
 
 CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
 

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..search.segments import nearest
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -89,3 +91,12 @@ def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
         if bool((name == before).all()):
             first, labels = name.unique(return_inverse=True)
             return len(first), labels
+
+
+def connected(points: Tensor, k: int = 8) -> Tensor:
+    """Share `(b,)` of the points that lie in the largest component of the `k` nearest-neighbour graph."""
+    b, n = points.shape[:2]
+    first = n * torch.arange(b, device=points.device)[:, None, None]
+    heads = torch.arange(b * n, device=points.device).repeat_interleave(k)
+    _, labels = components(heads, (nearest(points, k)[1] + first).flatten(), b * n)
+    return torch.bincount(labels)[labels].view(b, n).amax(-1) / n

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..cloud import as_tensor
 from ..errors import InputError
+from ..host.validation import validated
+from ..search.cells import grid_search
+from ..search.neighbours import Backend, Metric, nearest_rows, search_space, self_first, without_self
+from ..search.segments import Segments
 from .edges import components
-from .segments import Segments
-
-Metric = Literal["euclidean", "cosine"]
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,43 @@ def stack(graphs: Sequence[Graph]) -> Graph:
         ordered=all(g.ordered for g in graphs),
         doubtful=torch.cat(doubtful) if doubtful else None,
     )
+
+
+@validated
+def build_graph(
+    points: Any,
+    k: int = 15,
+    *,
+    metric: Metric = "euclidean",
+    self_loops: bool = False,
+    backend: Backend = "auto",
+    ordered: bool = False,
+    clouds: tuple[int, ...] = (),
+) -> Graph:
+    """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it is the first).
+
+    A tensor gives a graph of tensors on its device, a numpy array (a list, a file, a mesh) one of numpy arrays.
+    ``ordered`` says that the points already lie in memory as they lie in space (`order.morton_order`); ``clouds`` are
+    the sizes of stacked clouds, each of which is searched in itself.
+
+    >>> x = torch.tensor([[0.0], [1.0], [3.0]])
+    >>> build_graph(x, k=1).indices.ravel().tolist()
+    [1, 0, 1]
+    """
+    if not isinstance(points, Tensor):
+        return build_graph(as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend).numpy()
+    n = min(clouds) if clouds else points.shape[0]
+    if not 1 <= k <= n - (not self_loops):
+        raise InputError(f"a graph of {k} neighbours needs at least {max(k, 1) + (not self_loops)} points, got {n}")
+    space = search_space(points, metric)
+    if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
+        indices, distances = grid_search(space, k + (not self_loops), clouds)
+    elif clouds:
+        parts = space.split(list(clouds))
+        return stack([build_graph(part, k, metric=metric, self_loops=self_loops, backend=backend) for part in parts])
+    else:
+        indices, distances = nearest_rows(space, space, k + (not self_loops), backend, ordered)
+    indices, distances = self_first(indices, distances) if self_loops else without_self(indices, distances)
+    if metric == "cosine":
+        distances = distances.square() / 2
+    return Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)

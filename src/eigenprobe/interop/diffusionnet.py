@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import as_array, door
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError
 from ..host.files import Archive, writable_folder, write_npz
+from ..host.validation import as_array, validated
 from ..operators import gradients
-from ..pretrained.neighbours import Neighbours
+from ..shortcuts.cuts import Neighbours
 from .objects import solved
 
 MATRICES = ("L", "gradX", "gradY")
@@ -43,7 +43,7 @@ class DiffusionNetOperators(NamedTuple):
     gradY: Tensor  # (n, n) sparse COO
 
 
-@door
+@validated
 def diffusionnet_operators(
     points: Any,
     k_eig: int = 128,

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..annotations import as_array
 from ..cloud import Array, check_points, points_and_faces
 from ..decomposition import smoothed
 from ..eigen import Span, basis_from_span, solve
@@ -21,6 +20,7 @@ from ..estimators import OptimalApproximationEigenmaps
 from ..estimators.precomputed import nearest_entries
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
+from ..host.validation import as_array
 from ..operators import matrices
 from ..smoothers import Smoother
 

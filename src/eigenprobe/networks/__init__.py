@@ -16,14 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..host.weights import check_sizes, drawing
 from .transformer import MLP, MLPConfig, Transformer, TransformerConfig
 
 Config = MLPConfig | TransformerConfig
 Network = MLP | Transformer
-M = TypeVar("M", bound=nn.Module)
-PACKAGE = Path(__file__).resolve().parent.parent
-MOST = 1 << 16  # width, or number of parts, that a stored description may ask for
-RANDOMNESS = threading.RLock()  # held by whoever draws from torch's generators, which belong to the whole process
 
 PRESETS: dict[str, Config] = {
     # The paper's.
@@ -53,20 +50,6 @@ def config(preset: str, **changes: Any) -> Config:
     return replace(base, **changes)
 
 
-@contextmanager
-def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
-    """Modules made inside draw their parameters from ``seed`` and leave the global generators alone (None: draw from
-    those)."""
-    if seed is None:
-        yield
-        return
-    with RANDOMNESS, torch.random.fork_rng(devices=[]):
-        if isinstance(seed, torch.Generator):  # on its own device: the default one may be meta, which holds no numbers
-            seed = int(torch.randint(2**62, (), generator=seed, device=seed.device))
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-        yield
-
-
 def from_config(sizes: Config, generator: torch.Generator | None = None) -> Network:
     """The network of a configuration; parameters are drawn from ``generator`` or the global one."""
     with drawing(generator):
@@ -87,33 +70,6 @@ def described(facts: dict[str, Any]) -> Network:
         raise InputError(f"expected a network of kind 'mlp' or 'transformer', got {kind!r}")
     check_sizes(facts)
     return from_config(known[kind](**facts), torch.Generator().manual_seed(0))
-
-
-def check_sizes(sizes: Mapping[str, Any]) -> None:
-    """Whether sizes read from a file are those of a network at all, before one is built."""
-    for name, value in sizes.items():
-        numbers = [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, (int, float))]
-        if not all(0 <= v <= MOST for v in numbers) or (name == "layers" and value > 256):
-            raise InputError(f"expected sizes of a network of at most {MOST} (256 layers), got {name}={value}")
-
-
-def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str) -> M:
-    """The network that ``make`` makes with the weights ``state``, compared before memory for it is taken.
-
-    Those of the package are known to fit, and take no second for torch's compiler, which the comparing loads.
-    """
-    with nullcontext() if PACKAGE in Path(where).resolve().parents else torch.device("meta"):
-        network = make()
-    own = network.state_dict()
-    wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
-    wrong += [name for name in state if name not in own]
-    if wrong:
-        raise InputError(f"expected weights for the sizes in {where}, got {len(wrong)} that do not fit: {wrong[0]} ...")
-    if not all(bool(torch.isfinite(t).all()) for t in state.values()):
-        raise InputError(f"expected finite weights, got NaN or infinity in {where}")
-    network = make() if any(t.is_meta for t in own.values()) else network
-    network.load_state_dict({name: t.float() for name, t in state.items()})
-    return network
 
 
 __all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "described"]

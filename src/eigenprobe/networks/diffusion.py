@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from ..eigen.chebyshev import smoother_step, terms
-from ..graph import Graph, build_graph, stack
-from ..graph.segments import nearest
+from ..graph import Graph, stack
+from ..graph.graph import build_graph
+from ..search.segments import nearest
 from ..smoothers import Smoother, variable_smoother
 from ..smoothers.variable import NETWORK
 

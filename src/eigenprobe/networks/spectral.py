@@ -20,10 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from ..eigen import orthonormalise, smoother_filter
-from ..graph import canonical_pose, farthest_points
+from ..graph import canonical_pose
+from ..layers import split_heads
+from ..sampling.farthest import farthest_points
 from ..smoothers import Smoother
 from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
-from .transformer import Transformer, TransformerConfig, split_heads, stacked
+from .transformer import Transformer, TransformerConfig, stacked
 
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]

@@ -30,14 +30,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import door
 from ..cloud import Array, Origin, check_points, each_of, several
 from ..decomposition import PER_POINT, Space, differentiable, requires_derivatives, smoothed
 from ..errors import InputError
-from ..graph import Edges, Metric
+from ..graph import Edges
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
-from ..pretrained.neighbours import Neighbours
+from ..host.validation import validated
+from ..search.neighbours import Metric
+from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.altered import Alteration
 from ..smoothers.balanced import traced_stencil
@@ -46,7 +47,7 @@ from ..smoothers.smoother import csr, symmetric_matrix
 from ..smoothers.stencil import SELECTION, tangent_frames
 
 
-@door
+@validated
 def laplacian(
     points: Any,
     *,
@@ -152,7 +153,7 @@ def traced_matrices(cloud: Arranged, smoother: Smoother, origin: Origin) -> tupl
     return stiffness.to(origin.device, origin.dtype), mass.to(origin.device, origin.dtype)
 
 
-@door
+@validated
 def gradient(
     points: Any,
     *,

@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -25,24 +24,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import door
 from ..basis import Basis
 from ..cloud import Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..geometry import find_shapes
+from ..extensions.pretrained import CloudMemory, ModelExtension
 from ..graph.arranged import Arranged, arrange
-from ..graph.farthest import farthest_points
+from ..host.tables import html_table
 from ..host.threads import limited_threads
+from ..host.validation import validated
 from ..networks.diffusion import NEIGHBOURS as SEEN
 from ..networks.diffusion import diffusion, masses
 from ..networks.spectral import Inputs, SpectralNetwork, guards, inputs
+from ..networks.store import fingerprint, load_network, write
+from ..readers.shapes import find_shapes
+from ..sampling.farthest import farthest_points
+from ..shortcuts.cuts import without_short_cuts
 from ..smoothers import NEIGHBOURS, build_smoother
-from .neighbours import without_short_cuts
-from .prediction import CloudMemory, ModelExtension, Surfaces, packed, predict
-from .store import fingerprint, load_network, write
+from .prediction import Surfaces, packed, predict
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # up to here every point is part of the context; above, a farthest-point subset of CONTEXT is
@@ -64,7 +65,7 @@ class SpectralModel:
         words = {"device": "trained on", "skipped": "batches skipped in training"}
         facts = {words.get(name, name): value for name, value in self.facts.items()}
         told = {name: value for name, value in facts.items() if isinstance(value, (str, int, float))}
-        draw = import_module("eigenprobe.viz.notebook").table  # a room below: by name, and only when a notebook asks
+        draw = html_table
         return str(draw("SpectralModel", about | told))
 
     @property
@@ -72,7 +73,7 @@ class SpectralModel:
         return sum(p.numel() for p in self.network.parameters())
 
     @classmethod
-    @door
+    @validated
     def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:
         """A model by its name in the package, from a folder, or from the hub (`owner/name`)."""
         with limited_threads(torch.device("cpu"), 1):  # many small tensors

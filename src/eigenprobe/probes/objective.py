@@ -25,9 +25,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..annotations import door
 from ..eigen import orthonormalise
 from ..errors import InputError
+from ..host.validation import validated
 
 CovarianceApply = Callable[[Tensor], Tensor]
 Norm = Literal["euclidean", "mass"]
@@ -92,7 +92,7 @@ def expected_errors(
     return total + (pairs + square - 2 * cross).cumsum(-1)
 
 
-@door
+@validated
 @dataclass(frozen=True)
 class Objective:
     """How prefix errors become one number.

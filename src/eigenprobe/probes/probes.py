@@ -20,17 +20,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..annotations import door
 from ..cloud import as_tensor
 from ..errors import InputError
-from ..graph.fused import fused
-from ..graph.graph import Graph
-from ..graph.neighbours import build_graph
+from ..graph.graph import Graph, build_graph
+from ..host.device import fused
+from ..host.validation import validated
 
 Distribution = Literal["uniform", "gaussian"]
 
 
-@door
+@validated
 @dataclass(frozen=True)
 class Probes:
     """A distribution of probe functions; `draw` samples it.

@@ -14,10 +14,12 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from ..annotations import door
 from ..cloud import as_tensor
 from ..errors import InputError
-from ..graph import Graph, Metric, build_graph, estimate_dimension
+from ..graph import Graph, estimate_dimension
+from ..graph.graph import build_graph
+from ..host.validation import validated
+from ..search.neighbours import Metric
 from .balanced import balanced_smoother
 from .gaussian import row_smoother, symmetric_smoother
 from .neighbourhood import neighbourhood_smoother
@@ -30,7 +32,7 @@ NEIGHBOURS = {"row": 15, "symmetric": 15, "adaptive": 30}
 BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of them above this
 
 
-@door
+@validated
 def build_smoother(
     source: Any,
     kind: Kind = "adaptive",

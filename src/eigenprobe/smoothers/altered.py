@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..annotations import as_array
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..graph.axes import principal_axes
+from ..host.validation import as_array
 from .balanced import BALANCE, EXACT, FIRM, Balance
 from .cells import at_boundary
 from .smoother import Smoother, csr

@@ -37,7 +37,7 @@ from torch import Tensor
 from ..graph import Edges, Graph
 from ..graph.arranged import Arranged
 from ..graph.graph import local_spacing
-from ..graph.segments import Segments
+from ..search.segments import Segments
 from .smoother import Smoother, csr, laplacian_smoother
 from .stencil import SELECTION, STRETCHED, Neighbours, choose_edges, principal, stretch, tangent_frames, with_doubtful
 

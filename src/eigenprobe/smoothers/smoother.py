@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
-from ..graph.segments import Segments
+from ..search.segments import Segments
 
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
 LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0

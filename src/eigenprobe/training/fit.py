@@ -21,9 +21,9 @@ from ..basis import Basis
 from ..cloud import Frame
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
+from ..extensions.network import NetworkExtension
 from ..graph.arranged import Arranged
 from ..host.threads import now
-from ..networks.extension import NetworkExtension
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
 from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Subset, prepare, resample

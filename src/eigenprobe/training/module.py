@@ -20,9 +20,9 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-from ..annotations import door
 from ..errors import InputError, warn
-from ..graph.fused import graphed
+from ..host.device import graphed
+from ..host.validation import validated
 from ..probes.objective import Objective
 from ..probes.probes import Probes
 from .data import Batch, PaperDraw
@@ -30,7 +30,7 @@ from .data import Batch, PaperDraw
 log = logging.getLogger(__name__)
 
 
-@door
+@validated
 @dataclass(frozen=True)
 class Optimisation:
     """AdamW (or Adam) and its schedule over ``steps`` optimiser steps.

@@ -10,6 +10,8 @@ The recipes of the package (`SHIPPED`) are known by name.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -20,13 +22,16 @@ from torch import Tensor
 
 from ..cloud import Frame
 from ..errors import InputError
-from ..geometry import Shape, farthest_points, load, oracle
+from ..geometry import oracle
 from ..host.files import reading, write_json
+from ..readers.shapes import Shape, load
+from ..sampling.farthest import farthest_points
 from .data import Batch
 from .fit import FitSettings, fit_network
 from .runs import OracleCosine, RunSettings
 
 SHIPPED = Path(__file__).resolve().parent.parent / "recipes"
+RECIPES = "eigenprobe.recipes"  # entry points: a recipe by name, and the module that enters its kind
 Run = Callable[[Any, Path, RunSettings], Path]
 
 
@@ -68,6 +73,9 @@ def run_recipe(path: str | Path, out: Path, changes: Sequence[str] = (), device:
 def _load(path: str | Path, changes: Sequence[str]) -> tuple[RecipeKind, Any]:
     recipe = read_recipe(path, changes)
     name = recipe.pop("kind", None)
+    for entry in entry_points(group=RECIPES):
+        if name not in KINDS:
+            entry.load()
     if name not in KINDS:
         raise InputError(f"expected a recipe whose kind is one of {', '.join(KINDS)}, got {name!r} in {path}")
     kind = KINDS[name]
@@ -98,13 +106,19 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]
 
 def _find(path: Path) -> Path:
     """The file, or the recipe of this name in the package; ``recipes/NAME.yaml`` is where those of a checkout lay."""
-    shipped = SHIPPED / f"{path.stem}.yaml"
     if path.is_file():
         return path
-    if path.parent not in (Path(), Path("recipes")) or not shipped.is_file():
-        names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
-        raise InputError(f"no such recipe: {path}; by name there are {names}")
-    return shipped
+    shipped = {each.stem: each for folder in _folders() for each in folder.glob("*.yaml")}
+    if path.parent not in (Path(), Path("recipes")) or path.stem not in shipped:
+        raise InputError(f"no such recipe: {path}; by name there are {', '.join(sorted(shipped))}")
+    return shipped[path.stem]
+
+
+def _folders() -> list[Path]:
+    """Folders of recipes: our own, and those of packages that enter recipes."""
+    packages = sorted({entry.module.partition(".")[0] for entry in entry_points(group=RECIPES)})
+    origins = [found.origin for name in packages if (found := find_spec(name)) is not None and found.origin]
+    return [SHIPPED, *(Path(origin).parent / "recipes" for origin in origins)]
 
 
 def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:

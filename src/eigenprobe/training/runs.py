@@ -25,12 +25,12 @@ from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from ..annotations import door
 from ..errors import InputError
 from ..host.files import atomic_path, locked_folder, reading
 from ..host.progress import Progress
 from ..host.progress import enabled as progress_enabled
-from ..networks import RANDOMNESS
+from ..host.validation import validated
+from ..host.weights import RANDOMNESS
 from .data import Batch
 from .module import SpectralModule
 
@@ -191,7 +191,7 @@ class Bar(pl.Callback):
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
 
 
-@door
+@validated
 @dataclass(frozen=True)
 class RunSettings:
     """How to run.  ``folder`` receives checkpoints and logs; without one nothing is written.

@@ -7,9 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..errors import InputError
+from ..readers.mesh import to_numpy
 from . import colours
 from .layout import AXIS, Path, axes_at, bare, finish, new_figure, tidy
-from .scene import Array, thin, to_numpy
+from .scene import Array, thin
 
 
 def eigenvalue_curves(curves: Mapping[str, Any], path: Path | None = None, *, title: str | None = None) -> Figure:

@@ -12,11 +12,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..errors import InputError
+from ..readers.mesh import to_numpy
 from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import AXIS, Path, axes_at, bare, finish, grid, new_figure, tidy
 from .raster import Raster, rasterise
-from .scene import Array, as_faces, display_coordinates, look_at, thin, to_numpy
+from .scene import Array, as_faces, display_coordinates, look_at, thin
 
 __all__ = ["against_oracle", "eigenfunctions", "eigenvalue_curves", "embeddings", "gallery", "mass", "reconstructions"]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")

@@ -4,15 +4,16 @@ Shapes: points (n, d), vectors (n, K), faces (f, 3) or None. A page of a noteboo
 more than ``LIMIT`` points are thinned.
 """
 
-import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..host.tables import html_table
+from ..readers.mesh import to_numpy
 from . import colours
-from .scene import as_faces, display_coordinates, few, to_numpy
+from .scene import as_faces, display_coordinates, few
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
@@ -71,15 +72,4 @@ def basis_html(basis: Any) -> str:
     if basis.points is not None:
         facts["points"] = f"{basis.n} in {basis.points.shape[1]} dimensions"
     told = {name: value for name, value in basis.info.items() if isinstance(value, str | int | float)}
-    return table("Basis", facts | told)
-
-
-def table(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values in two columns; everything is escaped."""
-    said = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in facts.items()}
-    cell = "<{0} style='text-align:left'>{1}</{0}>"
-    rows = "".join(
-        f"<tr>{cell.format('th', html.escape(str(name)))}{cell.format('td', html.escape(value))}</tr>"
-        for name, value in said.items()
-    )
-    return f"<table><caption style='text-align:left'><b>{html.escape(title)}</b></caption>{rows}</table>"
+    return html_table("Basis", facts | told)

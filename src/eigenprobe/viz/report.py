@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from ..basis import Basis
 from ..errors import InputError
+from ..readers.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, say, thinned, write_page
-from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes, to_numpy
+from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes
 
 Source = Basis | str | os.PathLike[str]
 METHODS = ("direct", "network", "pretrained", "oracle")
@@ -37,7 +38,7 @@ def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
     if path.suffix == ".safetensors":
         return Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
     from ..decomposition import decompose
-    from ..geometry import load
+    from ..readers.shapes import load
 
     shape = load(path)
     basis = decompose(shape.vertices, k=min(k, len(shape.vertices) - 1))

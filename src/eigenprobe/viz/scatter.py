@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..readers.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, say, thinned, write_page
-from .scene import Array, thin, to_numpy
+from .scene import Array, thin
 
 Names = Mapping[Any, str] | Sequence[str]
 FEW = len(colours.OKABE_ITO)

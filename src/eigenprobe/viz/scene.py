@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..geometry.mesh import to_numpy
+from ..readers.mesh import to_numpy
 
 Array = NDArray[np.floating]
 EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort

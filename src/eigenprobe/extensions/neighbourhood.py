@@ -1,0 +1,119 @@
+"""Values of an embedding at new rows by the weights of its neighbourhood smoother, each row on its own.
+
+    v(x) = sum_j w_j v_j / (mu' sum_j w_j)          w_j = p_j J_j towards the k nearest,   mu' = 2 mu - 1
+
+At a fitted row (up to rounding) the value is the fitted one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from ..basis import extension
+from ..cloud import Frame
+from ..errors import InputError
+from ..graph.arranged import Arranged, fingerprints
+from ..search.neighbours import Search, searcher
+from ..smoothers import Smoother
+from ..smoothers.neighbourhood import fuzzy_weights, overlaps
+from .kernel import average
+
+LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
+SAME = 1e-5  # relative distance below which a new point is a fitted one
+BLOCK = 1 << 22  # neighbours, or numbers compared, in memory at once
+
+
+@extension
+@dataclass(frozen=True)
+class NeighbourhoodExtension:
+    """Vectors ``values (n, K)`` and mass of a fitted cloud, at new points; row i depends on point i alone.
+
+    At a fitted point (up to rounding) the value is the fitted one, and the mass that of one of its copies.
+    """
+
+    kind: ClassVar[str] = "neighbourhood"
+
+    frame: Frame
+    points: Tensor  # (n, d) in the frame
+    indices: Tensor  # (n, k) the graph
+    values: Tensor  # (n, K)
+    mass: Tensor  # (n,)
+    factors: Tensor  # (K,) of the average: 2 mu - 1
+    metric: str = "euclidean"  # between points in the frame; precomputed: new points are distances to the fitted ones
+
+    @classmethod
+    def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
+        """From a cloud and its smoother, vectors V ``(n, K)`` and their eigenvalues mu ``(K,)``."""
+        if smoother.graph is None or smoother.mass is None:
+            raise InputError("this smoother keeps no points, so it has no values at new ones")
+        factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
+        graph, mass = smoother.graph, cloud.share(smoother.mass.to(values))
+        metric = "euclidean" if graph.metric == "cosine" else graph.metric  # that of unit rows
+        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors, metric)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # without what is cached
+
+    def __call__(self, points: Tensor) -> Tensor:
+        return self.with_mass(points)[0]
+
+    def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the fitted one."""
+        parts = [self._rows(part) for part in points.split(max(1, BLOCK // self.indices.shape[1]))]
+        return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
+
+    @cached_property
+    def _search(self) -> Search:
+        if self.metric == "precomputed":
+            return lambda distances, k: distances.topk(k, largest=False)[::-1]
+        return searcher(self.points, metric=self.metric)
+
+    @cached_property
+    def _fingerprints(self) -> tuple[Tensor, Tensor]:
+        return cast(Any, fingerprints(self.points).sort(stable=True))
+
+    def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        local = self.frame(points.to(self.points.device), self.points.dtype)
+        if self.metric != "euclidean":
+            return self._placed(local)
+        known, order = self._fingerprints  # ascending; to look a fitted point up costs a hundredth of a search
+        found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
+        pairs = zip(*(each.split(max(1, BLOCK // local.shape[1])) for each in (local, found)), strict=True)
+        new = torch.cat([(self.points[i] != x).any(1) for x, i in pairs]).nonzero()[:, 0]
+        values, mass = self.values[found], self.mass[found]
+        if len(new):
+            values[new], mass[new] = self._placed(local[new])
+        return values, mass
+
+    def _placed(self, local: Tensor) -> tuple[Tensor, Tensor]:
+        """At points in the frame that are not, bit by bit, fitted ones."""
+        k = self.indices.shape[1]
+        found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
+        distances = distances.to(local)
+        rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
+        shared = overlaps(found, self.indices, rows, found.reshape(-1)).reshape(found.shape)
+        weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)  # both have j; as a guest x is in both
+        weight = (weight / weight.sum(1, keepdim=True)).to(self.values)
+        values, mass = average(weight, self.values, found) / self.factors, (weight * self.mass[found]).sum(1)
+        same = distances[:, 0] <= SAME * distances[:, -1]
+        nearest = found[same, 0]
+        values[same], mass[same] = self.values[nearest], self.mass[nearest]
+        return values, mass
+
+    def tensors(self) -> dict[str, Tensor]:
+        names = ("points", "indices", "values", "mass", "factors")
+        return {name: getattr(self, name) for name in names} | {"centre": self.frame.centre}
+
+    def facts(self) -> dict[str, Any]:
+        return {"scale": self.frame.scale, "unit": self.frame.unit, "metric": self.metric}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
+        t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
+        metric = facts.get("metric", "euclidean")
+        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric)

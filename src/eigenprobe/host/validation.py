@@ -1,0 +1,155 @@
+"""Arguments of public functions, compared with their annotations before anything is computed.
+
+@validated
+def f(x: Array, k: int = 3) -> ...      f(x, "a") is one `InputError`: "k must be a whole number, got 'a'"
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from inspect import Parameter
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from ..errors import InputError
+
+Kind = tuple[str, Callable[[Any], bool]]  # what is asked in words, and the question itself
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def validated(function: F) -> F:
+    """A public function (or dataclass) whose arguments must be what their annotations say, or are one `InputError`.
+
+    Known are int, float (finite), bool, str, None, paths, ``Literal``, classes, pairs ``tuple[int, int]``, functions
+    and ``Array``: finite numbers in a list, an array or a tensor; a list becomes an array. Others are not looked at.
+    """
+    if isinstance(function, type):
+        function.__init__ = validated(function.__init__)  # type: ignore[misc]
+        return function
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def entered(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments |= as_annotated(function, bound.arguments)
+        return function(*bound.args, **bound.kwargs)
+
+    return entered  # type: ignore[return-value]
+
+
+def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a function that are what their annotations say; an `InputError` names the first that is not."""
+    found: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in arguments or parameter.annotation is Parameter.empty:
+            continue
+        kinds = _kinds(str(parameter.annotation), function.__module__)
+        if kinds and parameter.kind == Parameter.VAR_KEYWORD:
+            found[name] = {each: _as_one_of(kinds, each, value) for each, value in arguments[name].items()}
+        elif kinds:
+            found[name] = _as_one_of(kinds, name, arguments[name])
+            if name == "seed" and found[name] is not None and not 0 <= found[name] < 2**32:
+                raise InputError(f"seed must be from 0 to 2^32 - 1, got {found[name]}")
+    return found
+
+
+def as_array(value: Any, dtype: Any = None) -> Any:
+    """A numpy array of what is one."""
+    import numpy as np
+
+    try:
+        return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value, dtype=dtype)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"expected an array of numbers: {error}") from error
+
+
+@cache
+def _kinds(annotation: str, module: str) -> tuple[Kind, ...]:
+    """What an annotation asks in words, and the question itself; nothing where a part of it is unknown."""
+    found: list[Kind] = []
+    for part in _parts(ast.parse(annotation, mode="eval").body):
+        known = SIMPLE.get(part) or _named(part, module)
+        if known is None:
+            return ()
+        found += known
+    return tuple(found)
+
+
+def _parts(union: ast.expr) -> list[str]:
+    """The sides of ``|`` as text."""
+    if isinstance(union, ast.BinOp):
+        return _parts(union.left) + _parts(union.right)
+    return [ast.unparse(union)]
+
+
+def _named(part: str, module: str) -> list[Kind] | None:
+    """A ``Literal``, a class, a list of what is known, or another name for a union of it."""
+    if part.startswith("Sequence["):
+        inner = _kinds(part[9:-1], module)
+        words = " or ".join(each for each, _ in inner)
+        one = lambda value: any(fits(value) for _, fits in inner)  # noqa: E731
+        return [(f"a list, each {words}", lambda value: isinstance(value, (list, tuple)) and all(map(one, value)))]
+    kind = eval(part, vars(sys.modules[module])) if part.startswith("Literal") else vars(sys.modules[module]).get(part)
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        return [(" or ".join(map(repr, choices)), lambda value: isinstance(value, str) and value in choices)]
+    if isinstance(kind, type) and kind is not Any:
+        return [(f"a {part}", lambda value: isinstance(value, kind))]
+    if kind is not None and str(kind).startswith("typing.Union"):
+        names = [p.__name__ if isinstance(p, type) else str(p).replace("typing.", "") for p in get_args(kind)]
+        parts = [_kinds(name, __name__) for name in names]
+        return [each for part in parts for each in part] if all(parts) else None
+    return None
+
+
+def _as_one_of(kinds: tuple[Kind, ...], name: str, value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(words == ARRAY for words, _ in kinds):
+        listed = any(fits(value) for words, fits in kinds if words.startswith("a list"))
+        value = value if listed else as_array(value)
+    if not any(fits(value) for _, fits in kinds):
+        got = repr(value)[:80]
+        if getattr(value, "shape", None):
+            got = f"{getattr(value, 'dtype', '')} {type(value).__name__} of shape {tuple(value.shape)}".strip()
+            got += " with NaN, infinity or masked entries" if _numeric(value, finite=False) else ""
+        asked = [words for words, _ in kinds if not (words.startswith("a list") and len(kinds) > 1)]
+        raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
+    return value
+
+
+def _numeric(value: Any, finite: bool = True) -> bool:
+    """Whether an array or tensor holds real, finite, unmasked numbers."""
+    import numpy as np
+
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return False
+    if hasattr(value, "detach"):
+        return not value.is_complex() and (not finite or bool(value.detach().isfinite().all()))
+    array = np.asarray(value)
+    real = array.dtype.kind in "fiub" and not np.ma.is_masked(value)
+    return real and (not finite or bool(np.isfinite(array).all()))
+
+
+def _pair(value: Any, kind: type) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(each, kind) for each in value)
+
+
+ARRAY = "an array of finite numbers"
+SIMPLE: dict[str, list[Kind]] = {
+    "int": [("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool))],
+    "float": [("a finite number", lambda value: isinstance(value, Real) and abs(float(value)) < float("inf"))],
+    "bool": [("True or False", lambda value: isinstance(value, bool) or type(value).__name__ == "bool")],
+    "str": [("a text", lambda value: isinstance(value, str))],
+    "None": [("None", lambda value: value is None)],
+    "os.PathLike[str]": [("a path", lambda value: isinstance(value, os.PathLike))],
+    "tuple[int, int]": [("a pair of whole numbers", lambda value: _pair(value, Integral))],
+    "tuple[float, float]": [("a pair of numbers", lambda value: _pair(value, Real))],
+    "Callable[[Array], Array]": [("a function", callable)],
+    "Callable[[Any], Array]": [("a function", callable)],
+    "Array": [(ARRAY, _numeric)],
+    "A": [("an array of numbers", lambda value: not hasattr(value, "shape") or _numeric(value, False))],
+}

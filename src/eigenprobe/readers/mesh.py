@@ -1,0 +1,95 @@
+"""Facts about a triangle mesh, vertices ``(v, 3)`` and faces ``(f, 3)``.
+
+area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is matched by exactly one (j, i)
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cloud import CARRIERS, points_and_faces
+from ..errors import InputError
+from ..host.validation import as_array, validated
+
+Array = NDArray[Any]
+Mesh = Any  # a (vertices, faces) pair, or what `points_and_faces` takes: a file, a Shape, trimesh, PyVista, ...
+
+
+def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
+    """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, a file included, checked."""
+    if isinstance(mesh, (tuple, list)) and len(mesh) == 2:
+        vertices, faces = mesh
+    elif not isinstance(mesh, (str, os.PathLike)) and not any(hasattr(mesh, name) for name in CARRIERS):
+        raise InputError(f"expected a mesh or a (vertices, faces) pair, got {type(mesh).__name__}")
+    else:
+        vertices, faces = points_and_faces(mesh)
+    if faces is None:
+        raise InputError("expected a mesh with faces, got a point cloud")
+    return check_mesh(vertices, faces)
+
+
+def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
+    """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong with them."""
+    vertices = np.ascontiguousarray(to_numpy(vertices))
+    faces = np.ascontiguousarray(to_numpy(faces, None))
+    if vertices.ndim != 2 or vertices.shape[1] != 3:
+        raise InputError(f"vertices must have shape (v, 3), got {vertices.shape}")
+    if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
+        raise InputError(f"faces must have shape (f, 3) with at least one face, got {faces.shape}")
+    if not np.issubdtype(faces.dtype, np.integer):
+        raise InputError(f"faces must be integers, got {faces.dtype}")
+    if not np.isfinite(vertices).all():
+        bad = int(np.flatnonzero(~np.isfinite(vertices).all(1))[0])
+        raise InputError(f"vertices must be finite, vertex {bad} is {vertices[bad].tolist()}")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise InputError(f"faces must index {len(vertices)} vertices, got indices {faces.min()} to {faces.max()}")
+    return vertices, np.ascontiguousarray(faces, dtype=np.int64)
+
+
+def to_numpy(values: Any, dtype: Any = np.float64) -> Any:
+    """A numpy view of an array, tensor or list."""
+    return as_array(values, dtype)
+
+
+@validated
+def face_areas(vertices: Array, faces: Array) -> Array:
+    """The area of every face, ``(f,)``."""
+    vertices, faces = check_mesh(vertices, faces)
+    a, b, c = (vertices[faces[:, i]] for i in range(3))
+    return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+
+
+@validated
+def vertex_areas(vertices: Array, faces: Array) -> Array:
+    """A third of the area of the faces round every vertex, ``(v,)``; sums to the area of the mesh."""
+    vertices, faces = check_mesh(vertices, faces)
+    share = np.repeat(face_areas(vertices, faces) / 3, 3)
+    return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
+
+
+def signed_volume(vertices: Array, faces: Array) -> float:
+    """The volume inside closed faces, negative when they are turned inward."""
+    corners = vertices[faces] - vertices.mean(0)
+    return float(np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6)
+
+
+@validated
+def is_closed(faces: Array) -> tuple[bool, str]:
+    """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against their neighbours."""
+    faces = to_numpy(faces, None)
+    if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0 or faces.dtype.kind not in "iu":
+        raise InputError(f"faces must be integers of shape (f, 3), got {faces.dtype} of shape {faces.shape}")
+    start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
+    size = int(faces.max()) + 1
+    forward, backward = start * size + end, end * size + start
+    unmatched = np.setdiff1d(forward, backward)
+    if len(unmatched):
+        return False, f"{len(unmatched)} boundary (or inconsistently turned) edges"
+    # Both lists now hold the same edges, so their sorted counts line up.
+    counts, opposite = (np.unique(edges, return_counts=True)[1] for edges in (forward, backward))
+    odd = int((counts != opposite).sum())
+    return (False, f"{odd} edges whose faces are inconsistently turned") if odd else (True, "")

@@ -1,0 +1,164 @@
+"""Text -> points: which columns are coordinates, and the numbers in them.
+
+    x y z [nx ny nz] [r g b [a]]     an index, normals and colours are attributes of a point, not more dimensions of it
+
+Names decide where the file has them; without names, values do: a last block of unit vectors, whole numbers up to 255, a
+first column that counts the rows. An xyz or pts file has three coordinates by its own name. What is left out, and four
+to ten coordinates without names, are told in one warning; ``columns`` overrides.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, warn
+from ..readers.mesh import Array
+
+Columns = str | Sequence[int | str] | None  # names, or numbers from 0
+ROWS = 1 << 20  # parsed at once
+COMMENT = "#"
+COORDINATES = ("x", "y", "z")
+INDEX = {"", "id", "index", "idx", "unnamed: 0"}
+ATTRIBUTES = {  # several names that stand together: one letter alone may be a coordinate
+    "normals": (("nx", "ny", "nz"), ("normal_x", "normal_y", "normal_z"), ("normalx", "normaly", "normalz")),
+    "colours": (("r", "g", "b", "a"), ("red", "green", "blue", "alpha"), ("r", "g", "b"), ("red", "green", "blue")),
+}
+TEXT = (".xyz", ".pts", ".txt", ".csv")
+SPATIAL = (".xyz", ".pts")
+ATTRIBUTED = range(4, 11)  # columns that may well be three coordinates and something else
+LOOKED_AT = 100_000  # rows of a large table
+BEGINNING = 1 << 16  # bytes in which a decimal comma shows
+UNIT = 0.01  # of a normal's length: text is often rounded to three digits
+
+
+def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
+    """Columns separated by commas, semicolons, tabs or blanks; '#' comments; names in the first line, if any."""
+    import pandas
+
+    first, remark, skipped = _first_lines(path)
+    separator = next((mark for mark in (";", ",") if mark in first), r"\s+")
+    with path.open("rb") as file:
+        decimal = "," if separator == ";" and re.search(rb"\d,\d", file.read(BEGINNING)) else "."
+    words = re.split(separator, first.replace(",", ".") if decimal == "," else first)
+    ended = separator != r"\s+" and not words[-1].strip() and all(map(_is_number, words[:-1]))
+    words = words[:-1] if ended else words  # a separator ends each line
+    header = None if all(_is_number(word) for word in words if word.strip()) else 0
+    names = _names(words) if header == 0 else _names(re.split(f"{separator}|\\s+", remark))
+    if header is None and (len(names) != len(words) or not {"x", "y"} <= set(names)):
+        names = []  # the remark says something else
+    chosen = pick(names, len(words), columns, path) if columns is not None else _by_name(names, path)
+    options: dict[str, Any] = {"dtype": np.float64, "chunksize": ROWS, "skip_blank_lines": True, "decimal": decimal}
+    options |= {"float_precision": "round_trip"}  # exact; the default one crashes on exponents of ten digits
+    options |= {"usecols": range(len(words)) if ended and chosen is None else chosen, "skiprows": skipped}
+    blocks = pandas.read_csv(path, sep=separator, header=header, comment=COMMENT, **options)
+    table = np.concatenate([block.to_numpy() for block in blocks])
+    if chosen is not None:
+        return table[:, np.argsort(np.argsort(chosen))], None  # pandas keeps the order of the file
+    return table if names else table[:, by_value(table, path)], None
+
+
+def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], path: Path) -> list[int]:
+    """Positions of the columns that were asked for: names, or numbers from 0."""
+    found = []
+    for word in columns.split(",") if isinstance(columns, str) else columns:
+        name = str(word).strip().lower()
+        place = names.index(name) if name in names else int(name) if name.isdecimal() else -1
+        if not 0 <= place < width:
+            known = ", ".join(names) if names else f"0 to {width - 1}"
+            raise InputError(f"{path} has no column {str(word).strip()!r}, there are {known}")
+        found.append(place)
+    return found
+
+
+def _first_lines(path: Path) -> tuple[str, str, int]:
+    """The first line that is not a comment, the comment right before it, and how many lines to skip: an xyz or pts file
+    may begin with the number of its points."""
+    remark, skipped = "", 0
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            text = line.split(COMMENT)[0].strip()
+            if path.suffix.lower() in SPATIAL and not skipped and text.isdecimal():
+                skipped = number
+            elif text:
+                return text, remark, skipped
+            else:
+                remark = line.strip().lstrip(COMMENT).strip()
+    raise InputError(f"{path} holds no points")
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    return [word.strip().strip("\"'/").lower() for word in words]
+
+
+def _by_name(names: list[str], path: Path) -> list[int] | None:
+    """Positions of the coordinates by their names; None where there are none to go by."""
+    if not names:
+        return None
+    if {"x", "y"} <= set(names):
+        chosen = [names.index(name) for name in COORDINATES if name in names]
+        rest = [names[i] or "an index" for i in range(len(names)) if i not in chosen]
+    else:
+        others = dict.fromkeys(INDEX, "an index")
+        for what, groups in ATTRIBUTES.items():
+            found = next((group for group in groups if set(group) <= set(names)), ())
+            others |= dict.fromkeys(found, what)
+        chosen = [i for i, name in enumerate(names) if name not in others]
+        rest = list(dict.fromkeys(others[name] for name in names if name in others))
+    if not chosen:
+        raise InputError(f"{path} has no columns of coordinates, there are {', '.join(names)}")
+    if rest:
+        _tell(path, [names[i] for i in chosen], rest)
+    return chosen
+
+
+def by_value(table: Array, path: Path) -> list[int]:
+    """Positions of the coordinates in a table (n, d) without names."""
+    d, suffix = table.shape[1], path.suffix.lower()
+    table = table[:LOOKED_AT]
+    n, everything = len(table), list(range(d))
+    start = int(d >= 4 and n > 3 and table[0, 0] in (0, 1) and bool((np.diff(table[:, 0]) == 1).all()))
+    rest, at = ["an index"] if start else [], start + 3
+    while at < d:
+        if _unit(table[:, at : at + 3]):
+            rest, at = [*rest, "normals"], at + 3
+        elif d - at in (3, 4, 6, 7) and _colours(table[:, at : at + 3]) and not _whole(table[:, start : start + 3]):
+            rest, at = [*rest, "colours"], at + (4 if d - at in (4, 7) else 3)
+        elif suffix in SPATIAL:
+            rest, at = [*rest, f"{d - at} more"], d
+        else:
+            if suffix in TEXT and d in ATTRIBUTED:
+                warn(f"{path.name}: all of {d} columns without names are the coordinates; others by --columns")
+            return everything
+    chosen = everything[start : start + 3]
+    if rest:
+        _tell(path, list(map(str, chosen)), rest)
+    return chosen
+
+
+def _unit(block: Array) -> bool:
+    length = np.linalg.norm(block, axis=1)
+    return block.shape[1] == 3 and len(block) > 3 and bool((np.abs(length - 1) < UNIT).mean() > 0.99)
+
+
+def _colours(block: Array) -> bool:
+    return _whole(block) and block.min() >= 0 and 1 < block.max() <= 255
+
+
+def _whole(block: Array) -> bool:
+    return bool((block == np.rint(block)).all())
+
+
+def _tell(path: Path, chosen: Sequence[str], rest: Sequence[str]) -> None:
+    asked = ",".join(chosen)
+    warn(f"{path.name}: columns {asked} are the coordinates, {', '.join(rest)} left out; others by --columns")

@@ -1,0 +1,288 @@
+"""Points -> graph: the k nearest neighbours of every point and their distances.
+
+    indices[i, j], distances[i, j]   the j-th nearest neighbour of point i, ascending;  (n, k)
+
+Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean distance of the
+normalised points, so that one search serves both. Backends are isolated behind `searcher`: a KD-tree for few
+dimensions, blocks of a matrix product for many (any device), and approximate ones: cells (`cells`, chosen for more than
+50 000 points of many dimensions), an inverted file (faiss), neighbour descent (pynndescent, which has other metrics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError, extra
+from ..host.threads import side_by_side
+from .cells import CellIndex, grid_search
+from .order import REORDER, morton_order
+
+Metric = Literal["euclidean", "cosine"]
+Backend = Literal["auto", "kdtree", "torch", "cells", "faiss", "pynndescent"]
+Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
+BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
+CACHE_SCORES = 1 << 20  # the same on a processor: chosen from while they are in its cache
+GROUP = 12  # columns of scores that a minimum stands for
+CACHE_ENTRIES = 1 << 18  # differences held at once: four times as fast from the cache as from memory
+BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
+GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells instead
+EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared
+FEW_ROWS = 5000  # compared with each other by any metric
+SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
+FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
+ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
+
+
+def query(
+    points: Tensor, new: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m, k)``. A row depends on
+    its own point alone, ties included: they go to the lower index, or as the tree finds them."""
+    data, new = (search_space(each, metric) for each in (points, new))
+    near, lengths = nearest_rows(data, new, min(k, len(data)), backend)
+    return near, (lengths.square() / 2 if metric == "cosine" else lengths).to(points.dtype)
+
+
+def nearest_rows(
+    data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
+    if backend == "auto":
+        if data is queries and data.device.type != "cpu" and data.shape[1] <= 3 and len(data) > GRID_ON_DEVICE:
+            return grid_search(data, k)
+        backend = _choose(data)
+    if backend == "kdtree" and data is queries and not ordered and data.shape[1] <= 3 and len(data) > REORDER:
+        # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.
+        order = morton_order(data)
+        found, lengths = nearest_rows(sorted_data := data[order], sorted_data, k, backend, ordered=True)
+        indices = torch.empty_like(found).index_copy_(0, order, order[found])
+        return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
+    indices, distances = searcher(data, backend)(queries, k)
+    return indices.to(data.device), distances.to(data.device)
+
+
+def searcher(data: Tensor, backend: Backend = "auto", metric: str = "euclidean") -> Search:
+    """The search among the rows of ``data``: a function ``(queries (m, d), k) -> indices, distances (m, k)``.
+
+    ``metric`` is Euclidean, or another one that scikit-learn (for few rows) or pynndescent knows.
+    """
+    if metric != "euclidean":
+        return _other(data, metric)
+    if backend == "auto":
+        backend = _choose(data)
+    if backend not in SEARCHES:
+        raise InputError(f"backend must be 'auto' or one of {', '.join(map(repr, SEARCHES))}, got {backend!r}")
+    return SEARCHES[backend](data)
+
+
+def _choose(data: Tensor) -> Backend:
+    """Few dimensions: a tree on the host, which beats n^2 distances even on a GPU unless the cloud is small."""
+    n, d = data.shape
+    small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
+    if d <= KDTREE_DIMENSIONS and not small_on_device:
+        return "kdtree"
+    return "cells" if n > EXACT_POINTS else "torch"
+
+
+def search_space(points: Tensor, metric: str) -> Tensor:
+    if metric == "euclidean":
+        return points
+    if metric == "cosine":
+        norm = points.norm(dim=1, keepdim=True)
+        if len(zero := (norm[:, 0] == 0).nonzero()):
+            raise InputError(f"cosine distance needs non-zero rows, row {int(zero[0, 0])} is all zeros")
+        return points / norm
+    raise InputError(f"metric must be 'euclidean' or 'cosine', got {metric!r}")
+
+
+def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Lists ``(n, k - 1)`` without the point itself, whose index is ``first`` plus its row.
+
+    Where copies fill a list and it is missing, the farthest goes.
+    """
+    rows = torch.arange(first, first + len(indices), device=indices.device)
+    if bool((indices[:, 0] == rows).all()):  # nearly always: no copies
+        return indices[:, 1:].contiguous(), distances[:, 1:].contiguous()
+    own = indices == rows[:, None]
+    own[:, -1] |= ~own.any(1)
+    shape = (len(indices), indices.shape[1] - 1)
+    return indices[~own].reshape(shape), distances[~own].reshape(shape)
+
+
+def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
+    """Put the point itself in column 0. Duplicates tie at distance zero, so it may stand later or be missing."""
+    rows = torch.arange(indices.shape[0], device=indices.device)
+    own = indices == rows[:, None]
+    place = torch.where(own.any(1), own.int().argmax(1), indices.shape[1] - 1)
+    indices, distances = indices.clone(), distances.clone()
+    moved = indices[:, 0].clone()
+    swap = place > 0
+    indices[rows[swap], place[swap]] = moved[swap]
+    distances[rows[swap], place[swap]] = distances[swap, 0]
+    indices[:, 0], distances[:, 0] = rows, 0
+    return indices, distances
+
+
+def _kdtree(data: Tensor) -> Search:
+    from scipy.spatial import cKDTree
+
+    return partial(_in_tree, cKDTree(data.detach().cpu().numpy(), balanced_tree=False))
+
+
+def _in_tree(tree: Any, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    found, lengths = tree_query(tree, queries.detach().cpu().numpy(), k)
+    return torch.from_numpy(found).to(queries.device), torch.from_numpy(lengths).to(queries.device)
+
+
+def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and distances ``(m, k)`` of the nearest points of a KD-tree, on all processors.
+
+    The tree's own threads would go on writing into arrays that an interrupt of their caller has freed.
+    """
+    size = max(FEW_QUERIES, min(QUERIES, len(sought) // 8))
+    parts = [sought[start : start + size] for start in range(0, max(1, len(sought)), size)]
+    found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
+    distances, indices = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+    return indices, distances
+
+
+def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Exact search by blocks of ``|x|^2 - 2<x, y>``; winners' distances are computed again without cancellation."""
+    centre = data.mean(0)
+    same = data is queries
+    data = data - centre
+    queries = data if same else queries - centre
+    norms = data.square().sum(1)
+    widest = norms.max()
+    spare = min(k + SPARE, data.shape[0])
+    host = data.device.type == "cpu"
+    step = max(64, CACHE_SCORES // len(data)) if host else max(1, BLOCK_ENTRIES // len(data))
+
+    def search(part: Tensor) -> tuple[Tensor, Tensor]:
+        scores = torch.addmm(norms, part, data.T, alpha=-2)
+        near = _smallest(scores, spare)
+        if not same:
+            near = near.sort(1).values
+        length = _lengths(data, part, near)
+        length, place = length.topk(k, largest=False) if same else length.sort(stable=True, dim=1)
+        near = near.gather(1, place)
+        if not same and spare < data.shape[0]:
+            _settle_ties(data, part, scores, near, length, widest, k)
+        return near[:, :k], length[:, :k]
+
+    found = side_by_side(search, queries.split(step), data.device)
+    return torch.cat([indices for indices, _ in found]), torch.cat([lengths for _, lengths in found])
+
+
+def _smallest(scores: Tensor, k: int) -> Tensor:
+    """Columns ``(m, k)`` of the smallest scores ``(m, n)``, in any order: they lie in the ``k`` groups of columns whose
+    smallest are smallest, and a minimum is several times faster than a choice."""
+    groups = scores.shape[1] // GROUP
+    if scores.device.type != "cpu" or groups < 4 * k:
+        return torch.topk(scores, k, largest=False, sorted=False).indices
+    lowest = scores[:, : groups * GROUP].unflatten(1, (GROUP, groups)).amin(1)
+    chosen = torch.topk(lowest, k, largest=False, sorted=False).indices
+    members = (chosen[:, None] + torch.arange(0, groups * GROUP, groups)[:, None]).flatten(1)
+    rest = torch.arange(groups * GROUP, scores.shape[1]).expand(len(scores), -1)
+    members = torch.cat([members, rest], 1)
+    return members.gather(1, torch.topk(scores.gather(1, members), k, largest=False, sorted=False).indices)
+
+
+def _lengths(data: Tensor, part: Tensor, near: Tensor) -> Tensor:
+    """Distances ``(m, c)`` of queries ``(m, d)`` to their candidates, as many at once as the cache holds."""
+    entries = CACHE_ENTRIES if data.device.type == "cpu" else BLOCK_ENTRIES
+    size = max(1, entries // (near.shape[1] * data.shape[1]))
+    lengths = torch.empty(near.shape, dtype=data.dtype, device=data.device)
+    for out, x, chosen in zip(lengths.split(size), part.split(size), near.split(size), strict=True):
+        out.copy_((data[chosen] - x[:, None]).norm(dim=2))
+    return lengths
+
+
+def _settle_ties(
+    data: Tensor, part: Tensor, scores: Tensor, near: Tensor, length: Tensor, widest: Tensor, k: int
+) -> None:
+    """Rows whose candidates end in a tie, where rounding chose them, choose again among all points that near, in place.
+
+    ``scores (m, n)`` of the queries ``part (m, d)``; candidates ``near`` and ``length (m, k + SPARE)``, ascending;
+    ``widest`` is the largest squared norm of the points.
+    """
+    own = part.square().sum(1)
+    slack = ROUNDING * torch.finfo(data.dtype).eps * (own + widest)
+    bound = length[:, k - 1].square() + slack
+    for row in (length[:, -1].square() <= bound).nonzero()[:, 0].tolist():
+        within = (scores[row] <= bound[row] - own[row] + slack[row]).nonzero()[:, 0]
+        found, order = (data[within] - part[row]).norm(dim=1).sort(stable=True)
+        near[row, :k], length[row, :k] = within[order[:k]], found[:k]
+
+
+def _faiss(data: Tensor) -> Search:
+    """Approximate: an inverted file of about 4 sqrt(n) cells, of which one in sixteen is searched."""
+    faiss = extra("faiss")
+    points = np.ascontiguousarray(data.detach().cpu().numpy(), np.float32)
+    n, d = points.shape
+    cells = max(1, min(int(4 * n**0.5), n // 40))
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
+    index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 8, 0, 64
+    index.train(points)
+    index.add(points)
+    index.nprobe = max(8, cells // 16)
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        squared, found = index.search(np.ascontiguousarray(queries.detach().cpu().numpy(), np.float32), k)
+        distances, indices = torch.from_numpy(squared).clamp_min(0).sqrt(), torch.from_numpy(found)
+        lost = (indices < 0).any(1)  # cells that held fewer than k points: those queries are searched exactly
+        if bool(lost.any()):
+            indices[lost], exact = _blocks(data.cpu(), queries.cpu()[lost], k)
+            distances[lost] = exact.float()
+        return indices, distances
+
+    return search
+
+
+def _other(data: Tensor, metric: str) -> Search:
+    """By another metric: all pairs of few rows, neighbour descent among many (which takes a minute to compile)."""
+    from sklearn.neighbors import VALID_METRICS, NearestNeighbors
+
+    known, many = {name: name for name in VALID_METRICS["brute"]}, len(data) > FEW_ROWS
+    if (many or metric not in known) and metric not in (known := extra("pynndescent").distances.named_distances):
+        raise InputError(f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}")
+    if many:
+        return _descent(data, metric)
+    index = NearestNeighbors(metric=known[metric], algorithm="brute").fit(data.detach().cpu().numpy())
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        lengths, found = index.kneighbors(queries.detach().cpu().numpy(), k)
+        return torch.from_numpy(found), torch.from_numpy(lengths)
+
+    return search
+
+
+def _descent(data: Tensor, metric: str = "euclidean") -> Search:
+    """Approximate: neighbour descent, by any metric that pynndescent knows."""
+    points = data.detach().cpu().numpy().astype(np.float32)
+    index = extra("pynndescent").NNDescent(points, metric=metric, n_neighbors=30, random_state=0)
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        if queries is data and k <= 30:
+            found, lengths = (part[:, :k] for part in index.neighbor_graph)
+        else:
+            found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
+        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(np.ascontiguousarray(lengths))
+
+    return search
+
+
+SEARCHES: dict[str, Callable[[Tensor], Search]] = {
+    "kdtree": _kdtree,
+    "torch": lambda data: partial(_blocks, data),
+    "cells": lambda data: CellIndex(data, _blocks).search,
+    "faiss": _faiss,
+    "pynndescent": _descent,
+}

@@ -1,0 +1,73 @@
+"""Commands that prepare data: ``cache`` the oracles of meshes, ``features`` of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from eigenprobe.cli.session import Session
+from eigenprobe.errors import InputError
+
+
+def cache(
+    shapes: list[Path],
+    *,
+    k: int = 50,
+    jobs: int = -1,
+    backend: str | None = None,
+    scheduler: str | None = None,
+    session: Session,
+) -> None:
+    """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
+
+    Examples:
+      eigenprobe cache meshes/
+      eigenprobe cache meshes/ -k 100 --jobs 8 --out oracles
+
+    Args:
+        shapes: mesh files, or folders of them
+        k: how many eigenvectors
+        jobs: parallel workers, -1 for one per core
+        backend: a joblib backend by name (loky, threading, dask, ray)
+        scheduler: address of a Dask scheduler, or processes: files go to its workers
+    """
+    from eigenprobe.geometry.oracle import prepare_oracles
+
+    summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
+    session.skipped(summary.failed)
+    if not summary.made and not summary.kept:
+        path, reason = next(iter(summary.failed.items()))
+        raise InputError(f"none of {len(summary.failed)} shapes could be prepared; the first: {path}: {reason}")
+    session.say(str(summary))
+
+
+def features(
+    images: Path,
+    *,
+    model: str = "dinov2-small",
+    split: Literal["train", "test", "all"] = "all",
+    batch: int = 64,
+    limit: int | None = None,
+    session: Session,
+) -> None:
+    """Turn images into a table of features with a vision model; an interrupted run goes on where it stopped.
+
+    Examples:
+      eigenprobe features photos/ --model dinov2-small
+      eigenprobe features imagenette2/ --model clip-vit-b32 --batch 256
+      eigenprobe features photos/ --model path/to/weights
+
+    Args:
+        images: a folder of images, of one folder per class, or an official data-set archive
+        model: dinov2-small, clip-vit-b32, a folder of weights or a hub id
+        split: which part of a data set that comes in parts
+        batch: images at a time
+        limit: only this many images, evenly spread
+    """
+    from eigenprobe_lab.paper.extract import run
+
+    folder = session.folder(f"{images.stem}-features")
+    path, device = folder / "features.npz", session.device()
+    path = run(images, out=path, model=model, split=split, batch_size=batch, device=device, limit=limit)
+    session.wrote(path, f"for 'eigenprobe embed {path}'")
+    session.finish(f"features of {images.name} by {model}")

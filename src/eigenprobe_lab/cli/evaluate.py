@@ -1,0 +1,88 @@
+"""Commands that measure against an oracle: ``evaluate surfaces|volumes``."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from eigenprobe.cli.session import Session
+
+Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
+
+
+def surfaces(
+    shapes: list[Path],
+    *,
+    methods: list[Measured] = ["direct", "robust"],  # noqa: B006 (a default for the parser; never changed)
+    n: int = 4000,
+    k: int = 50,
+    points: list[int] = [],  # noqa: B006
+    noise: list[float] = [0.0],  # noqa: B006
+    figures: bool = True,
+    jobs: int = 1,
+    session: Session,
+) -> None:
+    """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
+
+    With --points, which neighbours are real is measured instead: plain, learned, cut by an oracle, robust_laplacian.
+
+    Examples:
+      eigenprobe evaluate surfaces meshes/
+      eigenprobe evaluate surfaces meshes/ --points 500 1500 4000 --noise 0 0.01
+      eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --samples 1500
+
+    Args:
+        shapes: mesh files, or folders of them
+        methods: what to measure; robust is the robust_laplacian package, oracle the mesh Laplacian itself
+        n: points of each shape (farthest points of its vertices)
+        k: basis size
+        points: sizes of the clouds on which ways to choose neighbours are compared
+        noise: standard deviations of noise to add, of the radius (with --points)
+        figures: draw the figures
+        jobs: shapes in parallel, -1 for one per core
+    """
+    if points:
+        from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
+
+        measure = NeighbourMeasure(tuple(points), tuple(noise), seed=session.seed)
+        report = compare_neighbours(shapes, measure, out=session.folder("neighbours"), jobs=jobs)
+        session.tell(report)
+        session.finish(f"measured neighbours at {', '.join(map(str, points))} points")
+        return
+    _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k)
+
+
+def volumes(
+    shapes: list[Path],
+    *,
+    methods: list[Measured] = ["direct"],  # noqa: B006 (a default for the parser; never changed)
+    n: int = 4000,
+    k: int = 50,
+    figures: bool = True,
+    jobs: int = 1,
+    session: Session,
+) -> None:
+    """The same on points inside closed meshes, against a Laplacian on a grid that fills them.
+
+    Examples:
+      eigenprobe evaluate volumes solid.off --samples 3000
+
+    Args:
+        shapes: closed mesh files, or folders of them
+        methods: what to measure
+        n: interior points of each shape
+        k: basis size
+        figures: draw the figures
+        jobs: shapes in parallel, -1 for one per core
+    """
+    _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k, volume=True)
+
+
+def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any) -> None:
+    from ..evaluation.surfaces import Measure, run
+    from ..paper.published import PAPER
+
+    folder, device = session.folder("volumes" if settings.get("volume") else "surfaces"), session.device()
+    options = {} if device == "cpu" else {"device": device}
+    measure = Measure(seed=session.seed, figures=folder / "figures" if figures else None, options=options, **settings)
+    result = run(shapes, measure, out=folder, jobs=jobs, published=PAPER)
+    session.tell(result)
+    session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

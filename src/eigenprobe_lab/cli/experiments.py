@@ -1,0 +1,261 @@
+"""Commands that run the paper's experiments: ``reproduce toy1d|overfit|generalisation|images|all``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from eigenprobe.cli.session import Session
+from eigenprobe.host.files import write_npz
+
+if TYPE_CHECKING:
+    from ..paper.reproduction import Reproduced
+
+Embedder = Literal["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"]
+Way = Literal["paper", "ours", "both"]
+
+
+def _three(found: Reproduced, session: Session, headline: str) -> None:
+    """The experiment's own tables, then the paper's with three columns."""
+    session.tell(found.report)
+    session.say(found.markdown())
+    session.finish(headline)
+
+
+def toy1d(
+    *, way: Way = "both", steps: int = 1500, probes: int = 500_000, quick: bool = False, session: Session
+) -> None:
+    """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
+
+    Examples:
+      eigenprobe reproduce toy1d --out toy
+      eigenprobe reproduce toy1d --way paper --quick
+
+    Args:
+        way: the paper's sampled loss, ours, which is its exact expectation, or both
+        steps: training steps for each loss
+        probes: probe functions in a batch of the paper's loss
+        quick: small sizes: does it run?
+    """
+    from ..paper.reproduction import reproduce_toy1d
+
+    folder = session.folder("toy1d")
+    if quick:
+        steps, probes = min(steps, 400), min(probes, 5_000)
+    found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes)
+    _three(found, session, "learned the interval")
+
+
+def overfit(
+    shapes: list[Path],
+    *,
+    way: Way = "ours",
+    k: int = 50,
+    n: int = 4000,
+    steps: int | None = None,
+    resamplings: int = 16,
+    size: int | None = None,
+    quick: bool = False,
+    session: Session,
+) -> None:
+    """One network per shape: the paper's single-shape table, by its own way and by ours, with controls.
+
+    The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
+
+    Examples:
+      eigenprobe reproduce overfit meshes/ --way ours
+      eigenprobe reproduce overfit bunny.obj --way paper --device cuda
+      eigenprobe reproduce overfit bunny.obj --quick
+
+    Args:
+        shapes: mesh files, or folders of them
+        way: the paper's network, probes, loss and schedule, ours, or both
+        k: basis size
+        n: points at which bases are compared
+        steps: training steps; 12000 the paper's way, chosen by the network's preset ours
+        resamplings: farthest-point subsets to train on, our way
+        size: points in each; 4000 on a GPU and fewer on a processor unless given
+        quick: small sizes: does it run?
+    """
+    from eigenprobe.readers.shapes import find_shapes
+
+    from ..paper import overfit
+    from ..paper import paper_overfit as single
+    from ..paper.reproduction import QUICK_PROBES, reproduce_overfit
+
+    settings = replace(overfit.SETTINGS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
+    theirs = replace(single.SETTINGS, steps=steps, size=size or single.SETTINGS.size, seed=session.seed)
+    if quick:
+        k, n, size = min(k, 20), min(n, 500), min(size or 400, 400)
+        settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps or 100)
+        probes = replace(theirs.probes, paper=QUICK_PROBES)
+        theirs = replace(theirs, preset="tiny", probes=probes, size=size, steps=steps or 100)
+    files, folder = find_shapes(shapes), session.folder("overfit")
+    options: dict[str, Any] = {"settings": settings, "their_settings": theirs, "device": session.device()}
+    found = reproduce_overfit(files, folder, way, k=k, n=n, **options)
+    _three(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
+
+
+def generalisation(
+    shapes: list[Path],
+    *,
+    way: Way = "ours",
+    model: str = "surface",
+    n: int = 1500,
+    k: int = 50,
+    steps: int = 2000,
+    volumes: int = 6,
+    figures: bool = True,
+    quick: bool = False,
+    session: Session,
+) -> None:
+    """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs as controls.
+
+    The paper's way is the recipe paper_generalisation, on procedural shapes; it asks for a GPU.
+
+    Examples:
+      eigenprobe reproduce generalisation meshes/ --way ours
+      eigenprobe reproduce generalisation meshes/ --way paper --device cuda
+      eigenprobe reproduce generalisation meshes/ --model runs/pretrain/model --way ours --volumes 0
+
+    Args:
+        shapes: mesh files, or folders of them
+        way: the paper's network trained here, our pretrained model, or both
+        model: ours: a name in the package, a folder or a hub id
+        n: points of each shape
+        k: basis size
+        steps: training steps of the paper's way
+        volumes: how many closed shapes to measure on points inside them too
+        figures: draw the figures
+        quick: small sizes: does it run?
+    """
+    from eigenprobe.pretrained.model import SpectralModel
+    from eigenprobe.readers.shapes import find_shapes
+
+    from ..paper.generalisation import Comparison
+    from ..paper.paper_generalisation import AmortisedRecipe
+    from ..paper.reproduction import reproduce_generalisation
+
+    folder, device = session.folder("generalisation"), session.device()
+    recipe = AmortisedRecipe(steps=steps, points=n, k=k, seed=session.seed)
+    if quick:
+        n, k, volumes, figures = min(n, 300), min(k, 20), 0, False
+        small: dict[str, Any] = {"preset": "tiny", "clouds": 4, "chunk": 16, "accumulate": 1, "validate_every": 20}
+        recipe = replace(recipe, steps=min(steps, 40), points=n, k=k, **small)
+    ours = None
+    if way != "paper":
+        ours = Comparison(SpectralModel.from_pretrained(model), n, k, session.seed, device, volumes)
+    options: dict[str, Any] = {"comparison": ours, "recipe": recipe, "device": device, "figures": figures}
+    found = reproduce_generalisation(find_shapes(shapes), folder, way, **options)
+    _three(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
+
+
+def images(
+    features: Path,
+    *,
+    way: Way = "ours",
+    train: Path | None = None,
+    dataset: str | None = None,
+    extractor: Literal["dinov2", "clip"] = "dinov2",
+    labels: str | None = None,
+    methods: list[Embedder] = ["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"],  # noqa: B006
+    unit: bool = True,
+    runs: int = 32,
+    n: int = 1500,
+    ks: list[int] = [2, 5, 10],  # noqa: B006 (a default for the parser; never changed)
+    steps: int = 2000,
+    jobs: int = 1,
+    quick: bool = False,
+    session: Session,
+) -> None:
+    """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
+
+    The paper's way trains the recipe paper_images on the train split and embeds in one pass; it asks for a GPU.
+
+    Examples:
+      eigenprobe reproduce images features.npz --out images
+      eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
+      eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10 --extractor clip
+
+    Args:
+        features: a table with labels (npz, csv, parquet, HDF5)
+        way: ours, the paper's network, trained first, or both; peers are measured in any case
+        train: the table that the paper's network is trained on; half of the rows of the first one unless given
+        dataset: whose hyper-parameters and published scores: stl10, imagenette, cifar100 or caltech256; without it
+          hyper-parameters are those of imagenette, and nothing published is shown
+        extractor: of the features, for the same
+        labels: the column or array that holds them; found by itself in an npz
+        methods: what to compare
+        unit: scale rows of 64 columns or more to length one, for every method
+        runs: random class-weighted subsets
+        n: rows in each
+        ks: embedding sizes
+        steps: training steps of the paper's way
+        jobs: subsets in parallel, -1 for one per core
+        quick: small sizes: does it run?
+    """
+    from eigenprobe.training.runs import RunSettings
+
+    from ..paper.images_recipe import ImagesRecipe
+    from ..paper.protocol import Protocol
+    from ..paper.reproduction import reproduce_images
+
+    recipe = ImagesRecipe(dataset or "imagenette", extractor, steps=steps, vectors=max(*ks, 10) + 1, seed=session.seed)
+    if quick:
+        runs, n, methods = min(runs, 2), min(n, 300), [m for m in methods if m not in ("umap", "tsne", "network")]
+        recipe = replace(recipe, steps=min(steps, 20), width=32, heads=4, sample=200, probes=60, accumulate=1)
+    protocol = Protocol(runs, n, ks, methods, session.seed, unit)
+    folder = session.folder(f"images-{features.stem}")
+    how = RunSettings(device=session.device())
+    options: dict[str, Any] = {"protocol": protocol, "recipe": recipe, "train": train, "labels": labels, "jobs": jobs}
+    found = reproduce_images(features, folder, way, published=dataset is not None, how=how, **options)
+    count = len({row["method"] for row in found.report.rows})
+    _three(found, session, f"compared {count} methods on {features.name}")
+
+
+def everything(
+    shapes: list[Path] = [],  # noqa: B006
+    *,
+    features: Path | None = None,
+    way: Way = "both",
+    quick: bool = False,
+    session: Session,
+) -> None:
+    """All four experiments, one after the other; without data on a built-in shape and on scikit-learn's digits.
+
+    Examples:
+      eigenprobe reproduce all --quick
+      eigenprobe reproduce all meshes/ --features features.npz --device cuda
+
+    Args:
+        shapes: mesh files, or folders of them
+        features: a table with labels
+        way: the paper's, ours, or both
+        quick: small sizes: does it run? A few minutes on two cores
+    """
+    root = session.folder("reproduced")
+    if not shapes:
+        from eigenprobe.readers.shapes import Shape, save
+
+        from ..shapes.meshing import creature
+
+        shapes = [root / "creature.obj"]
+        save(Shape(*creature(16 if quick else 32)), shapes[0])
+    if features is None:
+        from sklearn.datasets import load_digits
+
+        features = root / "digits.npz"
+        x, y = load_digits(return_X_y=True)
+        write_npz(features, {"features": x.astype("float32"), "labels": y})
+    experiments = {
+        "toy1d": lambda part: toy1d(way=way, quick=quick, session=part),
+        "overfit": lambda part: overfit(shapes, way=way, quick=quick, session=part),
+        "generalisation": lambda part: generalisation(shapes, way=way, quick=quick, session=part),
+        "images": lambda part: images(features, way=way, quick=quick, session=part),
+    }
+    for name, experiment in experiments.items():
+        session.say(f"\n== {name} ==")
+        experiment(replace(session, out=root / name, written=[], started=time.monotonic()))
+    session.finish("ran the paper's four experiments")

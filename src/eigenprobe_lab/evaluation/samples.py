@@ -1,0 +1,136 @@
+"""A mesh reduced to points with its oracle there, and the loop over files that every table of shapes shares.
+
+mesh         n farthest vertices (n, 3)     oracle: the Laplacian of the whole mesh, read off at them
+closed mesh  n points inside (n, 3)         oracle: the Laplacian of a grid that fills it
+npz          what `Sample.save` wrote       for machines without the mesh libraries
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenprobe.errors import InputError
+from eigenprobe.evaluation import Alignment, compare_vectors, nearest_sample_areas
+from eigenprobe.geometry.draws import sample_volume
+from eigenprobe.geometry.oracle import oracle
+from eigenprobe.host.files import Archive, write_npz
+from eigenprobe.host.progress import in_parallel
+from eigenprobe.readers.mesh import Array
+from eigenprobe.readers.shapes import Shape, find_shapes, load
+from eigenprobe.sampling.farthest import farthest_points
+
+Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points of a shape and the oracle there."""
+
+    shape: Shape
+    points: Array  # (n, 3)
+    vectors: Array  # (n, K) of the oracle
+    eigenvalues: Array  # (K,)
+    indices: Array | None = None  # the points among the mesh's vertices, None for points inside
+    known_areas: Array | None = None  # (n,) of a sample read back without its faces
+
+    @classmethod
+    def of_file(cls, path: Path, n: int, k: int, seed: int) -> Sample:
+        """``n`` farthest vertices of a mesh (all, where it has fewer), or a sample as it was saved."""
+        if path.suffix == ".npz":
+            return cls.load(path, k)
+        shape = load(path)
+        return cls.on_surface(shape, min(n, shape.n), k, seed)
+
+    def save(self, path: Path) -> None:
+        """Vertices, which of them are the points, areas, and the oracle there, in one npz of single precision."""
+        arrays = {"vertices": self.shape.vertices, "vectors": self.vectors, "areas": self.areas}
+        single: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
+        single |= {"indices": self.indices, "eigenvalues": self.eigenvalues}
+        write_npz(path, single, compressed=True)
+
+    @classmethod
+    def load(cls, path: Path, k: int | None = None) -> Sample:
+        """What `save` wrote, its first ``k`` vectors."""
+        wanted = ("vertices", "indices", "vectors", "eigenvalues", "areas")
+        with Archive(path) as archive:
+            held = archive.keys()
+            if missing := [name for name in wanted if name not in held]:
+                raise InputError(f"{path.name} is no saved sample: expected the array {missing[0]!r}")
+            vertices, indices, vectors, values, areas = (archive[name] for name in wanted)
+        if k is not None and k > len(values):
+            raise InputError(f"{path.name} holds {len(values)} vectors of the oracle, got k={k}")
+        shape = Shape(vertices, None, path.stem)
+        return cls(shape, vertices[indices], vectors[:, :k], values[:k], indices, areas)
+
+    @classmethod
+    def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
+        """``n`` farthest vertices."""
+        _expect_mesh(shape)
+        if k >= n:
+            raise InputError(f"{shape.name} has {n} points, too few for k={k} vectors")
+        indices = farthest_points(shape.vertices, n, seed)
+        exact = oracle(shape.vertices, shape.faces, k)
+        return cls(shape, shape.vertices[indices], exact.vectors[indices], exact.eigenvalues, indices)
+
+    @classmethod
+    def inside(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
+        """``n`` spread points inside a closed mesh."""
+        from .grid import grid_oracle
+
+        _expect_mesh(shape)
+        points = sample_volume(shape, n, seed, spread=True)
+        return cls(shape, points, *grid_oracle(shape, points, k))
+
+    @cached_property
+    def areas(self) -> Array:
+        """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""
+        n = len(self.points)
+        if self.known_areas is not None:
+            return self.known_areas
+        return np.full(n, 1 / n) if self.indices is None else nearest_sample_areas(self.shape, self.points)
+
+    def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:
+        """A basis at these points against the oracle."""
+        return compare_vectors(vectors, self.vectors, eigenvalues, self.eigenvalues)
+
+
+def _expect_mesh(shape: Shape) -> None:
+    if shape.faces is None:
+        raise InputError(f"{shape.name} is a point cloud: an oracle needs a mesh")
+
+
+def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
+    """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue errors."""
+    names = ("cosine", "matched", "subspace")
+    measures = {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels}
+    measures["discrepancy"] = alignment.eigenvalue_discrepancy(levels[-1])
+    return measures | {"deviation": alignment.eigenvalue_deviation(levels[-1])}
+
+
+def measure_files(measure: Callable[[Path], Measured], paths: Sequence[str | Path], jobs: int = 1) -> Measured:
+    """``measure(file)`` of files and of all that folders hold, ``jobs`` at a time. A file that cannot be used is
+    skipped and its reason kept; only when none can is it an error."""
+    files = find_shapes([Path(path) for path in paths])
+
+    def guarded(path: Path) -> Measured:
+        try:
+            return measure(path)
+        except (InputError, OSError) as error:
+            return [], {"": str(error)}
+
+    rows: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    results = in_parallel(guarded, ((path,) for path in files), "measuring", len(files), jobs)
+    for path, (found, reasons) in zip(files, results, strict=True):
+        rows += found
+        failed |= {f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()}
+    if not rows:
+        told = "; ".join(f"{name}: {why}" for name, why in failed.items()) or "no files"
+        raise InputError(f"none of the shapes could be measured: {told}")
+    return rows, failed

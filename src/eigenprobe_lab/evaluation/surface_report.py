@@ -1,0 +1,214 @@
+"""The rows of an evaluation as tables a person reads, by shape and as means, and the paper's figures of a shape.
+
+    headline   shape x (published, methods...) x (k <= 10, 20, 50, eigenvalue discrepancy)
+    details    one line per shape and method: matched, subspace, reconstruction over the oracle's, mass, seconds
+    NAME-METHOD-vectors.png    eigenfunctions of method and oracle with their cosines
+    NAME-eigenvalues.png       eigenvalue curves of all methods and the oracle
+    NAME-METHOD-mass.png       the mass on the shape, beside true area
+    NAME-METHOD-rebuilt.png    coordinates from the first k vectors, method above oracle
+
+Figures are drawn on the mesh. Values known at the samples are carried to its vertices by moving least squares: at every
+vertex the weighted affine fit to its nearest samples, which keeps smooth functions smooth and linear ones exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from eigenprobe.basis import Basis
+from eigenprobe.evaluation import rebuild, rebuild_weighted
+from eigenprobe.host import tables
+from eigenprobe.readers.mesh import Array
+
+from .samples import Sample
+
+NEIGHBOURS = 10
+PIXELS = 300
+SHOWN = (1, 2, 4, 9, 14, 19, 29, 49)  # indices of the vectors in the figures
+LEVELS = (10, 20, 50)  # the paper's
+PEERS = ("oracle", "robust")  # methods that are measured beside ours
+
+
+def levels(k: int) -> tuple[int, ...]:
+    """The levels at which a basis of ``k`` vectors is reported: the paper's, and its own size."""
+    return tuple(sorted({level for level in LEVELS if level <= k} | {k}))
+
+
+@dataclass(frozen=True)
+class Published:
+    """Printed numbers of another work to stand beside ours, remarks on its shapes, and a group of them."""
+
+    numbers: Callable[[str], Mapping[str, float]]  # shape -> column -> number, empty where there is none
+    notes: Mapping[str, str]
+    group: str
+    members: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Evaluation(tables.Report):
+    """What `surfaces.run` found, one row per shape and method; ``facts["k"]`` is the size of the bases."""
+
+    published: Published | None = None
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return levels(self.facts["k"])
+
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(row["method"] for row in self.rows))
+
+    @property
+    def shapes(self) -> list[str]:
+        return list(dict.fromkeys(row["shape"] for row in self.rows))
+
+    def of(self, method: str, shapes: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """The rows of one method, of all shapes or of some."""
+        return [row for row in self.rows if row["method"] == method and (shapes is None or row["shape"] in shapes)]
+
+    def mean(self, method: str, shapes: Sequence[str] | None = None) -> dict[str, Any]:
+        """Column means of one method over all shapes or over some."""
+        rows = self.of(method, shapes)
+        return tables.mean_row(rows, method=method, shapes=len(rows))
+
+    def means(self) -> list[dict[str, Any]]:
+        """Means of every method over the published group (where measured) and over all shapes."""
+        groups: dict[str, list[str] | None] = {"all": None}
+        if self.published is not None and not self.facts.get("volume"):
+            name, members = self.published.group, self.published.members
+            found = [shape for shape in members if shape in self.shapes]
+            if 0 < len(found) < len(self.shapes):
+                groups = {name if len(found) == len(members) else f"{name} ({len(found)})": found, **groups}
+        return [{"over": name, **self.mean(method, group)} for name, group in groups.items() for method in self.methods]
+
+    def beside_published(self) -> Evaluation:
+        """The same with the published numbers of every shape in columns ``paper_*``, and the remarks on it."""
+        if self.published is None or self.facts.get("volume"):
+            return self
+        rows = []
+        for row in self.rows:
+            printed = self.published.numbers(row["shape"])
+            beside = {f"paper_{key}": value for key, value in printed.items()}
+            rows.append(row | beside | {"note": self.published.notes.get(row["shape"], "")})
+        return replace(self, rows=rows)
+
+    def markdown(self) -> str:
+        """The whole report."""
+        parts = [self.headline(), self.summary(), self.details(), *self.remarks()]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def write(self, folder: Path, name: str) -> Evaluation:
+        """Also the means, and the figures drawn in ``folder/figures``."""
+        drawn = sorted((folder / "figures").glob("*.png"))
+        found = tables.Report.write(replace(self, facts=self.facts | {"means": self.means()}), folder, name)
+        return replace(found, written=(*found.written, *drawn))
+
+    def headline(self) -> str:
+        """The paper's table: by level, the published number and then each method's."""
+        means = tables.grouped(self.means(), "over")
+        blocks = {shape: rows for (shape,), rows in tables.grouped(self.rows, "shape").items()}
+        blocks |= {f"**mean, {over}**": rows for (over,), rows in means.items()}
+        measures = {f"cosine_{k}": f"k≤{k}" for k in self.levels} | {"discrepancy": "λ disc."}
+        columns = {"shape": "shape"}
+        for key, title in measures.items():
+            columns |= {f"{key} {who}": f"{title} {who}" for who in ("paper", *self.methods) if who != "oracle"}
+        lines = []
+        for name, rows in blocks.items():
+            line = {f"{key} {row['method']}": row.get(key) for row in rows for key in measures}
+            known = {f"{key} paper": rows[0][f"paper_{key}"] for key in measures if f"paper_{key}" in rows[0]}
+            lines.append({"shape": name} | known | line)
+        return tables.markdown(lines, columns)
+
+    def summary(self) -> str:
+        """Means of every method."""
+        columns = {"over": "mean over", "method": "method", "shapes": "shapes"}
+        columns |= {f"cosine_{k}": f"k≤{k}" for k in self.levels}
+        columns |= {"discrepancy": "λ disc.", "deviation": "±"} | self._rest("k=")
+        return tables.markdown(self.means(), columns, formats={"seconds": ".2f"})
+
+    def details(self) -> str:
+        """Everything else, by shape and method."""
+        columns = {"shape": "shape", "method": "method", "n": "n"}
+        columns |= {f"{name}_{k}": f"{name} {k}" for name in ("matched", "subspace") for k in self.levels}
+        columns |= {"deviation": "λ disc. ±"} | self._rest("")
+        return tables.markdown(self.rows, columns, formats={"seconds": ".2f"})
+
+    def _rest(self, sign: str) -> dict[str, str]:
+        columns = {f"rebuild_ratio_{k}": f"xyz/oracle {sign}{k}" for k in self.levels}
+        columns |= {"mass_correlation": "mass~area"} | ({"dimension": "dim"} if self.facts.get("volume") else {})
+        columns |= {"gap": "loss gap", "steps_to_1_percent": "steps to 1 %", "seconds_to_1_percent": "s to 1 %"}
+        return columns | {"seconds": "s"}
+
+    def remarks(self) -> list[str]:
+        """Where the coordinates are rebuilt better than by the oracle, what differs, what was skipped."""
+        told = []
+        for method in self.methods:
+            rows = self.of(method)
+            better = {
+                k: [row["shape"] for row in rows if (row.get(f"rebuild_ratio_{k}") or 1) < 1] for k in self.levels
+            }
+            if method not in PEERS and any(better.values()):
+                found = "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names)
+                told.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}.")
+        notes = {row["shape"]: row["note"] for row in self.rows if row.get("note")}
+        if notes:
+            listed = "; ".join(f"{shape} ({note})" for shape, note in notes.items())
+            told.append(f"Files that differ from the paper's: {listed}.")
+        return told + [f"Skipped {name}: {why}." for name, why in self.failed.items()]
+
+
+def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tuple[int, ...]) -> None:
+    """All figures of one shape into ``folder``."""
+    from eigenprobe.viz import figures
+
+    folder.mkdir(parents=True, exist_ok=True)
+    name = sample.shape.name
+    points, faces = sample.points, None
+    carry: Callable[[Array], Array] = np.asarray
+    if sample.indices is not None:
+        points, faces = sample.shape.vertices, sample.shape.faces
+        carry = moving_least_squares(sample.points, points)
+    curves = {method: basis.eigenvalues for method, basis in bases.items() if method != "oracle"}
+    figures.eigenvalue_curves({**curves, "oracle": sample.eigenvalues}, folder / f"{name}-eigenvalues.png", title=name)
+    exact = {k: carry(rebuild_weighted(sample.vectors, sample.points, k, sample.areas)) for k in levels}
+    share = len(sample.points) / len(points)  # the figure of the mass counts in equal shares of what it is given
+    truth = None if sample.indices is None else carry(sample.areas) * share
+    for method, basis in bases.items():
+        if method in PEERS:
+            continue
+        alignment = sample.compare(basis.vectors, basis.eigenvalues)
+        look: dict[str, Any] = {"faces": faces, "size": PIXELS}
+        figures.against_oracle(
+            points,
+            carry(basis.vectors),
+            carry(sample.vectors),
+            alignment.cosines,
+            columns=[i for i in SHOWN if i < alignment.k],
+            names=(method, "oracle"),
+            path=folder / f"{name}-{method}-vectors.png",
+            **look,
+        )
+        path = folder / f"{name}-{method}-mass.png"
+        figures.mass(points, carry(basis.mass) * share, reference=truth, path=path, **look)
+        ours = {k: carry(rebuild(basis, sample.points, k)) for k in levels}
+        path = folder / f"{name}-{method}-rebuilt.png"
+        figures.reconstructions(points, {method: ours, "oracle": exact}, path=path, **look)
+
+
+def moving_least_squares(samples: Array, vertices: Array) -> Callable[[Array], Array]:
+    """Values at samples (n, ...) -> values at vertices (v, ...)."""
+    distances, indices = cKDTree(samples).query(vertices, k=min(NEIGHBOURS, len(samples)))
+    reach = np.maximum(distances[:, -1:], np.finfo(float).tiny)  # (v, 1)
+    offsets = (samples[indices] - vertices[:, None]) / reach[..., None]  # (v, k, 3), at most 1
+    gain = np.exp(-4 * (distances / reach) ** 2) + 1e-6
+    basis = np.concatenate([np.ones_like(offsets[..., :1]), offsets], axis=2)  # (v, k, 4)
+    # The slope across the surface is undetermined where its samples are coplanar: a little weight holds it at zero.
+    normal = np.einsum("vka,vk,vkb->vab", basis, gain, basis) + np.diag([0.0, 0.02, 0.02, 0.02])
+    weights = np.linalg.solve(normal, np.swapaxes(basis * gain[..., None], 1, 2))[:, 0]  # (v, k): value at 0
+    return lambda values: np.einsum("vk,vk...->v...", weights, np.asarray(values, np.float64)[indices])

@@ -1,0 +1,1 @@
+"""Training of the shipped networks, and of probes."""

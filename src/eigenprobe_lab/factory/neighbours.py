@@ -1,0 +1,256 @@
+"""Training of the short-cut network on procedural shapes in contact, bent and thin, sparse and noisy.
+
+    dense shape -> sparse sample (even, independent, uneven or as vertices lie), noise -> graph -> suspects -> logits z
+    loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense shape
+
+Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on the seed and the
+step alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from eigenprobe.graph import Graph, stack
+from eigenprobe.host.weights import drawing
+from eigenprobe.networks.store import PACKAGED
+from eigenprobe.search.segments import nearest
+from eigenprobe.shortcuts.network import SHORTCUTS, ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
+from eigenprobe.shortcuts.suspicion import SUSPICION, Suspects, find_suspects
+from eigenprobe.training.module import Optimisation
+from eigenprobe.training.recipes import recipe_kind
+from eigenprobe.training.runs import RunSettings
+
+from ..shapes.contacts import FOLD, SPREAD, Fold, Spread, folded, links, ratios, spread_order, spread_rows
+from ..shapes.dense import Dense, DenseShapes
+from .timed import Schedule, TimedModule, in_blocks, train_timed
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """What to train on: ``chunk`` new shapes of ``dense`` points per block, the last ``chunks`` kept."""
+
+    chunk: int = 160
+    chunks: int = 4
+    dense: int = 9000
+    points: int = 16_000  # per batch
+    most: int = 32  # clouds per batch
+    sources: int = 1600  # geodesic sources per batch
+    sizes: tuple[int, ...] = (150, 250, 400, 500, 700, 1000, 1500, 1500, 2200, 4000)
+    touching: float = 0.25
+    fold: Fold = FOLD
+    spread: Spread = SPREAD
+    noisy: float = 0.5  # share of clouds with noise
+    noise: float = 0.02  # largest, of the radius
+
+
+@dataclass(frozen=True)
+class Loss:
+    """``ratio`` above which an edge is a short-cut, ``soft`` the width of the transition, ``found`` the extra weight of
+    short-cuts."""
+
+    ratio: float = 1.7
+    soft: float = 0.15
+    found: float = 5.0
+
+
+@dataclass(frozen=True)
+class NeighbourSettings:
+    """Everything about a run."""
+
+    network: ShortcutConfig = field(default_factory=ShortcutConfig)
+    clouds: Clouds = field(default_factory=Clouds)
+    loss: Loss = field(default_factory=Loss)
+    schedule: Schedule = field(default_factory=lambda: Schedule(optimiser="adamw", adam_rate=2e-3, cooldown=0.98))
+    block: int = 40
+    passes: int = 6
+    average: float = 0.998
+    checkpoint_every: int = 500
+    shipped: bool = False  # go on from the weights in the package
+    seed: int = 0
+
+
+@dataclass
+class Judged:
+    """Suspects of a batch of clouds and the true ratio ``(e,)`` of their edges, -1 where it is not known."""
+
+    suspects: Suspects
+    ratio: Tensor
+
+
+class ContactStream:
+    """Blocks of prepared batches; lives on the device where it is first asked."""
+
+    def __init__(self, settings: NeighbourSettings) -> None:
+        self.settings = settings
+        self.device, self.rank = torch.device("cpu"), 0
+        self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
+        self._block: tuple[int, list[Judged]] = (-1, [])
+
+    def to(self, device: torch.device | str, rank: int = 0) -> ContactStream:
+        """The stream on a device, as the process ``rank`` sees it: every process trains on shapes of its own."""
+        here = (torch.device(device), rank)
+        if here != (self.device, self.rank):
+            (self.device, self.rank), self._chunks, self._block = here, {}, (-1, [])
+        return self
+
+    def at(self, step: int) -> Judged:
+        """The batch of one step."""
+        block, place = in_blocks(step, self.settings.block, self.settings.passes)
+        if self._block[0] != block:
+            self._block = (block, [])  # the memory of the last one is free before the next is made
+            self._block = (block, [self.prepare(block, i) for i in range(self.settings.block)])
+        return self._block[1][place]
+
+    def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
+        """Shapes, the links between their points, and the order of their vertices were they meshes."""
+        if index not in self._chunks:
+            c = self.settings.clouds
+            seed = self.settings.seed * 64 + self.rank
+            shapes = DenseShapes(seed, self.device, touching=c.touching).dense(c.chunk, c.dense, index)
+            generator = torch.Generator(self.device).manual_seed(seed * 1_000_003 + index)
+            shapes, graph = folded(shapes, links(shapes), generator, c.fold)
+            self._chunks[index] = shapes, graph, spread_order(shapes, max(c.sizes), generator, c.spread)
+            for old in [i for i in self._chunks if i <= index - c.chunks]:
+                del self._chunks[old]
+        return self._chunks[index]
+
+    @torch.no_grad()
+    def prepare(self, block: int, place: int) -> Judged:
+        """One batch: some shapes of the kept chunks, sampled at one size."""
+        c = self.settings.clouds
+        for _ in range(20):
+            generator = torch.Generator(self.device).manual_seed(
+                (self.settings.seed * 1_000_003 + (block * self.settings.block + place) * 64 + self.rank) % 2**62
+            )
+            place += self.settings.block  # should the batch be empty
+            coin = torch.Generator().manual_seed(block * 7919 + place)
+            chunk = max(0, block - int(torch.randint(c.chunks, (), generator=coin)))
+            shapes, graph, order = self._chunk(chunk)
+            m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
+            b = max(1, min(c.most, c.points // m, c.chunk))
+            rows = torch.randperm(c.chunk, generator=coin)[:b].to(self.device)
+            points = shapes.points[rows]
+            chosen = spread_rows(points, order[rows], m, generator, c.spread)
+            sparse = points.gather(1, chosen[..., None].expand(-1, -1, 3))
+            level = c.noise * torch.rand((b, 1, 1), generator=generator, device=self.device)
+            level = level * (torch.rand((b, 1, 1), generator=generator, device=self.device) < c.noisy)
+            noisy = sparse + level * torch.randn(sparse.shape, generator=generator, device=self.device)
+            suspects, cloud = suspects_of(noisy)
+            if suspects is None:
+                continue
+            part = tuple(g[rows] for g in graph)
+            return Judged(suspects, self._judge(suspects, cloud, points, part, chosen, generator))
+        raise RuntimeError("no suspicious clouds among the procedural shapes")
+
+    def _judge(
+        self, s: Suspects, cloud: Graph, points: Tensor, graph: Any, chosen: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Ratios of the edges at some sources of every cloud, suspicious points before others."""
+        b, m = chosen.shape
+        count = min(m, max(16, self.settings.clouds.sources // b))
+        weight = torch.full((b * m,), 0.2, device=points.device)
+        weight[s.nodes] = torch.where(s.suspicious, 1.0, 0.2)
+        sources = torch.multinomial(weight.view(b, m), count, generator=generator)  # (b, S)
+        judged = cloud.indices[:, : SUSPICION.judged].view(b, m, -1)
+        first = (m * torch.arange(b, device=points.device))[:, None]
+        rows = (torch.arange(b, device=points.device)[:, None], sources)
+        targets = judged[rows] - first[..., None]  # (b, S, k)
+        found = ratios(points, graph, chosen, sources, targets)
+        start = (sources + first)[..., None].expand_as(targets).reshape(-1)
+        end = (targets + first[..., None]).reshape(-1)
+        total = b * m
+        key = torch.minimum(start, end) * total + torch.maximum(start, end)
+        known = s.nodes[s.edges.head] * total + s.nodes[s.edges.tail]
+        at = torch.searchsorted(known, key).clamp_max(len(known) - 1)
+        hit = known[at] == key
+        ratio = torch.full((len(known),), -1.0, device=points.device)
+        ratio[at[hit]] = found.reshape(-1)[hit]
+        return ratio
+
+
+def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:
+    """The suspects of clouds ``(b, m, 3)`` of one size, and their stacked graph."""
+    distance, index = nearest(clouds, min(SUSPICION.judged, clouds.shape[1] - 1))
+    graphs = [Graph(x, i, d) for x, i, d in zip(clouds, index, distance, strict=True)]
+    cloud = stack(graphs)
+    return find_suspects(cloud), cloud
+
+
+class NeighbourModule(TimedModule):
+    """The short-cut network, its loss and its schedule."""
+
+    def __init__(self, settings: NeighbourSettings) -> None:
+        with drawing(settings.seed):
+            network = read_shortcut(PACKAGED / SHORTCUTS) if settings.shipped else ShortcutNetwork(settings.network)
+        limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
+        super().__init__(network, optimisation=limits, seed=settings.seed)
+        self.settings, self.schedule = settings, settings.schedule
+
+    def judged_loss(self, batch: Judged) -> Tensor:
+        """Mean weighted cross-entropy over the edges whose ratio is known."""
+        how, ratio = self.settings.loss, batch.ratio
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            z = self.network(batch.suspects)
+        known = ratio >= 0
+        target = torch.sigmoid((ratio - how.ratio) / how.soft)
+        weight = (1 + how.found * (ratio > how.ratio)) * known
+        return (weight * binary_cross_entropy_with_logits(z, target, reduction="none")).sum() / known.sum().clamp_min(1)
+
+    def training_step(self, item: Any, batch_idx: int) -> Tensor:
+        stream: ContactStream = item
+        rank = 0 if self._trainer is None else self.trainer.global_rank
+        batch = stream.to(self.device, rank).at(self.batches_seen)
+        if not self.batches_seen and not self.settings.shipped:
+            cast(ShortcutNetwork, self.network).normalise_by(batch.suspects)
+        loss = self.judged_loss(batch)
+        if self.told(loss):
+            self.history.append({"step": self.global_step, "seconds": self.seconds, "loss": float(loss.detach())})
+        return loss
+
+
+@recipe_kind("neighbours", NeighbourSettings, ("minutes", "piece", "steps"))
+def train_neighbours(settings: NeighbourSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
+    """Run (or go on with) training in `folder`; returns the folder of the exported network. ``changes`` are fields of
+    `RunSettings`: device, resume, flags."""
+    module, run = NeighbourModule(settings), replace(how or RunSettings(), folder=folder, **changes)
+    trainer, facts = train_timed(module, ContactStream(settings), run)
+    network = cast(ShortcutNetwork, module.eval().network)
+    facts |= {
+        "steps": trainer.global_step,
+        "seconds": round(module.seconds, 1),
+        "held out": held_out(network, settings, module.device),
+        "history": module.history[-200:],
+    }
+    if trainer.is_global_zero:
+        write_shortcut(folder / "model", network.cpu(), facts)
+    return folder / "model"
+
+
+@torch.no_grad()
+def held_out(
+    network: ShortcutNetwork, settings: NeighbourSettings, device: torch.device, batches: int = 6
+) -> dict[str, float]:
+    """Recall and false cuts at logits of 0, on shapes of another seed."""
+    clouds = replace(settings.clouds, chunk=min(48, settings.clouds.chunk), chunks=1)
+    own = replace(settings, seed=settings.seed + 1_000, block=batches, clouds=clouds)
+    stream = ContactStream(own).to(device)
+    z, r = [], []
+    for i in range(batches):
+        batch = stream.at(i)
+        known = batch.ratio >= 0
+        z.append(network(batch.suspects)[known])
+        r.append(batch.ratio[known])
+    logits, ratio = torch.cat(z), torch.cat(r)
+    bad = ratio > settings.loss.ratio
+    return {
+        "recall": float((logits[bad] > 0).float().mean()),
+        "false": float((logits[~bad] > 0).float().mean()),
+        "share": float(bad.float().mean()),
+    }

@@ -1,0 +1,181 @@
+r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruction and a term that orders columns.
+
+    Q = orthonormalise(M^{1/2} [1, Z]),   C = mean over levels of exp(-t L) / tr exp(-t L),   tr exp(-t L) = level
+    e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k + alignment * misalignment,   w_k prop. to k^-decay
+
+The schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint with weights, averages and
+optimiser, so a run may be cut into pieces of a few minutes on machines of different speed. `b` clouds, `n` points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from eigenprobe.errors import InputError
+from eigenprobe.graph.axes import canonical_pose
+from eigenprobe.host.files import write_json
+from eigenprobe.host.weights import drawing
+from eigenprobe.networks.diffusion import diffusion, masses
+from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs
+from eigenprobe.probes.objective import Objective
+from eigenprobe.smoothers import Smoother
+from eigenprobe.training.module import Optimisation
+from eigenprobe.training.recipes import recipe_kind
+from eigenprobe.training.runs import RunSettings
+
+from ..shapes.stream import ShapeSettings, ShapeStream
+from .reconstruction import Held, dense_is_faster, energies, measure, misalignment, relative_errors
+from .timed import Schedule, TimedModule, in_blocks, train_timed
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Rotations of up to about `turn` radians away from the canonical pose, for a `share` of the clouds."""
+
+    turn: float = 0.15
+    share: float = 0.7
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, so batches are
+    prepared in blocks of `block`, and each block is seen `passes` times, in a new order each time."""
+
+    network: SpectralConfig = field(default_factory=SpectralConfig)
+    shapes: ShapeSettings = field(default_factory=ShapeSettings)
+    schedule: Schedule = field(default_factory=Schedule)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
+    prefix: Literal["mean", "log"] = "mean"
+    decay: float = 0.0
+    alignment: float = 0.1
+    block: int = 32
+    passes: int = 4
+    average: float = 0.998
+    precision: Literal["32", "bf16"] = "bf16"
+    compile: bool = False
+    validate_every: int = 500
+    held_out: int = 48
+    checkpoint_every: int = 500
+    seed: int = 0
+
+
+class PretrainModule(TimedModule):
+    """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device at every step."""
+
+    def __init__(self, settings: PretrainSettings) -> None:
+        with drawing(settings.seed):
+            network = SpectralNetwork(settings.network)
+        objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
+        optimisation = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
+        super().__init__(network, objective, optimisation, precision=settings.precision, seed=settings.seed)
+        self.settings, self.schedule = settings, settings.schedule
+        self._held: Held | None = None
+        self._dense: bool | None = None
+        self._block: tuple[int, dict[int, tuple[Smoother, Inputs]]] = (-1, {})
+        if settings.compile:
+            for layer in network.transformer.layers:
+                layer.compile(dynamic=True)
+
+    @torch.no_grad()
+    def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
+        """All that does not depend on the weights."""
+        if self._dense is None:
+            self._dense = dense_is_faster(clouds)
+        smoother = diffusion(clouds, dense=self._dense)
+        return smoother, inputs(clouds, smoother, turned(clouds, smoother, self.settings.augmentation, generator))
+
+    def clouds_loss(self, smoother: Smoother, seen: Inputs) -> Tensor:
+        """Loss of every cloud `(b,)`."""
+        z = self.columns(seen, smoother)
+        energy, basis = energies(z, smoother, seen.moments, self.settings.levels)
+        errors = relative_errors(energy)
+        loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
+        return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
+
+    def prepared(self, stream: ShapeStream, step: int) -> tuple[Smoother, Inputs]:
+        """The batch of a step, which depends on the seed and the step alone; kept while its block lasts."""
+        block, place = in_blocks(step, self.settings.block, self.settings.passes)
+        index = block * self.settings.block + place
+        if self._block[0] != block:
+            self._block = (block, {})
+        if index not in self._block[1]:
+            generator = torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + index * 64 + stream.rank)
+            self._block[1][index] = self.prepare(stream.at(index), generator)
+        return self._block[1][index]
+
+    def columns(self, seen: Inputs, smoother: Smoother) -> Tensor:
+        network = self.network
+        assert isinstance(network, SpectralNetwork)
+        with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+            raw, mixing = network.raw(seen)
+        return network.finish(raw, mixing, seen, smoother)
+
+    def training_step(self, item: Any, batch_idx: int) -> Tensor:
+        stream: ShapeStream = item
+        smoother, seen = self.prepared(stream.to(self.device, self.trainer.global_rank), self.batches_seen)
+        loss = self.clouds_loss(smoother, seen).mean()
+        self.told(loss)
+        return loss
+
+    def validation_step(self, item: Any, batch_idx: int) -> None:
+        facts = self.evaluate()
+        self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
+        for name, value in facts.items():
+            self.log(f"val/{name}", value, prog_bar=name in ("cosine20", "excess"), batch_size=1, sync_dist=True)
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Feed-forward and Ritz measures on held-out procedural shapes against their closed form."""
+        if self._held is None:
+            stream = self.settings.shapes
+            self._held = Held.draw(self.settings.held_out, stream.typical, self.device, stream.families)
+        out: list[dict[str, float]] = []
+        for clouds, vectors in self._held.batches(16):
+            smoother = diffusion(clouds)
+            seen = inputs(clouds, smoother)
+            z = self.columns(seen, smoother)
+            out.append(measure(z, smoother, vectors, seen.moments, self.settings.levels))
+        return {name: sum(o[name] for o in out) / len(out) for name in out[0]}
+
+
+def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:
+    """The canonical pose, turned a little about a random axis."""
+    pose = canonical_pose(clouds, masses(smoother))
+    b, device = len(clouds), clouds.device
+    size = how.turn * torch.randn(b, 3, generator=generator, device=device)
+    size = size * (torch.rand(b, 1, generator=generator, device=device) < how.share)
+    x, y, z = size.unbind(-1)
+    zero = torch.zeros_like(x)
+    cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).unflatten(-1, (3, 3))
+    return pose @ torch.linalg.matrix_exp(cross)
+
+
+@recipe_kind("pretrain", PretrainSettings, ("minutes", "piece", "steps", "optimiser", "rate"))
+def pretrain(settings: PretrainSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
+    """Run (or go on with) pretraining in `folder`; returns the folder of the exported model.
+
+    Each call trains until the budget, the piece or the steps are used up, and exports the averaged weights so far.
+    `changes` are fields of `RunSettings`: device, resume, flags.
+    """
+    from eigenprobe.pretrained.model import SpectralModel
+
+    if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
+        raise InputError(f"expected a positive budget, got {settings.schedule}")
+    module, every = PretrainModule(settings), settings.validate_every
+    source = {"network": str(settings.network)}
+    run = replace(how or RunSettings(), folder=folder, validate_every=every, source=source, **changes)
+    trainer, facts = train_timed(module, ShapeStream(settings.shapes), run, [0] if every else None)
+    final = {"step": trainer.global_step, "seconds": round(module.seconds, 1), **module.evaluate()}
+    facts |= {"history": [*module.history, final], "skipped": module.report_skipped()}
+    network = module.network
+    assert isinstance(network, SpectralNetwork)
+    if trainer.is_global_zero:
+        SpectralModel(network.cpu().float(), facts).save_pretrained(folder / "model")
+        write_json(folder / "history.json", facts)
+    return folder / "model"

@@ -1,0 +1,157 @@
+r"""The loss of pretraining on a batch of clouds, exact over infinitely many probes and several smoothing times at once,
+and what is logged of held-out shapes beside their closed form.
+
+    C = mean over levels of exp(-t L) / tr exp(-t L),   tr exp(-t L) = level;     H = Q^T C Q
+    e_k = 1 - sum_{i <= k} h_ii                         one Chebyshev filter of the `K` columns applies the whole sum
+    closed form: filtered subspace iteration  X <- orth(exp(-t L) X),  then Ritz
+    cosine   mean |<q_i, u_i>|, i <= k        matched   the same under the best assignment
+    subspace mean squared cosine of the principal angles      excess   loss over the smallest possible one
+
+Shapes: `Z (b, n, K - 1)`, `e (b, K)`; `b` clouds at once, float64 K x K algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from eigenprobe.eigen import Rotation, Span, ritz, rotate
+from eigenprobe.eigen.chebyshev import smoother_filter
+from eigenprobe.host.threads import now
+from eigenprobe.networks.diffusion import (
+    diffusion,
+    filter_degree,
+    heat_coefficients,
+    masses,
+    trace_moments,
+    trace_times,
+)
+from eigenprobe.probes.objective import nested_basis
+from eigenprobe.smoothers import Smoother
+
+from ..shapes import ProceduralShapes
+
+LEVELS = (5, 10, 20, 50)
+_GUARD = 30
+
+
+def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> bool:
+    """Which layout multiplies faster on this device, by trying: it depends on the hardware and on `n`."""
+    seconds = []
+    x = torch.ones(*clouds.shape[:2], columns, device=clouds.device)
+    for dense in (True, False):
+        smoother = diffusion(clouds, dense=dense)
+        for repeat in range(repeats + 3):
+            if repeat == 3:  # the first ones choose kernels
+                start = now(clouds.device)
+            smoother.apply(x)
+        seconds.append(now(clouds.device) - start)
+    return seconds[0] < seconds[1]
+
+
+def energies(z: Tensor, smoother: Smoother, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    """`H = Q^T C Q (b, K, K)` and the basis `Q` of `M^{1/2} [1, Z]`, float64 and differentiable in `z`."""
+    with torch.autocast(z.device.type, enabled=False):
+        root = masses(smoother).sqrt()[..., None]
+        basis = nested_basis(torch.cat([root, root * z.float()], -1))  # float64
+        with torch.no_grad():
+            fixed = basis.float()
+            smoothed = smoother_filter(smoother, fixed, covariance_coefficients(smoother, moments, levels)).double()
+            value = fixed.double().mT @ smoothed
+        # C is symmetric and C Q is at hand: d(Q^T C Q) = dQ^T (C Q) + its transpose, nothing goes through C.
+        half = basis.mT @ smoothed
+        return half + half.mT - value, basis
+
+
+def relative_errors(energy: Tensor) -> Tensor:
+    """`e_k (b, K)`, relative to the trace of the covariance."""
+    return 1 - energy.diagonal(dim1=-2, dim2=-1).cumsum(-1)
+
+
+def misalignment(energy: Tensor, basis: Tensor) -> Tensor:
+    r"""`(b,)`: mean over `i` of `1 - |q_i^T u_i|`, where `u_i` are the Ritz vectors of the span as it is.
+
+    The nested loss is least where `H` is diagonal and descending, but hardly rises when neighbours with close
+    eigenvalues mix. This term has its minimum in the same place whatever the gap: the network learns to foresee its own
+    Ritz rotation. The targets lie in the span and are not differentiated, so the span is left to the prefix errors.
+    """
+    with torch.no_grad():
+        finite = torch.isfinite(energy).all(-1).all(-1)[:, None, None]
+        safe = torch.where(finite, energy, torch.eye(energy.shape[-1], dtype=energy.dtype, device=energy.device))
+        rotation = torch.linalg.eigh(safe)[1].flip(-1)  # descending energy is ascending eigenvalue
+    turn = basis.detach().mT @ basis  # the identity, with the gradient of a rotation
+    return 1 - (rotation * turn).sum(1).abs().mean(-1)
+
+
+def covariance_coefficients(smoother: Smoother, moments: Tensor, levels: tuple[float, ...]) -> Tensor:
+    """Chebyshev coefficients `(b, D + 1)` of the mean over levels of `exp(-t L) / tr exp(-t L)`."""
+    times = trace_times(levels, moments)
+    trace = (heat_coefficients(times, moments.shape[-1] - 1) * moments[:, None]).sum(-1).clamp_min(1.0)
+    return (heat_coefficients(times, filter_degree(smoother)) / trace[..., None]).mean(1)
+
+
+@torch.no_grad()
+def closed_form(smoother: Smoother, k: int, sweeps: int = 6) -> Rotation:
+    """The `k` lowest eigenvectors `(b, n, k)` of every cloud."""
+    mass = masses(smoother)
+    b, n = mass.shape
+    width = min(k + _GUARD, n - 1)
+    noise = torch.randn(n, width - 1, generator=torch.Generator().manual_seed(1)).to(mass)
+    basis = torch.cat([mass.sqrt()[..., None], noise.expand(b, n, width - 1)], -1)
+    time = trace_times((0.7 * k,), trace_moments(smoother))
+    kernel = heat_coefficients(time[:, 0], filter_degree(smoother))
+    for _ in range(sweeps):
+        found = rotate(Span(smoother_filter(smoother, basis, kernel)), smoother, width)
+        basis = found.q.float()
+    return rotate(Span(found.q, found.gaps), smoother, k)
+
+
+@dataclass
+class Held:
+    """Clouds `(c, n, 3)` never trained on (their seed is apart) and their closed forms `(c, n, K)`."""
+
+    clouds: Tensor
+    vectors: Tensor
+
+    @classmethod
+    def draw(cls, count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50) -> Held:
+        clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
+        k = min(k, n // 4)
+        vectors = [closed_form(diffusion(part), k).q.float() for part in clouds.split(16)]
+        return cls(clouds, torch.cat(vectors))
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from zip(self.clouds.split(size), self.vectors.split(size), strict=True)
+
+
+@torch.no_grad()
+def measure(
+    z: Tensor, smoother: Smoother, vectors: Tensor, moments: Tensor, levels: tuple[float, ...]
+) -> dict[str, float]:
+    """Measures of the columns `Z (b, n, K - 1)` against `vectors (b, n, K)`: feed-forward, and after Ritz."""
+    root = masses(smoother).sqrt()[..., None]
+    basis = nested_basis(torch.cat([root, root * z], -1))
+    rotated = basis @ ritz(basis, smoother)[1]
+    errors = relative_errors(energies(z, smoother, moments, levels)[0])
+    k = min(basis.shape[-1], vectors.shape[-1])
+    smoothed = smoother_filter(smoother, vectors, covariance_coefficients(smoother, moments, levels))
+    best = 1 - (vectors * smoothed).double().sum(1).cumsum(-1)
+    out = {"loss": float(errors.mean()), "excess": float(errors[:, :k].mean() / best[:, :k].mean() - 1)}
+    for name, q in (("", basis), ("ritz_", rotated)):
+        table = torch.einsum("bnk,bnl->bkl", q[..., :k], vectors.double()[..., :k]).abs().cpu().numpy()
+        for level in LEVELS:
+            if level <= k:
+                out[f"{name}cosine{level}"] = float(np.diagonal(table, axis1=1, axis2=2)[:, :level].mean())
+                out[f"{name}matched{level}"] = float(np.mean([_matched(t[:level, :level]) for t in table]))
+                out[f"{name}subspace{level}"] = float((table[:, :level, :level] ** 2).sum((1, 2)).mean() / level)
+    return out
+
+
+def _matched(table: np.ndarray) -> float:
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].mean())

@@ -1,0 +1,262 @@
+"""Image data sets as they come from their authors, and any folder of images.
+
+    open_images(path, split) -> ImageSet: n images (RGB), labels (n,) integers or None, class names
+
+| layout      | recognised by                               | images                         |
+|-------------|---------------------------------------------|--------------------------------|
+| stl10       | ``train_X.bin``, ``test_X.bin``             | 96x96, column-major, 1-based y |
+| cifar100    | ``train.bin``, ``test.bin`` (binary) or ``train``, ``test``, ``meta`` (python) | 32x32, fine labels |
+| imagenette  | ``train`` and ``val`` folders of WordNet-id folders   | JPEG                |
+| caltech256  | folders ``001.ak47`` ... ``257.clutter``    | JPEG, clutter left out         |
+| imagefolder | anything else: one folder per class, or one flat folder without labels           |
+
+An official archive (tar, tar.gz, tgz, zip) is unpacked once into the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenprobe.errors import InputError
+from eigenprobe.host.files import default_cache_dir, writable_folder
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Labels = NDArray[np.int64]
+Split = Literal["train", "test", "all"]
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
+ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+IMAGENETTE = {
+    "n01440764": "tench",
+    "n02102040": "English springer",
+    "n02979186": "cassette player",
+    "n03000684": "chain saw",
+    "n03028079": "church",
+    "n03394916": "French horn",
+    "n03417042": "garbage truck",
+    "n03425413": "gas pump",
+    "n03445777": "golf ball",
+    "n03888257": "parachute",
+}
+SOURCES = {
+    "stl10": "ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
+    "cifar100": "www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+    "imagenette": "s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz",
+    "caltech256": "data.caltech.edu/records/nyy15-4j048/files/256_ObjectCategories.tar",
+}
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """``read(i)`` gives image i in RGB; ``names[i]`` says which it is; ``key`` changes when the content does."""
+
+    names: list[str]
+    labels: Labels | None
+    classes: list[str]
+    read: Callable[[int], Image]
+    key: str
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def open_images(path: str | Path, split: Split = "all") -> ImageSet:
+    """Recognise the layout of a folder or archive and open one of its splits."""
+    root = Path(path)
+    if not root.exists():
+        known = "; ".join(f"{name} {where}" for name, where in SOURCES.items())
+        raise InputError(f"no images at {root} (official archives: {known})")
+    if root.is_file():
+        root = unpack(root)
+    while (inner := _only_folder(root)) is not None:
+        root = inner
+    files = {child.name for child in root.iterdir() if child.is_file()}
+    folders = {child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")}
+    parts = [part for part in ("train", "test") if split in (part, "all")]
+    if files & {"train_X.bin", "test_X.bin"}:
+        return _stl10(root, parts)
+    if "fine_label_names.txt" in files or {"meta", "train"} <= files:
+        return _cifar100(root, parts)
+    if {"train", "val"} <= folders:
+        chosen = [root / part.replace("test", "val") for part in parts]
+        return _by_class(root, chosen, lambda name: IMAGENETTE.get(name, name))
+    if split != "all":
+        raise InputError(f"{root.name} has no official split, use split 'all', got {split!r}")
+    if folders and all(re.fullmatch(r"\d{3}\.[\w-]+", name) for name in folders):
+        return _by_class(root, [root], lambda name: name.split(".", 1)[1], skip="257.clutter")
+    if any(_images(root / name, deep=True) for name in folders):
+        return _by_class(root, [root], lambda name: name)
+    return _files(root, _images(root), None, [])
+
+
+def unpack(archive: Path) -> Path:
+    """An archive's content, unpacked once into the cache; nothing is written outside the target folder."""
+    if not archive.name.lower().endswith(ARCHIVES):
+        raise InputError(f"images come as a folder or as {', '.join(ARCHIVES)}, got {archive.name}")
+    facts = archive.stat()
+    key = hashlib.sha256(f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()[:16]
+    target = default_cache_dir() / "images" / f"{archive.name.split('.')[0]}-{key}"
+    if target.is_dir():
+        return target
+    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=writable_folder(target.parent)))
+    try:
+        # Of a zip '..' is left out anyway.
+        safe: dict[str, Any] = {} if archive.suffix.lower() == ".zip" else {"filter": "data"}
+        shutil.unpack_archive(archive, partial, **safe)
+    except (shutil.ReadError, tarfile.TarError, OSError, EOFError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
+    try:
+        partial.rename(target)
+    except OSError:  # another process was first
+        shutil.rmtree(partial, ignore_errors=True)
+        if not target.is_dir():
+            raise
+    return target
+
+
+def _only_folder(root: Path) -> Path | None:
+    """The archive's own top folder: alone, and not a class of images itself."""
+    children = [child for child in root.iterdir() if not child.name.startswith((".", "__MACOSX"))]
+    if len(children) == 1 and children[0].is_dir() and not _images(children[0]):
+        return children[0]
+    return None
+
+
+def _images(folder: Path, deep: bool = False) -> list[Path]:
+    """The images of a folder and, where ``deep``, of all folders below it."""
+    found = folder.rglob("*") if deep else folder.iterdir()
+    return sorted(file for file in found if file.suffix.lower() in SUFFIXES and file.is_file())
+
+
+def _by_class(root: Path, folders: list[Path], title: Callable[[str], str], skip: str = "") -> ImageSet:
+    """One sub-folder per class, with its images somewhere below."""
+    classes = [c for folder in folders for c in sorted(folder.iterdir()) if c.is_dir() and not c.name.startswith(".")]
+    found = [(c.name, file) for c in classes if c.name != skip for file in _images(c, deep=True)]
+    names = sorted({name for name, _ in found})
+    labels = np.array([names.index(name) for name, _ in found], np.int64)
+    return _files(root, [file for _, file in found], labels, [title(name) for name in names])
+
+
+def _files(root: Path, files: list[Path], labels: Labels | None, classes: list[str]) -> ImageSet:
+    if not files:
+        raise InputError(f"no images ({', '.join(SUFFIXES)}) in {root}")
+    names = [str(file.relative_to(root)) for file in files]
+    sizes = [file.stat().st_size for file in files]
+    return ImageSet(names, labels, classes, lambda i: open_image(files[i]), _key(names, sizes))
+
+
+def _stl10(root: Path, parts: list[str]) -> ImageSet:
+    stored = {}
+    for part in parts:
+        pixels = np.memmap(_existing(root / f"{part}_X.bin"), np.uint8, "r")
+        if pixels.size % (3 * 96 * 96):
+            raise InputError(f"{part}_X.bin should hold images of 3x96x96 bytes, got {pixels.size} bytes")
+        labels = np.fromfile(_existing(root / f"{part}_y.bin"), np.uint8).astype(np.int64) - 1
+        stored[part] = (labels, pixels.reshape(-1, 3, 96, 96).swapaxes(2, 3))  # columns before rows on disk
+    text = root / "class_names.txt"
+    classes = text.read_text().split() if text.is_file() else [str(i + 1) for i in range(10)]
+    return _arrays(root, stored, classes)
+
+
+def _cifar100(root: Path, parts: list[str]) -> ImageSet:
+    stored = {}
+    titles = root / "fine_label_names.txt"
+    for part in parts:
+        if titles.is_file():  # the binary version: coarse label, fine label, 3x32x32 pixels
+            rows = np.memmap(_existing(root / f"{part}.bin"), np.uint8, "r").reshape(-1, 2 + 3072)
+            labels, pixels = rows[:, 1], rows[:, 2:]
+        else:
+            content = _unpickle(_existing(root / part))
+            if not isinstance(content.get(b"data"), _Pixels) or not isinstance(content.get(b"fine_labels"), list):
+                raise InputError(f"{root / part} lacks data or fine_labels")
+            labels, pixels = np.asarray(content[b"fine_labels"]), content[b"data"].array
+        stored[part] = (labels.astype(np.int64), pixels.reshape(-1, 3, 32, 32))
+    if titles.is_file():
+        return _arrays(root, stored, titles.read_text().split())
+    names = _unpickle(root / "meta")[b"fine_label_names"]
+    return _arrays(root, stored, [name.decode() for name in names])
+
+
+def _arrays(root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]) -> ImageSet:
+    """Images stored as one array (n, 3, h, w) per split, with labels (n,)."""
+    from PIL import Image
+
+    names = [f"{part}/{i}" for part, (_, pixels) in parts.items() for i in range(len(pixels))]
+    labels = np.concatenate([found for found, _ in parts.values()])
+    if len(labels) != len(names):
+        raise InputError(f"{root} has {len(names)} images and {len(labels)} labels")
+
+    def read(index: int) -> Image.Image:
+        part, i = names[index].split("/")
+        return Image.fromarray(np.ascontiguousarray(parts[part][1][int(i)].transpose(1, 2, 0)))
+
+    return ImageSet(names, labels, classes, read, _key(names, [p.size for _, p in parts.values()]))
+
+
+def open_image(path: Path) -> Image:
+    """One image in RGB; a file that is not one is named."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except (UnidentifiedImageError, OSError, ValueError) as error:
+        raise InputError(f"{path} is not a readable image: {error}") from error
+
+
+class _Pixels:
+    """Stands for an array of bytes and for its type while CIFAR's pickle is read."""
+
+    array: NDArray[np.uint8] = np.zeros((0, 3072), np.uint8)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        if len(state) == 5 and isinstance(state[4], bytes):  # of an array: version, shape, type, column order, content
+            self.array = np.frombuffer(state[4], np.uint8).reshape(state[1])
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """CIFAR's python archive is a pickle. The names in it stand for what is here: no import, no code of the file."""
+
+    KNOWN: ClassVar[dict[str, Callable[..., Any]]] = {
+        **dict.fromkeys((f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")), lambda *_: _Pixels()),
+        **dict.fromkeys(("numpy.ndarray", "numpy.dtype"), lambda *_: _Pixels()),
+        "_codecs.encode": lambda text, *_: text.encode("latin1"),
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if f"{module}.{name}" not in self.KNOWN:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a data file")
+        return self.KNOWN[f"{module}.{name}"]
+
+
+def _unpickle(path: Path) -> dict[bytes, Any]:
+    try:
+        with path.open("rb") as file:
+            content: dict[bytes, Any] = _PlainUnpickler(file, encoding="bytes").load()
+            return dict(content)
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
+        raise InputError(f"{path} is not a CIFAR-100 file: {error}") from error
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError(f"{path.parent} lacks {path.name}")
+    return path
+
+
+def _key(names: list[str], sizes: list[int]) -> str:
+    return hashlib.sha256("\n".join([*names, *map(str, sizes)]).encode()).hexdigest()[:16]

@@ -1,0 +1,207 @@
+"""Images -> features: one npz with ``features (n, d)``, ``labels (n,)``, ``classes`` and ``names``.
+
+    image -> resize (shortest edge) -> centre crop -> (x/255 - mean)/std  (3, h, w) -> encoder -> feature (d,)
+
+Encoders are frozen. CLIP gives its projected image embedding (512 for ViT-B/32), DINOv2 and others the normalised class
+token (384 for small), which is what the paper uses. Preprocessing follows the model's own ``preprocessor_config.json``,
+with the processors of transformers that need Pillow alone.
+
+Work is cut into chunks of ``CHUNK`` images. Each finished chunk is a safetensors file in ``<out>.parts``, written
+whole or not at all, so an interrupted run goes on where it stopped; the folder disappears when the npz is complete.
+A run whose npz exists and has the same key (model, preprocessing, images) does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenprobe.errors import InputError, extra
+from eigenprobe.host.files import atomic_path, write_npz
+from eigenprobe.host.progress import Progress
+
+from .datasets import ImageSet, Split, open_images
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MODELS = {
+    "clip-vit-b32": "openai/clip-vit-base-patch32",
+    "dinov2-small": "facebook/dinov2-small",
+    "dinov2-base": "facebook/dinov2-base",
+}
+IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}  # where it is not CLIP
+
+
+@dataclass
+class Encoder:
+    """A frozen model and its preprocessing."""
+
+    name: str
+    model: Any
+    processor: Any
+    clip: bool
+
+    def preprocess(self, image: Image) -> Tensor:
+        """One RGB image as ``(3, h, w)`` float32."""
+        return self.processor(image, return_tensors="pt")["pixel_values"][0]
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Features ``(b, d)`` float32 of images ``(b, 3, h, w)``; half precision on a GPU."""
+        device = next(self.model.parameters()).device
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
+            output = self.model(pixel_values=pixels.to(device, non_blocking=True))
+        if self.clip:
+            features = output.image_embeds
+        elif getattr(output, "pooler_output", None) is not None:
+            features = output.pooler_output
+        else:
+            features = output.last_hidden_state[:, 0]
+        return features.float().cpu()
+
+
+def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
+    """``dinov2-small``, ``clip-vit-b32``, a hub id or a folder of weights, ready to encode."""
+    transformers = extra("transformers")
+    source = MODELS.get(name, name)
+    if Path(source).exists() and not (Path(source) / "config.json").is_file():
+        raise InputError(f"{source} should be a folder with config.json and model.safetensors")
+    try:
+        config = transformers.AutoConfig.from_pretrained(source)
+        clip = config.model_type in ("clip", "clip_vision_model")
+        kind = transformers.CLIPVisionModelWithProjection if clip else transformers.AutoModel
+        model = kind.from_pretrained(source, dtype=torch.float32)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"the weights of {source!r} are not here: run `hf download {source}` on a machine with a network, "
+            f"or give a folder that holds them (known names: {', '.join(MODELS)})"
+        ) from error
+    vision = getattr(config, "vision_config", config)
+    size = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
+    size = size if clip else min(size, 224)  # DINOv2 states 518, its pretraining crop, and is used at 224
+    usual = {"size": {"shortest_edge": size}, "crop_size": size, **({} if clip else IMAGENET)}
+    # Of its two names the first is that of newer versions, where the second asks for torchvision.
+    kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
+    processor = kind.from_dict(usual | _preprocessor_config(source))
+    return Encoder(source, model.eval().to(device), processor, clip)
+
+
+def _preprocessor_config(source: str) -> dict[str, Any]:
+    """The model's ``preprocessor_config.json``, from its folder or from the hub; empty where it has none."""
+    path = Path(source) / "preprocessor_config.json"
+    if not Path(source).exists():
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+        try:
+            path = Path(hf_hub_download(source, path.name))  # from its cache without a network
+        except (HfHubHTTPError, LocalEntryNotFoundError, OSError):
+            return {}
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+CHUNK = 1024
+
+
+def run(
+    images: Path,
+    *,
+    out: Path,
+    model: str = "dinov2-small",
+    split: Split = "all",
+    batch_size: int = 64,
+    device: str = "auto",
+    workers: int = 4,
+    limit: int | None = None,
+) -> Path:
+    """Extract features of ``images`` (a folder or official archive) into the npz ``out``; returns ``out``.
+
+    ``limit`` keeps an evenly spread part of the images; ``workers`` threads decode them.
+    """
+    if out.suffix != ".npz":
+        raise InputError(f"features are written to an .npz file, got {out.name}")
+    if batch_size < 1 or (limit is not None and limit < 1):
+        raise InputError(f"batch_size and limit must be positive, got {batch_size} and {limit}")
+    found = open_images(images, split)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    encoder = load_encoder(model, device)
+    count = min(limit or len(found), len(found))
+    rows = np.linspace(0, len(found) - 1, count).round().astype(np.int64)
+    key = _key(found, encoder, count)
+    if _finished(out, key):
+        return out
+    parts = out.with_suffix(".parts")
+    if not (parts / key).is_dir():
+        shutil.rmtree(parts, ignore_errors=True)  # of another model or of other images
+    arrays: dict[str, Any] = {"features": _encode(found, encoder, rows, parts / key, batch_size, workers)}
+    arrays |= {"names": np.array([found.names[i] for i in rows]), "key": np.array(key)}
+    if found.labels is not None:
+        arrays |= {"labels": found.labels[rows], "classes": np.array(found.classes)}
+    write_npz(out, arrays)
+    shutil.rmtree(parts, ignore_errors=True)
+    return out
+
+
+def _encode(
+    found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int, workers: int
+) -> np.ndarray:
+    """Features (n, d), chunk by chunk; a chunk that is on disk already is read."""
+    from safetensors.torch import load_file, save_file
+
+    features = []
+    with Progress("features", total=len(rows)) as bar, ThreadPoolExecutor(workers) as pool:
+        for start in range(0, len(rows), CHUNK):
+            chunk, part = rows[start : start + CHUNK], parts / f"{start // CHUNK:06d}.safetensors"
+            if not part.is_file():
+                batches = []
+                for pixels in _batches(found, encoder, chunk, batch_size, pool):
+                    batches.append(encoder(pixels))
+                    bar.advance(len(pixels))
+                with atomic_path(part) as temporary:
+                    save_file({"features": torch.cat(batches)}, temporary)
+            else:
+                bar.advance(len(chunk))
+            features.append(load_file(part)["features"].numpy())
+    return np.concatenate(features)
+
+
+def _batches(
+    found: ImageSet, encoder: Encoder, rows: np.ndarray, batch_size: int, pool: ThreadPoolExecutor
+) -> Iterator[Tensor]:
+    """Batches of preprocessed images; the next one is decoded while the model works on this one."""
+
+    def load(row: int) -> Tensor:
+        return encoder.preprocess(found.read(row))
+
+    groups = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    waiting = [pool.submit(load, int(row)) for row in groups[0]]
+    for following in [*groups[1:], rows[:0]]:
+        ready, waiting = waiting, [pool.submit(load, int(row)) for row in following]
+        yield torch.stack([future.result() for future in ready])
+
+
+def _finished(out: Path, key: str) -> bool:
+    try:
+        with np.load(out, allow_pickle=False) as stored:
+            return "key" in stored and str(stored["key"]) == key
+    except (ValueError, OSError, EOFError):  # not there, or not readable
+        return False
+
+
+def _key(found: ImageSet, encoder: Encoder, count: int) -> str:
+    """Changes with the images, the weights or the preprocessing."""
+    weights = next(iter(encoder.model.state_dict().values())).detach().float().cpu().numpy()
+    text = f"{found.key} {encoder.name} {encoder.processor} {count}"
+    return hashlib.sha256(text.encode() + weights.tobytes()).hexdigest()[:16]

@@ -1,0 +1,123 @@
+"""The paper's own network on a data set of features: its eight experiments are one recipe with two names.
+
+    features (n, d) -> 5000 rows, drawn anew for every batch -> graph (cosine, self-loops) -> 300 probes S^t g
+    -> transformer -> 11 vectors
+    other rows (m, d): one pass over them; their coordinates are V = Q / q_1 without its constant
+
+Six layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the
+record of how the paper did it, with its hyper-parameters (`published.IMAGE_SETTINGS`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eigenprobe.basis import Basis
+from eigenprobe.errors import InputError
+from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.probes.probes import Probes
+from eigenprobe.readers.rows import open_rows
+from eigenprobe.training.data import Batch, ProbeSettings
+from eigenprobe.training.fit import FitSettings, fit_network
+from eigenprobe.training.module import Optimisation
+from eigenprobe.training.recipes import recipe_kind
+from eigenprobe.training.runs import RunSettings
+
+from .published import IMAGE_SETTINGS
+
+POOL = 16  # times the size of a subset: rows held in memory
+TUNED = ("width", "heads", "neighbours", "sigma", "smoothing_steps")
+Extractor = Literal["dinov2", "clip"]
+
+
+@dataclass(frozen=True)
+class ImagesRecipe:
+    """The paper's hyper-parameters and the size of the run; those of `TUNED` are by data set and extractor."""
+
+    dataset: str = "imagenette"
+    extractor: Extractor = "dinov2"
+    features: str = ""  # the table, given on the command line
+    width: int | None = None
+    heads: int | None = None
+    neighbours: int | None = None
+    sigma: float | None = None
+    smoothing_steps: int | None = None
+    vectors: int = 11
+    probes: int = 300
+    sample: int = 5000
+    loss: Literal["sampled", "expected"] = "sampled"
+    steps: int = 2000
+    rate: float = 5e-4
+    clip: float = 0.01
+    accumulate: int = 16
+    seed: int = 0
+
+    def filled(self) -> ImagesRecipe:
+        """The same with what is None as the paper has it."""
+        known = IMAGE_SETTINGS.get((self.dataset, self.extractor))
+        missing = [name for name in TUNED if getattr(self, name) is None]
+        if known is None and missing:
+            names = ", ".join(sorted({name for name, _ in IMAGE_SETTINGS}))
+            raise InputError(
+                f"the paper has no {missing[0]} for {self.dataset!r}: set it, or dataset to one of {names}"
+            )
+        theirs: dict[str, Any] = dict(zip(TUNED, known or (), strict=False))
+        return replace(self, **{name: theirs[name] for name in missing})
+
+
+def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> Basis:
+    """Train the paper's network on rows ``(n, d)``."""
+    r = recipe.filled()
+    graph: dict[str, Any] = {"k": r.neighbours, "metric": "cosine", "self_loops": True}
+    paper = Probes(r.probes, r.smoothing_steps or 0, sigma=r.sigma, **graph)
+    smoother = {**graph, "bandwidth": r.sigma}
+    schedule = Optimisation(
+        r.steps, r.rate, warmup=0, schedule="constant", weight_decay=0.01, betas=(0.9, 0.999), clip=r.clip
+    )
+    size = min(r.sample, len(points))
+    settings = FitSettings(
+        smoother="row",
+        loss=r.loss,
+        probes=ProbeSettings("row", r.smoothing_steps, count=r.probes, paper=paper, smoother=smoother),
+        preset=f"images-{r.extractor}",
+        sizes={"width": r.width, "feedforward": r.width, "heads": r.heads},
+        optimisation=schedule,
+        resamplings="fresh" if r.loss == "sampled" else 4 if len(points) > size else 1,
+        subset="uniform",
+        size=size,
+        ritz=False,
+        accelerate="none",
+        seed=r.seed,
+    )
+    run = replace(how, accumulate=r.accumulate)
+    return fit_network(points, r.vectors, settings=settings, device=how.device, run=run)
+
+
+@torch.no_grad()
+def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Coordinates ``(m, K - 1)`` of rows ``(m, d)`` by one pass of the network of ``basis`` over them."""
+    function = basis.extension
+    assert isinstance(function, NetworkExtension)
+    points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
+    vectors, _ = Batch(points).vectors(function.network(points))
+    return vectors[0, :, 1:].cpu().numpy()
+
+
+@recipe_kind("images", ImagesRecipe)
+def _run(recipe: ImagesRecipe, out: Path, how: RunSettings) -> Path:
+    """Fit a random sample of the recipe's table and save the basis; ``basis(rows)`` embeds any others."""
+    if not recipe.features:
+        made = f"see 'eigenprobe features', {recipe.extractor}"
+        raise InputError(f"the recipe needs its table: features=FILE.npz ({made})")
+    rows = open_rows(recipe.features)
+    # Subsets are drawn from a pool a few times their size: no more is ever in memory.
+    chosen = np.random.default_rng(recipe.seed).permutation(rows.shape[0])[: POOL * recipe.sample]
+    points = torch.from_numpy(np.asarray(rows.take(np.sort(chosen)), np.float32))
+    learn_rows(recipe, points, how).save(out / "basis.safetensors")
+    return out / "basis.safetensors"

@@ -1,0 +1,138 @@
+"""Manifold-learning methods behind one call: ours and the five the paper compares with.
+
+    embed(name, features (n, d), ks, seed) -> {k: embedding (n, k)}, {k: seconds}
+
+Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity of 15 neighbours, as
+many as UMAP, because scikit-learn's default (n/10) scores lower on every set we tried, and a second time with the
+post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (`NESTED`,
+ours, and a function passed as ``fitted``) ``max(ks)`` are fitted once.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial.distance import squareform
+
+from eigenprobe.errors import InputError, extra
+from eigenprobe.estimators import OptimalApproximationEigenmaps
+from eigenprobe.estimators.coordinates import coordinates
+
+Array = NDArray[Any]
+Function = Callable[[Array], Array]
+METHODS = {
+    "direct": "Opt. App. Eigenmaps (direct)",
+    "network": "Opt. App. Eigenmaps (network)",
+    "paper": "Opt. App. Eigenmaps (the paper's way)",
+    "untrained": "the paper's network, untrained",
+    "laplacian": "Laplacian Eigenmaps",
+    "laplacian_sphere": "Laplacian Eigenmaps, our coordinates",
+    "pca": "PCA",
+    "umap": "UMAP",
+    "tsne": "t-SNE",
+    "isomap": "Isomap",
+}
+FITTED = ("paper", "untrained")  # functions that are given
+NESTED = ("pca", "isomap", "laplacian")
+LAPLACIAN_NEIGHBOURS = 15
+TINY = float(np.finfo(float).eps)
+
+
+def embed(
+    name: str, features: Array, ks: Sequence[int], seed: int, fitted: Function | None = None
+) -> tuple[dict[int, Array], dict[int, float]]:
+    """Embeddings of each size by one of `METHODS`, and the seconds that each took; ``fitted`` is the paper's way."""
+    embeddings, seconds = {}, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peers warn about threads and disconnected graphs at every call
+        start = time.perf_counter()
+        if name in ("direct", "network"):
+            model = OptimalApproximationEigenmaps(max(ks), solver=cast(Any, name), random_state=seed).fit(features)
+            spent = time.perf_counter() - start
+            return {k: model.coordinates_of(k) for k in ks}, dict.fromkeys(ks, spent)
+        if name in FITTED:
+            if fitted is None:
+                raise InputError("the paper's way needs its trained network: see --way paper")
+            found = fitted(features)
+            return {k: found[:, :k] for k in ks}, dict.fromkeys(ks, time.perf_counter() - start)
+        kind, _, sphere = name.partition("_")
+        for k in sorted(ks, reverse=True):
+            if k == max(ks) or kind not in NESTED:
+                start = time.perf_counter()
+                model = _peer(kind, k, seed)
+                found = _descended(model, features)
+                spent = time.perf_counter() - start
+            embeddings[k], seconds[k] = found[:, :k], spent
+            if sphere:
+                embeddings[k] = _on_sphere(embeddings[k], model.affinity_matrix_)
+    return embeddings, seconds
+
+
+def _peer(name: str, k: int, seed: int) -> Any:
+    if name == "umap":
+        return extra("umap").UMAP(n_components=k, random_state=seed, n_jobs=1)
+    from sklearn import decomposition, manifold
+
+    if name == "pca":
+        return decomposition.PCA(k, random_state=seed)
+    if name == "isomap":
+        return manifold.Isomap(n_components=k)
+    if name == "tsne":
+        tree = k < 4 and not torch.cuda.is_available()  # Barnes-Hut trees stop at three dimensions
+        return manifold.TSNE(k, init="pca", random_state=seed, method="barnes_hut" if tree else "exact")
+    neighbours = {"affinity": "nearest_neighbors", "n_neighbors": LAPLACIAN_NEIGHBOURS}
+    return manifold.SpectralEmbedding(k, random_state=seed, n_jobs=1, **neighbours)
+
+
+class TsneGradient:
+    """The gradient of scikit-learn's exact t-SNE for all points at once, on a GPU; theirs is a loop over points.
+
+    grad_i = 2 (f + 1) / f sum_j (p_ij - q_ij) w_ij (y_i - y_j),   w = (1 + |y_i - y_j|^2 / f)^(-(f + 1) / 2)
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.device, self.first, self.joint = device, 0.0, torch.empty(0)
+
+    def __call__(
+        self, flat: Array, joint: Array, f: float, n: int, k: int, skip_num_points: int = 0, compute_error: bool = True
+    ) -> tuple[float, Array]:
+        """KL divergence of ``joint`` (condensed) from the kernel ``w`` of the embedding ``(n k,)``, and gradient."""
+        if self.first != joint[0]:  # exaggerated at first, not later; never zero
+            self.first, self.joint = joint[0], torch.as_tensor(squareform(joint), device=self.device)
+        y, p = torch.as_tensor(flat.reshape(n, k), device=self.device).double(), self.joint
+        w = (1 + torch.cdist(y, y).square_() / f).pow_(-(f + 1) / 2).fill_diagonal_(0)
+        q = (w / w.sum()).clamp_min_(TINY)
+        error = float((p * (p.clamp_min(TINY) / q).log_()).sum()) if compute_error else np.nan
+        pull = (p - q).mul_(w)
+        gradient = 2 * (f + 1) / f * (pull.sum(1, keepdim=True) * y - pull @ y)
+        return error, gradient.cpu().numpy().ravel().astype(flat.dtype)
+
+
+def _descended(model: Any, features: Array) -> Array:
+    """The embedding by a model of scikit-learn; t-SNE with the gradient above where there is a GPU."""
+    if getattr(model, "method", None) != "exact" or not torch.cuda.is_available():
+        return np.asarray(model.fit_transform(features))
+    with patch("sklearn.manifold._t_sne._kl_divergence", TsneGradient()):
+        return np.asarray(model.fit_transform(features))
+
+
+def _on_sphere(vectors: Array, affinity: Any) -> Array:
+    """Eigenvectors ``(n, k)`` of the random walk of an affinity, diffused and projected as ours are."""
+    degree = np.asarray(affinity.sum(1)).ravel()
+    mass = degree / degree.sum()
+    vectors = vectors / np.sqrt((mass[:, None] * vectors**2).sum(0))
+    factors = (vectors * (affinity @ vectors)).sum(0) / (degree[:, None] * vectors**2).sum(0)
+    usual = OptimalApproximationEigenmaps()
+    return coordinates(vectors, mass, factors, usual.coordinates, usual.diffusion_steps)
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """An error that lists the known ones where a name is not among them."""
+    for name in names:
+        if name not in METHODS:
+            raise InputError(f"unknown method {name!r}, known are {', '.join(METHODS)}")

@@ -1,0 +1,161 @@
+"""Clouds for pretraining: a pool of procedural shapes on the device, renewed in the background.
+
+    at(step) -> clouds (b, n, 3),  n drawn per step,  b n about `tokens`
+
+What a step sees depends on the seed and the step alone, so a resumed run goes on where it stopped. The next chunk of
+shapes is drawn by a thread on its own CUDA stream while the current ones are trained on.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from eigenprobe.errors import InputError
+from eigenprobe.sampling.farthest import farthest_points
+
+from . import ProceduralShapes, unit_sphere
+
+
+@dataclass(frozen=True)
+class ShapeSettings:
+    """What to train on. Every `renew` steps a new chunk of `chunk` clouds replaces the oldest of `chunks`.
+
+    `sizes` are (smallest, largest) numbers of points; `typical` is the size most steps use. `folder` mixes in clouds
+    sampled from the meshes of a folder, `share` of every batch.
+    """
+
+    seed: int = 0
+    tokens: int = 49152
+    typical: int = 1500
+    sizes: tuple[int, int] = (500, 4000)
+    chunk: int = 1024
+    chunks: int = 4
+    renew: int = 128
+    families: list[str] | None = None
+    folder: Path | None = None
+    share: float = 0.25
+
+
+class ShapeStream:
+    """Batches of clouds by step; lives on the device where it is first asked."""
+
+    def __init__(self, settings: ShapeSettings) -> None:
+        low, high = settings.sizes
+        if not 64 <= low <= settings.typical <= high:
+            raise InputError(
+                f"expected sizes 64 <= smallest <= typical <= largest, got {low}, {settings.typical}, {high}"
+            )
+        self.settings = settings
+        self.device, self.rank = torch.device("cpu"), 0
+        self._chunks: dict[int, Future[tuple[Tensor, Tensor, torch.cuda.Event | None]]] = {}
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="shapes")
+        self._real: Tensor | None = None
+
+    def to(self, device: torch.device | str, rank: int = 0) -> ShapeStream:
+        """The stream on a device, as the process ``rank`` sees it: every process trains on clouds of its own."""
+        here = (torch.device(device), rank)
+        if here != (self.device, self.rank):
+            (self.device, self.rank), self._chunks = here, {}
+        return self
+
+    @property
+    def medium(self) -> int:
+        """Points stored for most clouds; the few large ones have a store of their own."""
+        return min(self.settings.sizes[1], int(1.4 * self.settings.typical))
+
+    def at(self, step: int) -> Tensor:
+        """The clouds of one step, `(b, n, 3)`, in the unit sphere."""
+        s = self.settings
+        generator = torch.Generator().manual_seed(s.seed * 1_000_003 + 31 * step + 7 * self.rank + 1)
+        n = self._size(generator)
+        newest = step // s.renew
+        chunks = [self._chunk(i) for i in range(max(0, newest - s.chunks + 1), newest + 1)]
+        self._ask(newest + 1)
+        for old in [i for i in self._chunks if i <= newest - s.chunks]:
+            del self._chunks[old]
+        store = torch.cat([large if n > self.medium else small for small, large in chunks])
+        b = max(2, s.tokens // n)
+        index = torch.randint(len(store), (b,), generator=generator).to(store.device)
+        clouds = store[index, :n]
+        if s.folder is not None:
+            clouds = self._mix(clouds, n, generator)
+        return clouds
+
+    def _size(self, generator: torch.Generator) -> int:
+        """Half of the steps near the typical size, a quarter below it, an eighth far above it."""
+        s = self.settings
+        low, high = s.sizes
+        draw, place = torch.rand(2, generator=generator).tolist()
+        if draw < 0.55:
+            n = s.typical * (0.9 + 0.2 * place)
+        elif draw < 0.75:
+            n = low + (s.typical - low) * place
+        elif draw < 0.9 or high <= self.medium:
+            n = s.typical + (self.medium - s.typical) * place
+        else:
+            n = self.medium + (high - self.medium) * place
+        return int(min(max(n, low), high)) // 4 * 4
+
+    def _draw(self, index: int) -> tuple[Tensor, Tensor]:
+        s = self.settings
+        source = ProceduralShapes(s.seed * 64 + self.rank, self.device, s.families)
+        small = source.draw(s.chunk, self.medium, draw=2 * index)
+        if s.sizes[1] <= self.medium:
+            return small, small
+        return small, source.draw(max(4, s.chunk // 12), s.sizes[1], draw=2 * index + 1)
+
+    def _draw_aside(self, index: int) -> tuple[Tensor, Tensor, torch.cuda.Event | None]:
+        if self.device.type != "cuda":
+            return *self._draw(index), None
+        with torch.cuda.device(self.device), torch.cuda.stream(torch.cuda.Stream(self.device)):
+            small, large = self._draw(index)
+            done = torch.cuda.Event()
+            done.record()
+        return small, large, done
+
+    def _ask(self, index: int) -> None:
+        if index not in self._chunks:
+            self._chunks[index] = self._worker.submit(self._draw_aside, index)
+
+    def _chunk(self, index: int) -> tuple[Tensor, Tensor]:
+        self._ask(index)
+        small, large, done = self._chunks[index].result()
+        if done is not None:
+            stream = torch.cuda.current_stream(self.device)
+            stream.wait_event(done)
+            small.record_stream(stream)
+            large.record_stream(stream)
+        return small, large
+
+    def _mix(self, clouds: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        if self._real is None:
+            assert self.settings.folder is not None
+            self._real = mesh_clouds(self.settings.folder, self.settings.sizes[1], self.settings.seed).to(self.device)
+        count = int(self.settings.share * len(clouds))
+        index = torch.randint(len(self._real), (count,), generator=generator).to(self.device)
+        return torch.cat([clouds[count:], self._real[index, :n]])
+
+
+def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor:
+    """Farthest-point clouds `(shapes, n, 3)` of every mesh in a folder."""
+    from eigenprobe.geometry import sample_surface
+    from eigenprobe.readers.shapes import find_shapes, load
+
+    clouds = []
+    for path in find_shapes([Path(folder)]):
+        shape = load(path)
+        if shape.faces is None:
+            points = torch.as_tensor(shape.vertices, dtype=torch.float32)
+        else:
+            points = torch.as_tensor(sample_surface(shape, 4 * n, seed), dtype=torch.float32)
+        if len(points) >= n:
+            clouds.append(points[farthest_points(points[None], n, start=0)[0]])
+    if not clouds:
+        raise InputError(f"expected meshes (or clouds of at least {n} points) in {folder}, got none")
+    return unit_sphere(torch.stack(clouds))
