@@ -18,9 +18,9 @@ import torch
 
 from benchmarks.record import facts, over_meshes, write
 from eigenprobe import decompose, geometry
+from eigenprobe.probes.scale import learn_scale
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surface_report import levels
-from eigenprobe_lab.factory.probes import learn_scale
 from eigenprobe_lab.paper.overfit import SAMPLE_SEED
 
 PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere

@@ -29,10 +29,11 @@ from eigenprobe.evaluation import mass_correlation
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.probes.families import FAMILIES
 from eigenprobe.probes.probes import Probes
+from eigenprobe.probes.scale import learn_scale
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surface_report import levels
-from eigenprobe_lab.factory.probes import learn_probes, learn_scale
+from eigenprobe_lab.factory.probes import learn_probes
 from eigenprobe_lab.paper.overfit import SAMPLE_SEED
 from eigenprobe_lab.paper.published import NINE
 

@@ -42,7 +42,6 @@ SHORTER = {
     "eigenprobe features": "--model weights",
     "eigenprobe cache": "--jobs 1",
     "eigenprobe view": "--port 18090",
-    "eigenprobe demo": "--resolution 20",
     "eigenprobe reproduce generalisation": "-k 10 --n 250 --volumes 0 --no-figures --steps 3",
     "eigenprobe reproduce images": "--runs 1 --n 120 --ks 2 --methods pca direct",
     "eigenprobe reproduce all": "--way paper",

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe import extensions
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NeighbourhoodExtension
+from eigenprobe.extensions import neighbourhood as extensions
 from eigenprobe.graph import Graph, estimate_dimension
 from eigenprobe.graph.arranged import Arranged, arrange, fingerprints
 from eigenprobe.graph.graph import build_graph

@@ -11,10 +11,11 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
-from eigenprobe import OptimalApproximationEigenmaps, extensions
+from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.cli import main
 from eigenprobe.estimators import eigenmaps
 from eigenprobe.estimators.coordinates import _walk
+from eigenprobe.extensions import neighbourhood as extensions
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights

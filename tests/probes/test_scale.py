@@ -9,8 +9,8 @@ import torch
 from eigenprobe import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.graph.graph import build_graph
+from eigenprobe.probes.scale import ScaleCriterion, learn_scale
 from eigenprobe.training import ProbeSettings, fit_network
-from eigenprobe_lab.factory.probes import ScaleCriterion, learn_scale
 
 
 def sphere(n: int, noise: float = 0.0) -> torch.Tensor:

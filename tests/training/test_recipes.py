@@ -13,7 +13,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.training.recipes import load_recipe, run_recipe
 from eigenprobe_lab.paper import toy1d  # noqa: F401 (enters its kind of recipe)
 
-RECIPES = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes"
+RECIPES = Path(__file__).resolve().parents[2] / "src" / "eigenprobe_lab" / "recipes"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .arguments import Command
 
 COMPLETION = "--completion"
-COMMANDS = "eigenprobe.commands"  # entry points that add commands: `Command`s
+COMMANDS = "eigenprobe.commands"  # entry points: functions that return a `Command`
 TERMINATED = 128 + signal.SIGTERM
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 
@@ -40,7 +40,7 @@ def commands() -> Command:
         "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
     )
     first = (clouds.decompose, tables.embed, training.train, training.encode)
-    others = [entry.load() for entry in sorted(entry_points(group=COMMANDS))]  # of packages beside this one
+    others = [entry.load()() for entry in sorted(entry_points(group=COMMANDS))]  # of packages beside this one
     return Command.group("eigenprobe", summary, *first, *others, tour.view, tour.export, tour.demo)
 
 

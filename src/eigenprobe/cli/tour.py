@@ -1,11 +1,13 @@
 """Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser, ``export`` for other programs."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..host import progress
 from .session import Session
+
+CREATURE = Path(__file__).with_name("creature.ply")  # a small animal of 2600 points
 
 
 def view(
@@ -77,7 +79,7 @@ def _wait() -> None:
     threading.Event().wait()
 
 
-def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
+def demo(*, k: int = 30, session: Session) -> None:
     """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a report behind.
 
     Examples:
@@ -86,25 +88,22 @@ def demo(*, k: int = 30, resolution: int = 28, session: Session) -> None:
 
     Args:
         k: how many basis vectors
-        resolution: grid cells along the animal; 28 give about 2600 points
     """
-    from eigenprobe_lab.shapes.meshing import creature
-
     from ..decomposition import decompose
     from ..evaluation import compare
     from ..pretrained.model import SpectralModel
-    from ..readers.shapes import Shape, save
+    from ..readers.shapes import load, save
     from ..viz import figures
     from ..viz.page import open_browser
 
     began, folder = session.seconds, session.folder("demo")
     progress.stage("decomposing a built-in animal")
-    points, faces = creature(resolution)
-    mesh: Any = Shape(points, faces)
-    save(mesh, shape := folder / "creature.obj")
+    save(mesh := load(CREATURE), shape := folder / "creature.obj")
+    points, faces = mesh.vertices, mesh.faces
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
-    basis = decompose(mesh, k=k, seed=session.seed)
+    basis = decompose(points, k=k, seed=session.seed)
+    basis = replace(basis, faces=faces)
     basis.save(path := folder / "basis.safetensors")
     session.wrote(path, "the closed form: ep.Basis.load(path)")
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)

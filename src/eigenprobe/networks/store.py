@@ -100,7 +100,7 @@ def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, sourc
     told["levels"] = ", ".join(f"{level:g}" for level in recipe.get("levels", [])) or "?"
     told["alignment"] = f", plus {share:g} times the misalignment with the span's own Ritz vectors" if share else ""
     told["results"] = "".join(f"\n## {title}\n{table}\n" for title, table in facts.get("results", {}).items())
-    return Path(__file__).with_name("card.md").read_text().format_map(told)
+    return (PACKAGED / "card.md").read_text().format_map(told)
 
 
 def _curve(history: list[dict[str, Any]]) -> str:

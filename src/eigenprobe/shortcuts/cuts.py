@@ -21,8 +21,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph, components, estimate_dimension
 from ..graph.arranged import Arranged
-from ..networks.store import PACKAGED
-from .network import SHORTCUTS, ShortcutNetwork, read_shortcut
+from .network import SHIPPED, ShortcutNetwork, read_shortcut
 from .suspicion import SUSPICION, Suspects, find_suspects
 
 
@@ -49,7 +48,7 @@ DECISION = Decision()
 @cache
 def shipped() -> ShortcutNetwork:
     """The network that comes with the package, on the host."""
-    return read_shortcut(PACKAGED / SHORTCUTS).eval().requires_grad_(False)
+    return read_shortcut(SHIPPED).eval().requires_grad_(False)
 
 
 Neighbours = Literal["learned", "plain"] | int

@@ -147,7 +147,7 @@ def _perceptron(inputs: int, width: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs))
 
 
-SHORTCUTS = "shortcuts"  # folder of the short-cut network, which is no spectral model
+SHIPPED = Path(__file__).parent / "weights"  # of the network that comes with the package
 
 
 def write_shortcut(folder: Path, network: ShortcutNetwork, facts: dict[str, Any]) -> None:

@@ -21,13 +21,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from eigenprobe_lab.factory.probes import learn_scale
-
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Graph
 from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, nested_basis, visible_scales
 from ..probes.families import family
+from ..probes.scale import learn_scale
 from ..sampling.farthest import farthest_points
 from ..smoothers import Kind, Smoother, build_smoother
 

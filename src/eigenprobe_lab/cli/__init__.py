@@ -1,22 +1,36 @@
-"""Commands of the laboratory, entered in `eigenprobe` by entry points (``eigenprobe.commands``)."""
+"""Commands of the laboratory, which `eigenprobe` finds by entry points (``eigenprobe.commands``)."""
 
 from dataclasses import replace
 
 from eigenprobe.cli.arguments import Command
 
-from . import data, evaluate, experiments
 
-EVALUATE = Command.group(
-    "evaluate", "Measure methods against the cotangent oracle, with peers beside.", evaluate.surfaces, evaluate.volumes
-)
-REPRODUCE = Command.group(
-    "reproduce",
-    "Run an experiment of the paper and print its table.",
-    experiments.toy1d,
-    experiments.overfit,
-    experiments.generalisation,
-    experiments.images,
-    replace(Command.of(experiments.everything), name="all"),
-)
-CACHE = Command.of(data.cache)
-FEATURES = Command.of(data.features)
+def evaluation() -> Command:
+    """``evaluate surfaces | volumes``."""
+    from . import evaluate
+
+    about = "Measure methods against the cotangent oracle, with peers beside."
+    return Command.group("evaluate", about, evaluate.surfaces, evaluate.volumes)
+
+
+def reproduction() -> Command:
+    """``reproduce toy1d | overfit | generalisation | images | all``."""
+    from . import experiments as of
+
+    about, whole = "Run an experiment of the paper and print its table.", Command.of(of.everything)
+    whole = replace(whole, name="all")
+    return Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
+
+
+def caching() -> Command:
+    """``cache``."""
+    from .data import cache
+
+    return Command.of(cache)
+
+
+def extraction() -> Command:
+    """``features``."""
+    from .data import features
+
+    return Command.of(features)

@@ -19,9 +19,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from eigenprobe.graph import Graph, stack
 from eigenprobe.host.weights import drawing
-from eigenprobe.networks.store import PACKAGED
 from eigenprobe.search.segments import nearest
-from eigenprobe.shortcuts.network import SHORTCUTS, ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
+from eigenprobe.shortcuts.network import SHIPPED, ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
 from eigenprobe.shortcuts.suspicion import SUSPICION, Suspects, find_suspects
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.recipes import recipe_kind
@@ -188,7 +187,7 @@ class NeighbourModule(TimedModule):
 
     def __init__(self, settings: NeighbourSettings) -> None:
         with drawing(settings.seed):
-            network = read_shortcut(PACKAGED / SHORTCUTS) if settings.shipped else ShortcutNetwork(settings.network)
+            network = read_shortcut(SHIPPED) if settings.shipped else ShortcutNetwork(settings.network)
         limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
         super().__init__(network, optimisation=limits, seed=settings.seed)
         self.settings, self.schedule = settings, settings.schedule
