@@ -58,7 +58,7 @@ EXCHANGED = (
 )
 OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
 TESTS = (
-    "probes test_smoothing.py test_analytic.py test_neighbourhood.py test_refine.py decomposition "
+    "probes test_analytic.py decomposition "
     "test_basis.py eigen smoothers extensions operators estimators "
     "networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py"
 )

@@ -13,7 +13,7 @@ import pytest
 import eigenprobe as ep
 from eigenprobe.errors import EXTRAS, InputError, extra
 from tests.clouds import fibonacci_sphere
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE = f"""

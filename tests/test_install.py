@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import eigenprobe as ep
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 ROOT = Path(__file__).resolve().parent.parent
 FRESH = "EIGENPROBE_FRESH"  # .ci/run sets it

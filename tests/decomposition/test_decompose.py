@@ -16,7 +16,7 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.smoothers import build_smoother
 from tests import clouds as c
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 
 @pytest.mark.parametrize("smoother", ["row", "symmetric", "adaptive"])

@@ -13,7 +13,7 @@ from scipy.io import loadmat
 import eigenprobe as ep
 from eigenprobe.cli import main
 from eigenprobe.errors import InputError
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import scipy.sparse
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
 from eigenprobe.geometry.oracle import cotangent, entry_path, point_cloud, smallest_eigenpairs
-from tests.geometry.meshes import blob, cube, sphere, tetrahedron, torus
+from tests.meshes import blob, cube, sphere, tetrahedron, torus
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -136,7 +136,7 @@ def test_a_damaged_entry_is_rebuilt(tmp_path, damage) -> None:
 
 def test_several_processes_at_once(tmp_path) -> None:
     code = (
-        "import sys, json; from eigenprobe.geometry import oracle; from tests.geometry.meshes import torus\n"
+        "import sys, json; from eigenprobe.geometry import oracle; from tests.meshes import torus\n"
         f"for k in (6, 8, 10): b = oracle(*torus(20, 12), k, folder={str(tmp_path)!r})\n"
         "print(json.dumps(b.eigenvalues.tolist()))"
     )

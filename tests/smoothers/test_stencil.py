@@ -1,118 +1,547 @@
-"""Which edges the balanced weights take: parts stay parts, gaps are bridged, a stray point changes nothing."""
+"""Balanced weights and the choice of neighbours, point by point against loops and dense solves."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-import eigenprobe as ep
-from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.graph import build_graph, stack
-from eigenprobe.smoothers.balanced import Stencil, balanced_stencil
+from eigenprobe.decomposition import decompose
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.graph import Edges, Graph, stack
+from eigenprobe.graph.graph import build_graph, local_spacing
+from eigenprobe.smoothers import build_smoother, laplacian_smoother
+from eigenprobe.smoothers import neighbourhood as neighbourhoods
+from eigenprobe.smoothers import stencil as stencils
+from eigenprobe.smoothers.balanced import BALANCE, EXACT, Balance, _Incidence, balanced_smoother, balanced_stencil
+from eigenprobe.smoothers.neighbourhood import (
+    Neighbourhood,
+    closed_neighbours,
+    fuzzy_weights,
+    neighbourhood_smoother,
+    overlaps,
+)
+from eigenprobe.smoothers.smoother import csr
+from eigenprobe.smoothers.stencil import (
+    SELECTION,
+    STRETCHED,
+    Neighbours,
+    choose_edges,
+    principal,
+    stretch,
+    tangent_frames,
+)
 from tests import clouds as c
 
 
-def stencil(points: np.ndarray, dimension: int = 2, k: int = 30) -> Stencil:
-    x = torch.as_tensor(points)
-    graph = build_graph(x, k)
-    return balanced_stencil(graph, dimension)
-
-
-def sheets(gap: float, rng: np.random.Generator, n: int = 600) -> np.ndarray:
-    """Two even parallel squares, ``gap`` spacings apart."""
-    parts = [c.even(lambda m, r: r.random((m, 2)), n, rng) for _ in range(2)]
-    return np.concatenate([np.c_[part, np.full(n, level * gap / n**0.5)] for level, part in enumerate(parts)])
-
-
-@pytest.mark.parametrize("gap", [4, 5])
-def test_parallel_sheets_are_two_parts(gap: float, rng: np.random.Generator) -> None:
-    count, labels = stencil(sheets(gap, rng)).edges.components
-    assert count == 2
-    assert torch.equal(labels, torch.arange(2).repeat_interleave(600))
-
-
-def test_two_objects_are_said_once(rng: np.random.Generator) -> None:
-    sphere, gap = c.fibonacci_sphere(700), 2.5 * (4 * np.pi / 700) ** 0.5
-    turned = c.fibonacci_sphere(700) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    with pytest.warns(EigenprobeWarning, match=r"2 separate parts \(700, 700 points\)") as said:
-        basis = ep.decompose(np.concatenate([sphere, turned + [2 + gap, 0, 0]]), k=8)
-    assert len(said) == 1
-    assert np.allclose(basis.eigenvalues[:2], 0, atol=1e-8)
-    assert np.allclose(basis.eigenvalues[2:], 2, rtol=0.02)
-
-
-@pytest.mark.parametrize("shape", ["plane", "tube"])
-def test_a_gap_in_one_sheet_is_bridged(shape: str, rng: np.random.Generator) -> None:
-    n, spacing = 700, 700**-0.5
-    x = c.even(lambda m, r: r.random((m, 2)), n, rng)
-    x[:, 0] += 2.3 * spacing * (x[:, 0] > 0.5)
-    if shape == "plane":
-        points = np.c_[x, 0.2 * x[:, 0] ** 2]
-    else:  # rings, whose own frames do not see the way along the tube
-        angle, place = np.meshgrid(np.arange(12) * np.pi / 6, np.arange(40) * 0.3 + 0.4 * (np.arange(40) > 20))
-        points = np.c_[0.4 * np.cos(angle).ravel(), 0.4 * np.sin(angle).ravel(), place.ravel()]
-    assert stencil(points).edges.components[0] == 1
-
-
-@pytest.mark.parametrize(("n", "radii"), [(200, 20), (1000, 8), (1000, 1e6), (5000, 4), (5000, 1.3)])
-def test_a_stray_point_changes_nothing_else(n: int, radii: float, rng: np.random.Generator) -> None:
-    """16 vectors: whole multiplets of the sphere, so that the subspace is well defined."""
+def bumpy(n: int, rng: np.random.Generator) -> np.ndarray:
     x = c.random_sphere(n, rng)
-    stray = radii * c.random_sphere(1, rng)
-    alone, joined = ep.decompose(x, k=16), ep.decompose(np.concatenate([x, stray]), k=16)
-    assert c.alignment(joined.vectors[:n], alone.vectors, alone.mass) > 0.999
-    assert np.allclose(joined.eigenvalues, alone.eigenvalues, rtol=0.01, atol=1e-8)
-    assert joined.mass[n] < alone.mass.mean()
-    nearest = np.argsort(np.linalg.norm(x - stray, axis=1))[:10]
-    assert np.allclose(joined.vectors[n, :4], joined.vectors[nearest, :4].mean(0), atol=0.1)  # it follows them
+    return x * (1 + 0.2 * np.sin(3 * x[:, :1])) * [1.0, 0.8, 1.2]
 
 
-def test_a_pair_of_stray_points(rng: np.random.Generator) -> None:
-    x = c.random_sphere(1000, rng)
-    alone = ep.decompose(x, k=16)
-    joined = ep.decompose(np.concatenate([x, [[9, 0, 0], [9, 0.1, 0]]]), k=16)
-    assert c.alignment(joined.vectors[:1000], alone.vectors, alone.mass) > 0.999
-    assert np.allclose(joined.eigenvalues, alone.eigenvalues, rtol=0.01, atol=1e-8)
+CLOUDS: dict[str, Any] = {
+    "surface": (2, lambda rng: bumpy(150, rng)),
+    "cap": (2, lambda rng: cap(rng)),
+    "plane": (2, lambda rng: rng.random((120, 2))),
+    "solid": (3, lambda rng: rng.random((160, 3))),
+    "curve": (
+        1,
+        lambda rng: c.flat_torus(np.stack([np.pi / 30 * (np.arange(60) + 0.6 * rng.random(60)), np.zeros(60)], 1))[
+            :, :2
+        ],
+    ),
+    "stray": (2, lambda rng: np.concatenate([bumpy(120, rng), [[4.0, 0.5, 0.2]]])),
+}
 
 
-@pytest.mark.parametrize("dimension", [1, 2])
-def test_copies_that_fill_a_row_do_not_count(dimension: int, rng: np.random.Generator) -> None:
-    if dimension == 1:
-        x = torch.as_tensor(c.flat_torus(np.stack([rng.random(400) * 6, np.zeros(400)], 1)))
+def cap(rng: np.random.Generator) -> np.ndarray:
+    x = bumpy(300, rng)
+    return x[x[:, 2] > 0.2]
+
+
+def leading(matrix: np.ndarray, count: int) -> np.ndarray:
+    return np.linalg.eigh(matrix)[1][:, ::-1][:, :count]
+
+
+def reference(graph: Graph, dimension: int, s: Balance, field: np.ndarray | None = None) -> tuple[Any, ...]:
+    """Edges, weights, squared lengths and mass, as the head of the module says, by loops over points and edges."""
+    x = graph.points.numpy()
+    n, d = x.shape
+    few = SELECTION.frame
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    frames = tangent_frames(near.offsets[:, :few], near.distances[:, :few], dimension)
+    if field is not None:
+        flat = tangential(field, frames.numpy())
+        near = near.stretched(torch.from_numpy(np.einsum("ndk,nk->nd", frames.numpy(), flat)))
+    measured = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
+    spacing, excess = (part.numpy() for part in measured)
+    stray = excess > math.log(SELECTION.stray)
+    edges = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
+    head, tail = edges.head.numpy(), edges.tail.numpy()
+    chord = x[tail] - x[head]
+    chord2 = (chord**2).sum(1)
+    spread = spacing[head] * spacing[tail]
+    turned = frames.numpy()
+    if dimension < d:
+        close = np.exp(-np.minimum(chord2 / (2 * spread), s.farthest))
+        turned = np.empty((n, d, dimension))
+        for i in range(n):
+            mine = np.concatenate([chord[head == i], -chord[tail == i]])
+            w = np.concatenate([close[head == i], close[tail == i]])
+            mean = w @ mine / w.sum() * (len(mine) > dimension)
+            turned[i] = leading((w[:, None] * (mine - mean)).T @ (mine - mean), dimension)
     else:
-        x = torch.as_tensor(c.random_sphere(400, rng))
+        turned = np.tile(np.eye(d), (n, 1, 1))
+
+    def logarithm(ends: np.ndarray, chords: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        flat = np.einsum("ed,edk->ek", chords, turned[ends])
+        if dimension == d:
+            return flat, (flat**2).sum(1)
+        sine = np.sqrt(np.clip(1 - (flat**2).sum(1) / chord2, 1e-8, s.steepest**2))
+        arc = np.sqrt(chord2) * np.arcsin(sine) / sine
+        return flat / np.linalg.norm(flat, axis=1, keepdims=True) * arc[:, None], arc**2
+
+    (forward, ahead), (backward, behind) = logarithm(head, chord), logarithm(tail, -chord)
+    length2 = (ahead + behind) / 2
+    if field is not None:
+        flat = tangential(field, turned)
+        forward, backward = longer(forward, flat[head]), longer(backward, flat[tail])
+        length2 = ((forward**2).sum(1) + (backward**2).sum(1)) / 2
+    if dimension == 1:
+        weight = 1 / np.sqrt(length2)
+    else:
+        loose = stray[head] | stray[tail]
+        length2 = np.where(loose, np.minimum(spacing[head], spacing[tail]) ** 2, length2)
+        forward, backward = forward * ~loose[:, None], backward * ~loose[:, None]
+        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * s.bandwidth * spread)) ** -2
+        weight = np.where(loose, s.stray_weight * weight, weight)
+        inward = boundary(near, torch.from_numpy(turned), s)
+        weight = balanced(weight, forward, backward, length2, inward, head, tail, s)
+    mass = np.bincount(head, weight * length2, n) + np.bincount(tail, weight * length2, n)
+    return head, tail, weight, length2, mass / (2 * dimension)
+
+
+def tangential(field: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    flat = np.einsum("nd,ndk->nk", field, frames)
+    return flat / np.linalg.norm(flat, axis=1, keepdims=True) * np.linalg.norm(field, axis=1, keepdims=True)
+
+
+def longer(vectors: np.ndarray, field: np.ndarray) -> np.ndarray:
+    size = np.linalg.norm(field, axis=1, keepdims=True)
+    unit = field / size
+    along = (vectors * unit).sum(1, keepdims=True)
+    return vectors + size * along * unit
+
+
+def boundary(near: Neighbours, frames: torch.Tensor, s: Balance) -> np.ndarray:
+    """The inward direction where next to no neighbours lie outwards, else 0."""
+    flat, length = (near.offsets @ frames).numpy(), near.distances.numpy()
+    found = np.zeros((len(flat), flat.shape[2]))
+    for i, (offsets, reach) in enumerate(zip(flat, length, strict=True)):
+        pull = ((1 - (reach / reach[-1]) ** 2) / reach) @ offsets
+        pull = pull / np.linalg.norm(pull)
+        cosine = offsets @ pull / np.linalg.norm(offsets, axis=1)
+        real = near.real if isinstance(near.real, int) else int(near.real[i])
+        if (cosine < s.outside).sum() < s.few_outside * real:
+            found[i] = pull
+    return found
+
+
+def traceless(t: np.ndarray) -> np.ndarray:
+    if t.shape[1] == 2:
+        x, y = t.T
+        return np.stack([x * x - y * y, 2 * x * y], 1)
+    x, y, z = t.T
+    root = 3**0.5 / 2
+    parts = [x * x - y * y, 2 * x * y, 2 * z * x, 2 * z * y]
+    return np.stack([root * part for part in parts] + [z * z - (x * x + y * y) / 2], 1)
+
+
+def balanced(
+    weight: np.ndarray,
+    forward: np.ndarray,
+    backward: np.ndarray,
+    length2: np.ndarray,
+    inward: np.ndarray,
+    head: np.ndarray,
+    tail: np.ndarray,
+    s: Balance,
+) -> np.ndarray:
+    """Newton rounds with a dense matrix."""
+    n, dimension = inward.shape
+
+    def at(values: np.ndarray) -> np.ndarray:
+        return np.bincount(head, values, n) + np.bincount(tail, values, n)
+
+    first, second = np.sqrt(dimension / at(weight * length2)), np.sqrt(dimension / at(weight * length2**2))
+
+    def rows(along: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        free = along - inward[ends] * (inward[ends] * along).sum(1, keepdims=True)
+        return np.concatenate([free * first[ends, None], traceless(along) * second[ends, None]], 1)
+
+    ahead, behind = rows(forward, head), rows(backward, tail)
+    width, count = ahead.shape[1], len(head)
+    b = np.zeros((n, width, count))
+    b[head, :, np.arange(count)] += ahead
+    b[tail, :, np.arange(count)] += behind
+    ridge = np.full((n, width), s.round_ridge)
+    ridge[(inward != 0).any(1)] = s.end_ridge
+    ridge[:, :dimension] = s.ridge
+    b = b.reshape(n * width, count)
+    for _ in range(s.rounds):
+        dual = np.linalg.solve((b * weight) @ b.T + np.diag(ridge.ravel()), -b @ weight)
+        weight = weight * np.maximum(1 + b.T @ dual, s.least_factor)
+    return weight
+
+
+@pytest.mark.parametrize("name", list(CLOUDS))
+def test_balanced_weights_are_those_of_a_dense_solve(name: str, rng: np.random.Generator) -> None:
+    dimension, make = CLOUDS[name]
+    x = torch.from_numpy(np.ascontiguousarray(make(rng)))
     graph = build_graph(x, 30)
-    short = balanced_stencil(graph.truncate(20), dimension)
-    for order in (slice(None), [0, *range(20, 30), *range(1, 20)]):  # copies last, copies in ascending order
-        indices, distances = graph.indices.clone(), graph.distances.clone()
-        indices[:, 20:], distances[:, 20:] = indices[:, :1], distances[:, :1]
-        rows = replace(graph, indices=indices[:, order], distances=distances[:, order])
-        filled = balanced_stencil(rows, dimension)
-        assert torch.equal(filled.edges.head, short.edges.head)
-        assert torch.equal(filled.edges.tail, short.edges.tail)
-        torch.testing.assert_close(filled.weight, short.weight)
-        torch.testing.assert_close(filled.mass, short.mass)
+    for settings in (EXACT, replace(EXACT, end_ridge=0.2, rounds=1, bandwidth=1.0)):
+        head, tail, weight, length2, mass = reference(graph, dimension, settings)
+        found = balanced_stencil(graph, dimension, settings)
+        assert np.array_equal(found.edges.head.numpy(), head) and np.array_equal(found.edges.tail.numpy(), tail)
+        np.testing.assert_allclose(found.length2.numpy(), length2, rtol=1e-9)
+        np.testing.assert_allclose(found.weight.numpy(), weight, rtol=1e-5)
+        np.testing.assert_allclose(found.mass.numpy(), mass, rtol=1e-6)
+    usual = balanced_stencil(graph, dimension)  # the steps that are not taken change little
+    np.testing.assert_allclose(usual.mass.numpy(), reference(graph, dimension, BALANCE)[4], rtol=0.1)
 
 
-def test_a_stacked_cloud_has_the_weights_it_has_alone(rng: np.random.Generator) -> None:
-    """Each has its own conjugate gradients: with one residual for all of them weights differed by 1e-3."""
-    clouds = [torch.as_tensor(c.random_sphere(n, rng)) for n in (300, 500, 900)]
-    graphs = [build_graph(x, 30) for x in clouds]
-    alone = [balanced_stencil(graph, 2) for graph in graphs]
-    together = balanced_stencil(stack(graphs), 2)
-    torch.testing.assert_close(together.weight, torch.cat([part.weight for part in alone]), rtol=1e-5, atol=0)
-    torch.testing.assert_close(together.mass, torch.cat([part.mass for part in alone]), rtol=1e-5, atol=0)
+@pytest.mark.parametrize("name", ["surface", "plane"])
+def test_balanced_weights_of_a_stretched_metric(name: str, rng: np.random.Generator) -> None:
+    dimension, make = CLOUDS[name]
+    x = np.ascontiguousarray(make(rng))
+    graph = build_graph(torch.from_numpy(x), 30)
+    field = 0.3 + 0.4 * rng.random(x.shape)
+    head, tail, weight, length2, mass = reference(graph, dimension, EXACT, field)
+    found = balanced_stencil(graph, dimension, EXACT, torch.from_numpy(field))
+    assert np.array_equal(found.edges.head.numpy(), head) and np.array_equal(found.edges.tail.numpy(), tail)
+    np.testing.assert_allclose(found.length2.numpy(), length2, rtol=1e-8)
+    np.testing.assert_allclose(found.weight.numpy(), weight, rtol=1e-4)
+    np.testing.assert_allclose(found.mass.numpy(), mass, rtol=1e-5)
+    smoother = balanced_smoother(graph, float(dimension), EXACT, torch.from_numpy(field))
+    np.testing.assert_allclose(smoother.density.numpy(), 1 + np.linalg.norm(field, axis=1))
+    assert balanced_smoother(graph, float(dimension)).density is None
 
 
-@pytest.mark.parametrize(("gap", "parts"), [(8.0, 1), (15.0, 2)])
-def test_a_small_dense_patch_belongs_to_the_sheet_beside_it(gap: float, parts: int) -> None:
-    """21 points, a third of the sheet's spacing apart, above its middle by `gap` of their own spacings."""
-    grid = torch.cartesian_prod(torch.arange(50.0), torch.arange(50.0)).double() / 50
-    patch = 0.5 + torch.cartesian_prod(torch.arange(7.0), torch.arange(3.0)).double() / 150
-    height = torch.cat([torch.zeros(len(grid)), torch.full((len(patch),), gap / 150)]).double()
-    x = torch.cat([torch.cat([grid, patch]), height[:, None]], 1)
-    x = x + 1e-4 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert stencil(x.numpy()).edges.components[0] == parts
+def test_the_dual_system_is_solved_in_twenty_steps_with_a_boundary(rng: np.random.Generator) -> None:
+    """Ridges of a hundredth and of a thousand in one system: 45 steps without the inverses of its blocks."""
+    x = bumpy(3000, rng)
+    graph = build_graph(torch.from_numpy(x[x[:, 2] > 0.2]), 30)
+    found = balanced_stencil(graph, 2, replace(BALANCE, steps=20)).weight
+    assert torch.equal(found, balanced_stencil(graph, 2, replace(BALANCE, steps=500)).weight)
+    exact = balanced_stencil(graph, 2, EXACT).weight
+    assert float((found - exact).norm() / exact.norm()) < 0.015
+
+
+def test_blocks_of_the_dual_matrix_are_inverted(rng: np.random.Generator) -> None:
+    edges = Edges(torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3]), 4)
+    forward, backward = torch.from_numpy(rng.standard_normal((2, 4, 3)))
+    weight, ridge = (torch.from_numpy(rng.random(shape)) + 0.1 for shape in ((4,), (4, 3)))
+    incidence = _Incidence(forward, backward, edges, weight, ridge)
+    b = torch.zeros((4, 3, 4), dtype=torch.float64)  # (points, width, edges)
+    for e, (i, j) in enumerate(zip(edges.head, edges.tail, strict=True)):
+        b[i, :, e], b[j, :, e] = forward[e], backward[e]
+    torch.testing.assert_close(incidence.to_points.to_dense(), b.flatten(0, 1))
+    blocks = (b * weight) @ b.mT + torch.diag_embed(ridge)
+    torch.testing.assert_close(incidence.nearly.to_dense(), torch.block_diag(*torch.linalg.inv(blocks)))
+
+
+def test_dimensions_are_whole_and_at_most_those_of_the_space(rng: np.random.Generator) -> None:
+    graph = build_graph(torch.from_numpy(bumpy(100, rng)), 20)
+    for given, whole in ((2.4, 2.0), (1.6, 2.0), (3.4, 3.0), (0.3, 1.0), (9.0, 3.0)):
+        assert balanced_smoother(graph, given).dimension == whole
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_the_shortest_list_that_surrounds_a_point(dimension: int, rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.random((90, dimension)))
+    graph = build_graph(x, 30)
+    near = Neighbours.of(x, graph.indices, graph.distances)
+    frames = torch.eye(dimension, dtype=torch.float64).expand(90, -1, -1)
+    s = SELECTION
+    least, most, otherwise = s.planar if dimension == 2 else s.solid
+    keep = stencils._surrounding(near, frames, s).numpy()
+    for i in range(90):
+        unit = (near.offsets[i] / near.distances[i, :, None]).numpy()
+        count = otherwise
+        for j in range(least, most + 1):
+            mean = unit[:j].mean(0)
+            second = unit[:j].T @ unit[:j] - j * np.eye(dimension) / dimension
+            # the largest that the norm can be is that of a line (in a plane) and of a plane (in a solid)
+            scale = 2**0.5 if dimension == 2 else 6**0.5
+            if np.linalg.norm(mean) <= s.surrounded and scale * np.linalg.norm(second) <= s.uneven * j:
+                count = j
+                break
+        expected = np.arange(30) < count
+        if dimension == 3:
+            expected |= near.distances[i].numpy() <= (1 + 1e-6) * float(near.distances[i, count - 1])
+        np.testing.assert_array_equal(keep[i], expected)
+    narrow = Neighbours(near.indices[:, :5], near.distances[:, :5], near.offsets[:, :5], 5)
+    assert bool(stencils._surrounding(narrow, frames, s).all())
+
+
+def test_a_shell_of_a_lattice_is_kept_whole() -> None:
+    grid = torch.cartesian_prod(*(torch.arange(7.0, dtype=torch.float64),) * 3)
+    middle = int(((grid - 3) ** 2).sum(1).argmin())
+    graph = build_graph(grid, 30)
+    near = Neighbours.of(grid, graph.indices, graph.distances)
+    keep = stencils._surrounding(near, torch.eye(3, dtype=torch.float64).expand(343, -1, -1), SELECTION)[middle]
+    lengths = graph.distances[middle][keep]
+    count = int(keep.sum())
+    assert float(lengths.max()) == pytest.approx({18: 2**0.5, 26: 3**0.5}[count])
+
+
+def test_unevenness_is_zero_when_round_and_one_in_a_line() -> None:
+    line = torch.tensor([[[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
+    torch.testing.assert_close(stencils._unevenness(line), torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64))
+    slanted = line @ torch.tensor([[0.6, 0.8], [-0.8, 0.6]], dtype=torch.float64)
+    torch.testing.assert_close(stencils._unevenness(slanted), torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64))
+    cross = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]], dtype=torch.float64)
+    assert float(stencils._unevenness(cross)[0, 3]) == pytest.approx(0)
+    angle = torch.arange(6) * math.pi / 3
+    plane = torch.stack([angle.cos(), angle.sin(), 0 * angle], 1)[None].double()
+    assert float(stencils._unevenness(plane)[0, 5]) == pytest.approx(6)  # in a solid a plane counts fully
+    axes = torch.cat([torch.eye(3), -torch.eye(3)])[None].double()
+    assert float(stencils._unevenness(axes)[0, 5]) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_nearest_on_either_side_of_a_curve() -> None:
+    offsets = torch.tensor([[0.3, -0.4, 0.5, -0.6], [0.1, 0.2, 0.3, 0.4], [-0.1, -0.2, 0.3, 0.0]], dtype=torch.float64)
+    near = Neighbours(torch.zeros(3, 4, dtype=torch.int64), offsets.abs(), offsets[..., None], 4)
+    keep = stencils._adjacent(near, torch.ones(3, 1, 1, dtype=torch.float64))
+    assert keep.int().tolist() == [[1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]]
+
+
+def test_lengths_along_a_field() -> None:
+    vectors, field = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0, 0.0]])
+    torch.testing.assert_close(stretch(vectors, field), torch.tensor([[9.0, 4.0]]))  # three times as long along it
+    torch.testing.assert_close(stretch(vectors, -field), torch.tensor([[9.0, 4.0]]))
+    torch.testing.assert_close(stretch(vectors, 0 * field), vectors)
+    torch.testing.assert_close(
+        stretch(vectors[:, None].expand(1, 3, 2), field[:, None])[0, 2], torch.tensor([9.0, 4.0])
+    )
+
+
+def test_the_nearest_in_a_stretched_metric(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.random((60, 2)))
+    graph = build_graph(x, 20)
+    field = torch.from_numpy(np.stack([rng.random(60), 0.5 * rng.random(60)], 1))
+    near = Neighbours.of(x, graph.indices, graph.distances).stretched(field)
+    few = round(20 / (1 + float(field.norm(dim=1).max())))
+    assert near.indices.shape == (60, few) and torch.equal(
+        torch.as_tensor(near.real).expand(60), torch.full((60,), few)
+    )
+    for i in range(60):
+        offsets = longer((x[graph.indices[i]] - x[i]).numpy(), field[i].numpy()[None])
+        order = np.argsort(np.linalg.norm(offsets, axis=1), kind="stable")[:few]
+        np.testing.assert_array_equal(near.indices[i].numpy(), graph.indices[i].numpy()[order])
+        np.testing.assert_allclose(near.offsets[i].numpy(), offsets[order])
+        np.testing.assert_allclose(near.distances[i].numpy(), np.linalg.norm(offsets[order], axis=1))
+    far = Neighbours.of(x, graph.indices, graph.distances).stretched(100 * field)
+    assert far.indices.shape == (60, 1)
+
+
+def test_rows_that_repeat_their_first_neighbour() -> None:
+    x = torch.tensor([[0.0], [1.0], [3.0], [7.0]], dtype=torch.float64)
+    indices = torch.tensor([[1, 2, 3], [0, 2, 0], [1, 1, 1], [2, 1, 2]])
+    distances = (x[indices] - x[:, None])[..., 0].abs()
+    near = Neighbours.of(x, indices, distances)
+    assert near.real.tolist() == [3, 2, 1, 2]
+    assert near.indices.tolist() == [[1, 2, 3], [0, 2, 0], [1, 1, 1], [2, 1, 2]]
+    assert near.distances.tolist() == [[1, 3, 7], [1, 2, 2], [2, 2, 2], [4, 6, 6]]  # copies are as far as the last
+    assert near.offsets[..., 0].tolist() == [[1, 3, 7], [-1, 2, 0], [-2, 0, 0], [-4, -6, 0]]
+    assert Neighbours.of(x, indices[:1].expand(4, 3), distances).real == 3
+    wide = near.stretched(torch.zeros(4, 1, dtype=torch.float64))
+    assert wide.real.tolist() == [3, 2, 1, 2] and wide.distances.tolist() == near.distances.tolist()
+
+
+def test_frames_are_weighted_principal_directions(rng: np.random.Generator) -> None:
+    for d, k in ((4, 9), (12, 6)):
+        offsets = torch.from_numpy(rng.normal(size=(5, k, d)) * np.linspace(2, 0.1, d))
+        distances = offsets.norm(dim=2).sort(1).values
+        frames = tangent_frames(offsets, distances, 2)
+        for i in range(5):
+            w = np.exp(-((distances[i] / distances[i, -1]).numpy() ** 2))
+            expected = leading((w[:, None] * offsets[i].numpy()).T @ offsets[i].numpy(), 2)
+            overlap = np.abs(frames[i].numpy().T @ expected)
+            np.testing.assert_allclose(np.linalg.svd(overlap)[1], 1, atol=1e-6)
+            np.testing.assert_allclose(frames[i].numpy().T @ frames[i].numpy(), np.eye(2), atol=1e-6)
+
+
+def test_leading_spaces_have_derivatives(rng: np.random.Generator) -> None:
+    a = rng.normal(size=(2, 4, 4))
+    a = torch.from_numpy(a + a.transpose(0, 2, 1)).requires_grad_()
+
+    def projection(m: torch.Tensor) -> torch.Tensor:
+        m = (m + m.mT) / 2
+        v = principal(m, 2)
+        return v @ v.mT
+
+    assert torch.autograd.gradcheck(projection, (a,), atol=1e-5)
+    torch.testing.assert_close(principal(a, 2).detach().abs(), principal(a.detach(), 2).abs())
+
+
+def test_edges_between_parts_run_along_or_leave_at_an_end() -> None:
+    s = SELECTION
+    frames = torch.eye(3, dtype=torch.float64)[:, :2].expand(4, 3, 2)
+    for height, along in ((0.0, True), (0.6, True), (0.7, False), (1.0, False)):  # 0.75 of a length: 41 degrees
+        unit = torch.tensor([[(1 - height**2) ** 0.5, 0.0, height]], dtype=torch.float64)
+        assert bool(stencils._along(unit, frames[:1], s)[0]) == along
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [5.0, 0.0]], dtype=torch.float64)
+    indices = torch.tensor([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [1, 2, 3]])
+    distances = (x[indices] - x[:, None]).norm(dim=2)
+    near = Neighbours.of(x, indices, distances)
+    labels = torch.tensor([0, 0, 0, 0, 1])
+    mean = (near.offsets[0] / near.distances[0, :, None]).mean(0)  # a third to the right
+    assert mean.tolist() == pytest.approx([1 / 3, 0])
+    for direction, is_open in (([-1.0, 0.0], False), ([1.0, 0.0], False)):
+        unit = torch.tensor([direction], dtype=torch.float64)
+        assert bool(stencils._open(unit, torch.tensor([0]), near, labels, s)[0]) == is_open
+    loose = replace(s, one_sided=0.3)
+    assert bool(stencils._open(torch.tensor([[-1.0, 0.0]]).double(), torch.tensor([0]), near, labels, loose)[0])
+    assert not bool(stencils._open(torch.tensor([[1.0, 0.0]]).double(), torch.tensor([0]), near, labels, loose)[0])
+    others = torch.tensor([0, 0, 1, 1, 1])  # only the neighbours of the own part count
+    assert bool(stencils._open(torch.tensor([[-1.0, 0.0]]).double(), torch.tensor([0]), near, others, s)[0])
+    with_two = stencils._open(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]).double(), torch.tensor([0, 4]), near, others, s)
+    assert with_two.tolist() == [True, False] or with_two.tolist() == [True, True]
+
+
+def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
+    edges = Edges(torch.tensor([0, 0, 1, 2, 1]), torch.tensor([1, 2, 2, 3, 3]), 4)
+    weight, mass = torch.from_numpy(rng.random(5) + 0.1), torch.from_numpy(rng.random(4) + 0.1)
+    smoother = laplacian_smoother(edges, weight, mass, None, 2.0)
+    w = np.zeros((4, 4))
+    w[edges.head, edges.tail] = w[edges.tail, edges.head] = weight
+    rate = w.sum(1) / mass.numpy()
+    step = 0.5 / rate.max()
+    root = np.sqrt(mass.numpy())
+    expected = np.eye(4) - step * (np.diag(w.sum(1)) - w) / np.outer(root, root)
+    np.testing.assert_allclose(smoother.matrix.to_dense().numpy(), expected)
+    np.testing.assert_allclose(smoother.leaving.numpy(), step * rate)
+    assert smoother.step_time == pytest.approx(step) and smoother.kind == "adaptive"
+    np.testing.assert_allclose(smoother.mass.numpy(), mass.numpy() / mass.sum().item())
+    empty = laplacian_smoother(edges, weight, mass * torch.tensor([0.0, 1, 1, 1]), None, 2.0)  # no mass is 0
+    assert float(empty.mass[0]) == pytest.approx(1e-14 / 4, rel=1e-3)
+    with pytest.raises(InputError, match="at least 2 points, got 1"):
+        laplacian_smoother(Edges(torch.tensor([0])[:0], torch.tensor([0])[:0], 1), weight[:0], mass[:1], None, 1.0)
+    matrix = smoother.matrix
+    assert matrix.crow_indices().dtype == torch.int32 == matrix.col_indices().dtype
+    many = csr(torch.tensor([0, 0]), torch.tensor([], dtype=torch.int64), torch.tensor([]), (1, 2**31))
+    assert many.crow_indices().dtype == torch.int64
+    fits = csr(torch.tensor([0, 0]), torch.tensor([], dtype=torch.int64), torch.tensor([]), (1, 2**31 - 1))
+    assert fits.crow_indices().dtype == torch.int32
+
+
+def test_parts_are_said_with_their_sizes(rng: np.random.Generator) -> None:
+    def parts(sizes: list[int]) -> Any:
+        heads = [torch.arange(size - 1) + sum(sizes[:i]) for i, size in enumerate(sizes)]
+        head = torch.cat(heads)
+        edges = Edges(head, head + 1, sum(sizes))
+        ones = torch.ones(len(head), dtype=torch.float64)
+        return laplacian_smoother(edges, ones, torch.ones(sum(sizes), dtype=torch.float64), None, 1.0)
+
+    with pytest.warns(EigenprobeWarning, match=r"has 2 separate parts \(5, 3 points\): 2 eigenvalues are 0"):
+        assert parts([3, 5]).warn_of_parts() == 2
+    with pytest.warns(EigenprobeWarning, match=r"6 separate parts \(7, 6, 5, 4, 3, \.\.\. points\)"):
+        assert parts([2, 3, 4, 5, 6, 7]).warn_of_parts() == 6
+    with pytest.warns(EigenprobeWarning, match=r"5 separate parts \(6, 5, 4, 3, 2 points\)"):
+        parts([2, 3, 4, 5, 6]).warn_of_parts()
+    assert parts([9]).warn_of_parts() == 1
+    stacked = replace(parts([4, 5]), clouds=(4, 5))  # as many as there are clouds
+    assert stacked.warn_of_parts() == 2
+    assert replace(stacked, edges=None).components[0] == 2
+
+
+def test_dense_blocks_of_stacked_clouds(rng: np.random.Generator) -> None:
+    graphs = [build_graph(torch.from_numpy(bumpy(40, rng)), 12) for _ in range(2)]
+    smoother = build_smoother(stack(graphs), dimension=2)
+    blocks = smoother.dense()
+    whole = smoother.matrix.to_dense()
+    torch.testing.assert_close(blocks.matrix, torch.stack([whole[:40, :40], whole[40:, 40:]]))
+    assert blocks.n == 80 == smoother.n and blocks.dense() is blocks
+    x = torch.randn(2, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for each in (smoother, blocks):
+        torch.testing.assert_close(each.apply(x), blocks.matrix @ x)
+        torch.testing.assert_close(each.apply_symmetric(x), blocks.matrix @ x)
+        torch.testing.assert_close(each.power(x, 2), blocks.matrix @ blocks.matrix @ x)
+    single = build_smoother(graphs[0], dimension=2)
+    assert single.dense().matrix.shape == (1, 40, 40)
+    np.testing.assert_allclose(single.apply(x[0].numpy()), (single.matrix @ x[0]).numpy())
+    row = build_smoother(graphs[0], "row", dimension=2)
+    s = row.matrix.to_dense()
+    torch.testing.assert_close(row.apply_symmetric(x[0], 2), s @ s @ s.T @ s.T @ x[0])
+    power = torch.linalg.matrix_power(s, 20)
+    torch.testing.assert_close(row.apply_symmetric(x[0]), power @ (power.T @ x[0]))
+
+
+def test_shared_neighbours_are_counted(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = build_graph(torch.from_numpy(rng.normal(size=(40, 3))), 6)
+    closed = closed_neighbours(graph.indices)
+    assert closed.shape == (40, 7) and closed.dtype == torch.int32
+    rows, columns = torch.arange(40).repeat_interleave(40), torch.arange(40).repeat(40)
+    sets = [{i, *row} for i, row in enumerate(graph.indices.tolist())]
+    assert [set(row) for row in closed.tolist()] == sets
+    expected = [len(sets[i] & sets[j]) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
+    assert overlaps(closed, closed, rows, columns).tolist() == expected
+    for block in (1, 14, 70):
+        monkeypatch.setattr(neighbourhoods, "SETTINGS", Neighbourhood(block=block))
+        assert overlaps(closed, closed, rows, columns).tolist() == expected
+
+
+def test_scales_of_one_and_of_equal_distances() -> None:
+    one = fuzzy_weights(torch.tensor([[2.0]], dtype=torch.float64))
+    assert one.tolist() == [[1.0]]
+    equal = fuzzy_weights(torch.full((1, 5), 3.0, dtype=torch.float64))
+    torch.testing.assert_close(equal, torch.ones(1, 5, dtype=torch.float64))
+    two = fuzzy_weights(torch.tensor([[1.0, 4.0]], dtype=torch.float64))
+    assert float(two.sum()) == pytest.approx(1, abs=0.02)  # log2 of two
+    far = torch.tensor([[1.0, 1.0, 1.0, 1.0, 1e6]], dtype=torch.float64)  # more ones than log2 k: the smallest scale
+    scale = 1e-3 * float(far.mean())
+    assert fuzzy_weights(far)[0, 4] == pytest.approx(math.exp(-(1e6 - 1) / scale), abs=1e-12)
+    near = torch.tensor([[1.0, 1.0, 1.0, 1.0, 1.02]], dtype=torch.float64)
+    assert float(fuzzy_weights(near)[0, 4]) == pytest.approx(math.exp(-0.02 / (1e-3 * 1.004)), rel=1e-3)
+
+
+def test_rows_without_coordinates_have_a_bound_only(rng: np.random.Generator) -> None:
+    graph = build_graph(torch.from_numpy(rng.normal(size=(60, 3))), 8)
+    measured = neighbourhood_smoother(graph)
+    bare = neighbourhood_smoother(Graph(torch.empty((60, 0)), graph.indices, graph.distances, "precomputed"))
+    other = neighbourhood_smoother(replace(graph, metric="manhattan"))
+    torch.testing.assert_close(measured.matrix.to_dense(), bare.matrix.to_dense(), atol=1e-6, rtol=1e-5)
+    assert float(bare.step_time) == pytest.approx(float(other.step_time), rel=0.05)
+    assert float(measured.step_time) != pytest.approx(float(other.step_time), rel=1e-6)
+    empty = neighbourhood_smoother(replace(graph, points=torch.empty((60, 0))))
+    assert float(empty.step_time) > 0
+    with pytest.raises(InputError, match="all rows are equal"):
+        neighbourhood_smoother(replace(graph, distances=0 * graph.distances))
+    with pytest.raises(InputError, match="all rows are equal"):
+        neighbourhood_smoother(replace(graph, points=torch.ones((60, 3), dtype=torch.float64)))
+
+
+@pytest.mark.parametrize(("dimension", "balanced"), [(3, True), (3.4, True), (3.6, False), (4, False)])
+def test_balance_is_for_at_most_three_dimensions(dimension: float, balanced: bool) -> None:
+    """Above them the adaptive smoother is the one of variable bandwidth, number by number."""
+    x = torch.from_numpy(np.random.default_rng(0).random((300, 4)))
+    found = build_smoother(x, dimension=dimension)
+    same = build_smoother(x, dimension=dimension, balance=balanced)
+    torch.testing.assert_close(found.matrix.to_dense(), same.matrix.to_dense(), rtol=0, atol=0)
+    other = build_smoother(x, dimension=dimension, balance=not balanced)
+    assert float((found.matrix.to_dense() - other.matrix.to_dense()).abs().max()) > 1e-3
+
+
+def test_the_spectrum_of_an_open_curve_does_not_turn_with_it(rng: np.random.Generator) -> None:
+    """Its ends have one neighbour, about whose own mean there is no direction; lengths are those of the arc."""
+    t = np.sort(rng.random(200)) * 4
+    x = np.stack([np.cos(t), np.sin(t), t / 2], 1)
+    turned = x @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    found, again = (decompose(y, 4).eigenvalues[1:] for y in (x, turned))
+    np.testing.assert_allclose(again, found, rtol=1e-7)
+    np.testing.assert_allclose(found, (np.pi * np.arange(1, 4) / (np.ptp(t) * 1.25**0.5)) ** 2, rtol=2e-3)

@@ -13,7 +13,9 @@ from eigenprobe.errors import InputError
 from eigenprobe.training.recipes import load_recipe, run_recipe
 from eigenprobe_lab.paper import toy1d  # noqa: F401 (enters its kind of recipe)
 
-RECIPES = Path(__file__).resolve().parents[2] / "src" / "eigenprobe_lab" / "recipes"
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+RECIPES = SOURCES / "eigenprobe" / "recipes"
+LABORATORY = SOURCES / "eigenprobe_lab" / "recipes"
 
 
 @pytest.fixture
@@ -45,10 +47,10 @@ def test_the_papers_own_setting_is_a_change_of_keys():
 
 
 def test_toy_recipe(tmp_path):
-    written = run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["steps=200", "probes=20000"])
+    written = run_recipe(LABORATORY / "toy1d.yaml", tmp_path, ["steps=200", "probes=20000"])
     assert Basis.load(written).k == 5 and (tmp_path / "toy1d.png").is_file() and (tmp_path / "toy1d.md").is_file()
     with pytest.raises(InputError, match="no key 'rate'"):
-        run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["rate=1"])
+        run_recipe(LABORATORY / "toy1d.yaml", tmp_path, ["rate=1"])
 
 
 def test_shipped_recipes_are_known_by_name(tmp_path, monkeypatch):

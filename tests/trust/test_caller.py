@@ -20,7 +20,12 @@ def test_a_caller_that_ignores_interrupts_and_has_no_data(tmp_path: Path) -> Non
     program = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    inner = [f"{Path(__file__)}::test_interrupts_work_here", "tests/apps/test_poses.py", "-k", "interrupts or maps"]
+    inner = [
+        f"{Path(__file__)}::test_interrupts_work_here",
+        "tests/apps/test_matching_poses.py",
+        "-k",
+        "interrupts or maps",
+    ]
     command = [sys.executable, "-c", program, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *inner]
     environment = {**os.environ, "EIGENPROBE_DATA": str(tmp_path / "absent")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)

@@ -21,7 +21,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.readers.rows import open_rows
 from eigenprobe.readers.shapes import load
 from eigenprobe.readers.tables import read_table
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 from tests.trust import files
 
 KINDS = [*(f"mesh.{s}" for s in files.MESHES), "ascii.ply", "grid.vtk", "grid.vtu", "grid.vtp", "scan.las", "scan.laz"]

@@ -15,7 +15,7 @@ import eigenprobe as ep
 from eigenprobe import apps, geometry, interop, operators
 from eigenprobe_lab import evaluation
 from eigenprobe_lab.factory.probes import learn_probes
-from tests.geometry.meshes import cube
+from tests.meshes import cube
 
 ODD: dict[str, Any] = {
     "text": "a",

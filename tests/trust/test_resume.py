@@ -49,7 +49,7 @@ def test_every_shape_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest
     from eigenprobe.cli import main
 
     monkeypatch.chdir(tmp_path)
-    recipe = Path(__file__).resolve().parents[2] / "src" / "eigenprobe_lab" / "recipes" / "overfit.yaml"
+    recipe = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes" / "overfit.yaml"
     for name, stretch in (("round", 1.0), ("long", 2.0)):
         np.savetxt(f"{name}.xyz", ring(stretch).numpy())
         words = ["train", str(recipe), f"shape={name}.xyz", "k=3", "steps=2", "preset=cpu", "--device", "cpu"]

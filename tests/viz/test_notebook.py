@@ -18,7 +18,7 @@ from matplotlib.text import Text
 import eigenprobe as ep
 from eigenprobe.errors import InputError
 from tests.clouds import fibonacci_sphere
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 
 @pytest.fixture(scope="module")

@@ -389,7 +389,7 @@ def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
     program = (
         "import sys, time, eigenprobe.host.files\n"
         "from pathlib import Path\n"
-        "from eigenprobe.cli import main, experiments\n"
+        "from eigenprobe.cli import main\nfrom eigenprobe_lab.cli import experiments\n"
         "def toy1d(*, session):\n"
         "    'Slow.'\n"
         "    with eigenprobe.host.files.atomic_path(Path('w/big.json')) as path:\n"

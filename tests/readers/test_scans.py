@@ -11,7 +11,7 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import load
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 
 def write_las(path: Path, points: np.ndarray) -> None:

@@ -14,7 +14,7 @@ from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surface_report import levels
 from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.paper.published import COLUMNS, NINE, PAPER, SINGLE_SHAPES, single_shape
-from tests.geometry.meshes import blob, cube, torus
+from tests.meshes import blob, cube, torus
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import eigenprobe as ep
-from tests.geometry.meshes import blob, torus
+from tests.meshes import blob, torus
 
 K = 16
 TORUS = torus(60, 24)[0]

@@ -49,7 +49,7 @@ def test_shapes_of_one_kind_find_each_other(rng: np.random.Generator) -> None:
 @pytest.mark.data
 def test_a_basis_of_poses_beats_the_laplacians(data_dir: Path) -> None:
     # Coordinates of a shape in poses it was not told of, at equal numbers of vectors.
-    from tests.apps.test_poses import bend
+    from tests.apps.test_matching_poses import bend
 
     shape = ep.geometry.load(data_dir / "surfaces" / "tosca_iso_r5k__michael0.off")
     x = shape.vertices[ep.geometry.farthest_points(shape.vertices, 1500, seed=0)]

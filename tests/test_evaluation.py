@@ -11,7 +11,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.evaluation import compare, compare_vectors
 from eigenprobe.geometry import oracle
 from eigenprobe_lab import evaluation
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 
 @pytest.fixture(scope="module")

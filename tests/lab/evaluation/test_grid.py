@@ -7,8 +7,8 @@ import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe_lab.evaluation.grid import Grid, grid_oracle
-from tests.geometry.meshes import cube, sphere
-from tests.geometry.spectra import ball_neumann, cube_neumann
+from tests.meshes import cube, sphere
+from tests.spectra import ball_neumann, cube_neumann
 
 
 def test_the_cube() -> None:

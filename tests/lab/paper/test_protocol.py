@@ -19,7 +19,7 @@ from eigenprobe_lab.paper.peers import TsneGradient, embed
 from eigenprobe_lab.paper.protocol import Protocol, class_weights, summarise, weighted_subset
 from eigenprobe_lab.paper.published import IMAGE_SETTINGS, published_scores
 
-RECIPE = Path(__file__).parents[2] / "src" / "eigenprobe_lab" / "recipes" / "paper_images.yaml"
+RECIPE = Path(__file__).parents[3] / "src" / "eigenprobe_lab" / "recipes" / "paper_images.yaml"
 
 
 def test_weights_have_the_wanted_entropy(rng: np.random.Generator) -> None:

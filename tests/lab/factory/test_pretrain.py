@@ -30,7 +30,7 @@ from eigenprobe_lab.factory.reconstruction import (
 from eigenprobe_lab.factory.timed import MuonAdamW
 from eigenprobe_lab.shapes.stream import ShapeSettings, ShapeStream
 
-RECIPE = Path(__file__).resolve().parents[2] / "src" / "eigenprobe_lab" / "recipes" / "pretrain.yaml"
+RECIPE = Path(__file__).resolve().parents[3] / "src" / "eigenprobe_lab" / "recipes" / "pretrain.yaml"
 NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
 SHAPES = ShapeSettings(
     tokens=600, typical=150, sizes=(100, 240), chunk=6, chunks=2, renew=4, families=["biped", "blob"]

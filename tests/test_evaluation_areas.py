@@ -9,7 +9,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation, nearest_sample_areas, rebuild, rebuild_weighted, weighted_error
 from eigenprobe.geometry import face_areas, oracle
 from eigenprobe.geometry.oracle import cotangent
-from tests.geometry.meshes import blob, cube
+from tests.meshes import blob, cube
 
 
 def test_errors_fall_with_k_and_match_the_definition() -> None:

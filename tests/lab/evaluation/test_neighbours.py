@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import dijkstra
 from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation.neighbours import WAYS, NeighbourMeasure, compare_neighbours, mesh_distances
-from tests.geometry.meshes import blob, torus
+from tests.meshes import blob, torus
 
 
 def test_mesh_distances() -> None:

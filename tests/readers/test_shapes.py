@@ -9,7 +9,7 @@ from eigenprobe import geometry
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.readers import shapes as shape_io
 from eigenprobe.readers.shapes import Shape, find_shapes, load, save
-from tests.geometry.meshes import blob, cube, tetrahedron
+from tests.meshes import blob, cube, tetrahedron
 
 
 @pytest.mark.parametrize("suffix", ["obj", "off", "ply", "stl", "glb"])

@@ -10,7 +10,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.geometry import oracle
 from eigenprobe.geometry.oracle import prepare_oracles
 from eigenprobe.readers.shapes import Shape, load, save
-from tests.geometry.meshes import blob, cube, torus
+from tests.meshes import blob, cube, torus
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from eigenprobe.cli import main
 from eigenprobe.cli.arguments import Command, parser_of
 from eigenprobe.errors import EigenprobeWarning, InputError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., tuple[int, str, str]]
 
 

@@ -8,7 +8,7 @@ import pytest
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import face_areas, is_closed, vertex_areas
 from eigenprobe.readers.mesh import as_mesh
-from tests.geometry.meshes import cube, sphere, tetrahedron, torus
+from tests.meshes import cube, sphere, tetrahedron, torus
 
 
 def test_areas_of_a_cube() -> None:

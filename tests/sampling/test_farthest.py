@@ -15,7 +15,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.geometry.draws import draw_surface, sample_surface, sample_volume, winding_number
 from eigenprobe.sampling import farthest
 from eigenprobe.sampling.farthest import farthest_points
-from tests.geometry.meshes import cube, sphere, torus
+from tests.meshes import cube, sphere, torus
 
 
 def brute_force(x: np.ndarray, n: int, start: int) -> list[int]:

@@ -10,8 +10,8 @@ from eigenprobe.geometry import sample_volume
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
-from tests.geometry.meshes import blob, cube, sphere
-from tests.geometry.spectra import ball_neumann, cube_neumann
+from tests.meshes import blob, cube, sphere
+from tests.spectra import ball_neumann, cube_neumann
 
 N = 3000
 

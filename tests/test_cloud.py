@@ -13,7 +13,7 @@ import torch
 import eigenprobe as ep
 from eigenprobe.cloud import points_and_faces
 from eigenprobe.errors import InputError
-from tests.geometry.meshes import blob
+from tests.meshes import blob
 
 
 def carriers(folder: Path) -> dict[str, Any]:
