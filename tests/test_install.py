@@ -19,6 +19,7 @@ import eigenprobe as ep
 from tests.meshes import blob
 
 ROOT = Path(__file__).resolve().parent.parent
+RECIPES = "import pathlib; assert (pathlib.Path(ep.__file__).parent / 'recipes' / 'overfit.yaml').is_file()"
 FRESH = "EIGENPROBE_FRESH"  # .ci/run sets it
 SITE = Path("lib") / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
 
@@ -61,8 +62,8 @@ def first_example(python: Path, folder: Path) -> None:
     command = re.search(r"^\$ eigenprobe (decompose .*)$", text, re.M)[1].split()
     block = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)[1]
     environment = {"PATH": "", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
-    block += "\nfrom eigenprobe.cli import main\nmain(['train', 'nope'])"  # recipes are in the package
-    told = "eigenprobe: no such recipe: nope; by name there are neighbours, overfit, "
+    block += f"\n{RECIPES}\nfrom eigenprobe.cli import main\nmain(['train', 'overfit'])"
+    told = "eigenprobe: this needs lightning: pip install 'eigenprobe[train]'"
     for words, said in ([python.with_name("eigenprobe"), *command], ""), ([python, "-W", "error", "-c", block], told):
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0 and done.stderr.startswith(said) and len(done.stderr.splitlines()) == bool(said)
@@ -81,7 +82,8 @@ def test_the_first_example_with_the_packages_of_the_wheel_only(tmp_path: Path) -
         for top in {file.parts[0] for file in each.files or () if file.parts[0] not in ("..", "__pycache__")}:
             if not (site / top).exists():
                 (site / top).symlink_to(here / top)
-    assert not (site / "igl").exists() and not (site / "pytest").exists()
+    for absent in ("igl", "pytest", "lightning", "tensorboard", "huggingface_hub"):
+        assert not (site / absent).exists(), absent
     first_example(python, tmp_path)
 
 

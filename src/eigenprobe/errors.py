@@ -7,6 +7,8 @@ from types import FrameType
 from typing import Any
 
 EXTRAS = {  # the extra that brings a package
+    **dict.fromkeys(("lightning", "tensorboard"), "train"),
+    "huggingface_hub": "hub",
     **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
     **dict.fromkeys(("transformers", "PIL"), "vision"),
     **dict.fromkeys(("laspy", "lazrs", "meshio", "h5py", "pyarrow"), "formats"),

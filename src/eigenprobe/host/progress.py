@@ -18,14 +18,15 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import suppress
 from itertools import starmap
 from typing import Any, TypeVar
 
 from ..errors import InputError
 
 T = TypeVar("T")
-if "ipykernel" in sys.modules:  # a notebook: tqdm, which Lightning brings, would warn of bars that are not drawn
-    with warnings.catch_warnings(action="ignore"):
+if "ipykernel" in sys.modules:  # a notebook: tqdm, if installed, would warn of bars that are not drawn
+    with warnings.catch_warnings(action="ignore"), suppress(ImportError):
         importlib.import_module("tqdm.auto")
 
 DELAY = 1.0  # seconds of silence: shorter work never draws

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, extra
 from ..host.files import write_text
 from ..host.weights import read_weights, write_weights
 from .spectral import SpectralConfig, SpectralNetwork
@@ -73,15 +73,11 @@ def fingerprint(network: SpectralNetwork) -> str:
 
 def download(name: str, online: bool = True) -> Path:
     """The folder of a model on the hub, from the cache where it is there."""
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    except ImportError as error:
-        raise InputError(f"expected a folder, got {name!r}; hub ids need the package huggingface_hub") from error
+    hub, errors = extra("huggingface_hub"), extra("huggingface_hub.errors")
     try:
         patterns = ["*.json", "*.safetensors", "README.md"]
-        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=not online))
-    except (OSError, HfHubHTTPError, HFValidationError, ValueError) as error:
+        return Path(hub.snapshot_download(name, allow_patterns=patterns, local_files_only=not online))
+    except (OSError, errors.HfHubHTTPError, errors.HFValidationError, ValueError) as error:
         reason = str(error).splitlines()[0] if online else f"get it first by SpectralModel.from_pretrained({name!r})"
         raise InputError(f"expected a packaged model, a folder or a hub id; cannot get {name!r}: {reason}") from error
 

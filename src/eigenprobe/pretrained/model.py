@@ -28,7 +28,7 @@ from ..basis import Basis
 from ..cloud import Frame, Origin, check_points, points_and_faces, several
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
-from ..errors import InputError
+from ..errors import InputError, extra
 from ..extensions import KernelExtension
 from ..extensions.pretrained import CloudMemory, ModelExtension
 from ..graph.arranged import Arranged, arrange
@@ -87,9 +87,7 @@ class SpectralModel:
         """Upload what `save_pretrained` writes to the hub (`owner/name`); `options` go to `HfApi.upload_folder`."""
         import tempfile
 
-        from huggingface_hub import HfApi
-
-        api = HfApi(token=token)
+        api = extra("huggingface_hub").HfApi(token=token)
         try:
             with tempfile.TemporaryDirectory() as folder:
                 repository = api.create_repo(repository, exist_ok=True).repo_id
