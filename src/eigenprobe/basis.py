@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,11 @@ from .cloud import Array, Origin, unmasked
 from .errors import InputError
 from .host.files import atomic_path, reading
 from .host.validation import as_array, validated
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .smoothers import Smoother
+    from .smoothers.prepared import OperatorSource, Prepared
 
 FORMAT = "eigenprobe.basis/1"
 E = TypeVar("E", bound=Any)
@@ -93,6 +98,7 @@ class Basis:
     faces: Array | None = None  # (f, 3) of the mesh whose vertices the points are: for pictures only
     rows: Array | None = None  # (n,) the points of the source that these are, where some were chosen
     short_cuts: Array | None = None  # (c, 2) pairs of points whose edge was cut from the graph
+    source: OperatorSource | None = field(default=None, repr=False)  # of `graph` and `smoother`: not in the file
 
     def __post_init__(self) -> None:
         shapes = [getattr(each, "shape", None) for each in (self.normalized, self.mass, self.eigenvalues)]
@@ -119,6 +125,27 @@ class Basis:
     def vectors(self) -> Array:
         """The eigenvectors ``V = M^{-1/2} Q`` (n, K): ``v_1`` is constant, ``V^T M V = I``."""
         return self.normalized / (self.mass**0.5)[:, None]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that made this basis: its distinct points, in their order and units, and who is next to whom.
+
+        Short-cuts are not in it. Built again from the points, by the settings in the file, after `load`.
+        """
+        graph = self.prepared().graph
+        return graph.numpy() if isinstance(self.normalized, np.ndarray) else graph
+
+    @property
+    def smoother(self) -> Smoother:
+        """The smoother ``A`` that made this basis, on the rows of `graph`: ``A q = (1 - lambda step_time) q``."""
+        return self.prepared().smoother_as_given
+
+    def prepared(self) -> Prepared:
+        """The cloud as the smoother sees it (distinct points in memory order, in a frame of size one), and both."""
+        if self.source is None:
+            method = self.info.get("method", "unknown")
+            raise InputError(f"this basis (method {method!r}) does not know what made it: decompose its points")
+        return self.source.prepared(self.points)
 
     def project(self, f: Array) -> Array:
         """Coefficients ``V^T M f`` of a function ``(n,)`` or of several ``(n, m)``."""
@@ -202,6 +229,8 @@ class Basis:
         more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
         tensors |= {name: values for name, values in more.items() if values is not None}
         header: dict[str, Any] = {"format": FORMAT, "info": self.info}
+        if self.source is not None and (record := self.source.record()) is not None:
+            header["operator"] = record
         if self.extension is not None:
             tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
             header["extension"] = {"kind": self.extension.kind, "facts": self.extension.facts()}
@@ -230,8 +259,9 @@ class Basis:
                 own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
                 extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
             names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts")
-            stored = {name: tensors.get(name) for name in names}
-            return cls(**stored, info=dict(header.get("info", {})), extension=extension).numpy()  # type: ignore[arg-type]
+            stored: dict[str, Any] = {name: tensors.get(name) for name in names}
+            stored |= {"info": dict(header.get("info", {})), "extension": extension, "source": _recorded(header)}
+            return cls(**stored).numpy()
 
     def plot(
         self, indices: int | Sequence[int] | None = None, *, interactive: bool = False, faces: Array = None, **view: Any
@@ -284,6 +314,16 @@ class Basis:
         if f.ndim not in (1, 2) or f.shape[0] != self.n:
             raise InputError(f"expected a function of shape ({self.n},) or ({self.n}, m), got {tuple(f.shape)}")
         return f
+
+
+def _recorded(header: dict[str, Any]) -> OperatorSource | None:
+    """The settings of the operator that a file holds, if it has any."""
+    if header.get("operator") is None:
+        return None
+    from .decomposition.settings import settings_from_record
+    from .smoothers.prepared import OperatorSource
+
+    return OperatorSource(settings_from_record(header["operator"]))
 
 
 def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:

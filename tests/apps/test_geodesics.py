@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import eigenprobe as ep
 from eigenprobe.apps import distance, spectral_embedding
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
@@ -74,13 +75,11 @@ def test_bad_input(basis: Basis) -> None:
         distance(basis, 0, "diffusion", time=-1.0)
 
 
-def test_fronts_pass_doubtful_edges_as_twenty_times_as_long(monkeypatch) -> None:
+def test_fronts_pass_doubtful_edges_as_twenty_times_as_long() -> None:
     """Two unit squares, one above the other, joined by two doubtful edges: twenty times the gap on the way."""
     from dataclasses import replace
 
-    from eigenprobe.apps import geodesics
     from eigenprobe.graph import stack
-    from eigenprobe.graph.arranged import Arranged
     from eigenprobe.graph.graph import build_graph
     from eigenprobe.smoothers import build_smoother
 
@@ -92,9 +91,8 @@ def test_fronts_pass_doubtful_edges_as_twenty_times_as_long(monkeypatch) -> None
     doors = torch.tensor([m * 10 + 4, m * 10 + 16])
     pairs = torch.stack([doors, doors + m * m], 1)
     graph = replace(stack([one, replace(one, points=above)]), clouds=(), doubtful=pairs)
-    cloud = Arranged.plain(graph.points, graph)
-    monkeypatch.setattr(geodesics, "smoothed", lambda x, k: (cloud, build_smoother(graph, dimension=2)))
-    found = geodesics.geodesic_distance(graph.points, 0)
+    basis = ep.decompose(graph.points, k=4, smoother=build_smoother(graph, dimension=2))
+    found = ep.apps.geodesic_distance(basis, 0)
     within = torch.cdist(below, below)
     way = (within[0, doors, None] + gap / 0.05 + within[doors]).amin(0)
     torch.testing.assert_close(found[: m * m], within[0], rtol=0.03, atol=0.01)

@@ -30,7 +30,7 @@ import torch
 
 from ..basis import Basis
 from ..cloud import check_points
-from ..decomposition import smoothed
+from ..decomposition import OperatorSettings, geometry_of
 from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
 from ..graph.arranged import Arranged
@@ -38,6 +38,7 @@ from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..operators import gradients, matrices
 from ..smoothers.balanced import BALANCE
+from ..smoothers.prepared import Prepared
 from .spectral import Array, rows
 
 # Cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error).
@@ -53,9 +54,9 @@ SHIFT = 1e-8  # of the Laplacian, in units of one over the squared size of the c
 def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) -> Array:
     """Distances along the cloud from every point to each source: (n,) for one index, (n, s) for a list of them.
 
-    ``cloud`` is points ``(n, d)`` or a basis made from them. With a ``time`` (length^2; the squared spacing is little)
-    they are those of the heat method, smoother with more of it. Parts that the source is not connected with
-    are at an infinite distance.
+    ``cloud`` is points ``(n, d)``, or a basis made from them: then along its graph, by the weights that made it. With a
+    ``time`` (length^2; the squared spacing is little) they are those of the heat method, smoother with more of it.
+    Parts that the source is not connected with are at an infinite distance.
 
     Examples
     --------
@@ -72,17 +73,18 @@ def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) ->
     if time is not None and not time > 0:
         raise InputError(f"expected a time above 0, got {time}")
     with limited_threads(x.device, len(x)):
-        found = _distances(x, index, time)
+        made = geometry_of(cloud) if isinstance(cloud, Basis) else OperatorSettings().build(x, 1)
+        found = _distances(x, made, index, time)
     single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
     result = found[:, 0] if single else found
     return result if origin.numpy else torch.from_numpy(result).to(origin.dtype).to(origin.device)
 
 
-def _distances(x: torch.Tensor, sources: np.ndarray, time: float | None) -> np.ndarray:
+def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None) -> np.ndarray:
     """Distances ``(n, s)`` on float64 points ``(n, d)``."""
     from scipy.sparse import csr_matrix
 
-    cloud, smoother = smoothed(x, 1)
+    cloud, smoother = made.cloud, made.smoother
     stiffness, mass = matrices(cloud, smoother)
     frames, parts = gradients(cloud, smoother)
     points, edges = x.cpu().numpy(), stiffness.tocoo()

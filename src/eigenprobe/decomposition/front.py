@@ -22,24 +22,25 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, Origin, check_points, each_of, points_and_faces, several
+from ..cloud import Array, check_points, each_of, points_and_faces, several
 from ..eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
-from ..errors import InputError, warn
+from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Arranged, arrange, estimate_dimension
+from ..graph import Arranged
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
-from ..search.neighbours import Metric
-from ..shortcuts.cuts import Neighbours, without_short_cuts
-from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
-from ..smoothers.altered import PLAIN, Alteration, alter, numbers
+from ..shortcuts.cuts import Neighbours
+from ..smoothers import Kind, Smoother
+from ..smoothers.altered import numbers
+from ..smoothers.prepared import OperatorSource
+from .settings import OperatorSettings, Space
 from .together import solved_at_once
 
 Method = Literal["direct", "network", "pretrained"]
 PER_POINT = ("potential", "boundary", "anisotropy", "measure", "probes")
-Space = Literal["euclidean", "cosine", "scale-invariant"]
+KEPT = 1_000_000  # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
 
 
 @overload
@@ -144,23 +145,27 @@ def decompose(
     points, faces = points_and_faces(points)
     x, origin = check_points(points, k, device)
     began = time.perf_counter()
-    operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
+    wanted = OperatorSettings(
+        smoother, metric, neighbours, bandwidth, dimension, potential, boundary, anisotropy, measure
+    )
+    operator = wanted.alteration
     chosen: dict[str, Any] = {
-        "metric": "euclidean" if operator.scale_invariant else metric,
+        "metric": wanted.search_metric,
         "neighbours": neighbours,
         "bandwidth": bandwidth,
         "dimension": dimension,
     }
-    asked = [*operator.asked, *(["probes"] if probes is not None else [])]
-    asked += ["eigenvalues"] if eigenvalues != "rayleigh" else []
+    other = [*(["probes"] if probes is not None else []), *(["eigenvalues"] if eigenvalues != "rayleigh" else [])]
+    asked = [*operator.asked, *other]
     if method != "direct" and asked:
         raise InputError(f"{asked[0]} is known to method 'direct' only, got method {method!r}")
     if method == "direct":
         if options:
             raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
         with limited_threads(x.device, len(x)):
-            operator = replace(operator, moving=requires_derivatives(origin, asked))
-            cloud, ready = smoothed(x, k, smoother, operator, **chosen)
+            wanted = wanted.traced(origin, other)
+            prepared = wanted.build(x, k)
+            cloud, ready = prepared.cloud, prepared.smoother
             info = {"components": ready.warn_of_parts() if operator.fixes_constant else ready.components[0]}
             info |= dict.fromkeys(operator.asked, True)
             generator = torch.Generator(ready.device).manual_seed(seed)
@@ -172,8 +177,11 @@ def decompose(
                 info=info | found,
                 extension=lambda turned: KernelExtension(cloud.points, turned.vectors, chosen["metric"]),
             )
-            if operator.moving and differentiable(ready, smoother, bandwidth):
+            if wanted.differentiable(ready):
                 basis = with_derivatives(basis, rotation, ready, cloud, origin.points)
+            given = isinstance(smoother, Smoother)
+            source = OperatorSource(wanted, prepared if given or ready.n <= KEPT else None)
+            basis = replace(basis, source=source)
     elif method == "network":
         from ..training.fit import fit_network
 
@@ -190,23 +198,6 @@ def decompose(
         basis = SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=k, **options)
     info = basis.info | {"method": method, "seconds": round(time.perf_counter() - began, 4)}
     return replace(basis, info=info, faces=faces).as_given(origin)
-
-
-def requires_derivatives(origin: Origin, asked: list[str]) -> bool:
-    """Whether derivatives with respect to the points are wanted; a warning where another operator has none."""
-    wanted = not origin.numpy and torch.is_grad_enabled() and bool(origin.points.requires_grad)
-    if wanted and asked:
-        warn(f"no derivatives with respect to the points: there are none with {asked[0]}")
-    return wanted and not asked
-
-
-def differentiable(ready: Smoother, smoother: Kind | Smoother, bandwidth: float | None = None) -> bool:
-    """Whether the smoother has balanced weights, which have derivatives; a warning if not."""
-    euclidean = ready.graph is not None and ready.graph.metric == "euclidean"
-    found = smoother == "adaptive" and euclidean and bandwidth is None and ready.dimension <= BALANCED_DIMENSIONS
-    if not found:
-        warn("no derivatives with respect to the points: only 'adaptive' weights in up to three dimensions have them")
-    return found
 
 
 def _rotation(
@@ -236,41 +227,3 @@ def _rotation(
         rotation = with_eigenvalues(rotation, smoother, eigenvalues, functions=functions, generator=generator)
         facts["estimator"] = eigenvalues
     return rotation, facts
-
-
-@validated
-def smoothed(
-    x: Tensor,
-    k: int,
-    smoother: Kind | Smoother = "adaptive",
-    operator: Alteration = PLAIN,
-    *,
-    metric: Metric = "euclidean",
-    neighbours: Neighbours | None = None,
-    bandwidth: float | None = None,
-    dimension: float | None = None,
-) -> tuple[Arranged, Smoother]:
-    """The cloud made ready, without short-cuts, and its smoother: the one given, or one built from the graph."""
-    if isinstance(smoother, Smoother):
-        if smoother.n != len(x):
-            raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
-        if operator.anisotropy is not None:
-            raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
-        cloud = Arranged.plain(x, smoother.graph)
-        return cloud, alter(smoother, cloud, k, operator)
-    count = neighbours if isinstance(neighbours, int) else operator.neighbours(NEIGHBOURS[smoother])
-    cloud = arrange(x, count, k, metric)
-    width = None if bandwidth is None else bandwidth / cloud.frame.scale
-    own: dict[str, Any] = {}
-    if smoother == "adaptive":
-        if bandwidth is None:
-            cloud, dimension = without_short_cuts(cloud, neighbours, dimension)
-        own["settings"] = operator.balance
-    assert cloud.graph is not None
-    if operator.anisotropy is not None:
-        if smoother != "adaptive":
-            raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")
-        dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
-        own["field"] = operator.field(cloud, dimension)
-    ready = build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension, **own)
-    return cloud, alter(ready, cloud, k, operator)

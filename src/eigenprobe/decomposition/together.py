@@ -29,6 +29,8 @@ from ..search.segments import Segments
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import NEIGHBOURS
 from ..smoothers.balanced import balanced_smoother
+from ..smoothers.prepared import OperatorSource
+from .settings import OperatorSettings
 
 FREE = {"k", "neighbours", "dimension", "seed", "device", "tol"}  # settings that clouds solved together may have
 USUAL = {"direct", "adaptive", "euclidean", "rayleigh"}  # values of the others
@@ -76,7 +78,11 @@ def solved_at_once(clouds: list[Any], settings: dict[str, Any]) -> dict[int, Bas
         bases = solve_together([checked[i][0] for i in members], k, *chosen)
         found |= {i: basis for i, basis in zip(members, bases, strict=True) if basis is not None}
     share = {"method": "direct", "seconds": round((time.perf_counter() - began) / max(1, len(found)), 4)}
-    return {i: replace(basis, info=basis.info | share).as_given(checked[i][1]) for i, basis in found.items()}
+    wanted = OperatorSettings(neighbours=settings["neighbours"], dimension=settings["dimension"])
+    return {
+        i: replace(basis, info=basis.info | share, source=OperatorSource(wanted)).as_given(checked[i][1])
+        for i, basis in found.items()
+    }
 
 
 def pays(place: Any) -> bool:

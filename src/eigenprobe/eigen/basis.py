@@ -9,6 +9,7 @@ from typing import Any
 from ..basis import Basis, Extension
 from ..graph.arranged import Arranged
 from ..smoothers import Smoother
+from ..smoothers.prepared import OperatorSource, Prepared
 from .span import Rotation, Span, rotate
 
 Extend = Callable[[Rotation], Extension] | None
@@ -40,4 +41,5 @@ def basis_of(
     normalized = rotation.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
     values = rotation.eigenvalues / cloud.frame.scale**2
     function = None if extension is None else extension(rotation)
-    return Basis(normalized, mass, values, cloud.given, facts, function, short_cuts=cut)
+    source = OperatorSource(kept=Prepared(cloud, smoother)) if not smoother.clouds else None
+    return Basis(normalized, mass, values, cloud.given, facts, function, short_cuts=cut, source=source)

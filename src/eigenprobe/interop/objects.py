@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from ..cloud import Array, check_points, points_and_faces
-from ..decomposition import smoothed
+from ..decomposition import OperatorSettings
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, extra
 from ..estimators import OptimalApproximationEigenmaps
@@ -92,7 +92,8 @@ def solved(x: Tensor, k: int, **options: Any) -> tuple[Arranged, Smoother, dict[
     ``eigenvectors^T mass eigenvectors = I`` for a mass in length^dim.
     """
     with limited_threads(x.device, len(x)):
-        cloud, smoother = smoothed(x, k, **options)
+        made = OperatorSettings(**options).build(x, k)
+        cloud, smoother = made.cloud, made.smoother
         smoother.warn_of_parts()
         pairs = solve(smoother, k)
         basis = basis_from_span(Span(pairs.vectors, pairs.gaps), smoother, k, cloud).numpy()

@@ -30,19 +30,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..basis import Basis
 from ..cloud import Array, Origin, check_points, each_of, several
-from ..decomposition import PER_POINT, Space, differentiable, requires_derivatives, smoothed
+from ..decomposition import PER_POINT, OperatorSettings, Space, geometry_of
 from ..errors import InputError
 from ..graph import Edges
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
 from ..host.validation import validated
-from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
-from ..smoothers.altered import Alteration
 from ..smoothers.balanced import traced_stencil
 from ..smoothers.cells import covered
+from ..smoothers.prepared import Prepared
 from ..smoothers.smoother import csr, symmetric_matrix
 from ..smoothers.stencil import SELECTION, tangent_frames
 
@@ -69,7 +69,7 @@ def laplacian(
     ----------
     points
         ``(n, d)``, a file, a mesh, or an object that carries points; a list of such gives a list of pairs. Rows and
-        columns are in the order of the points.
+        columns are in the order of the points. Or a `Basis`: the operator that made it, and no other settings.
     neighbours, dimension, smoother, metric, device, potential, boundary, anisotropy, measure
         As in `decompose`, which uses the same operator. A potential is on the diagonal of ``L``. Rows of points where
         functions vanish have nothing but a diagonal in ``L``, of the highest eigenvalue.
@@ -95,15 +95,39 @@ def laplacian(
         if isinstance(smoother, Smoother):
             raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
         return each_of(clouds, laplacian, settings, PER_POINT)
+    chosen = (potential, boundary, anisotropy, measure)
+    wanted = OperatorSettings(smoother, metric, neighbours, None, dimension, *chosen)
+    if isinstance(points, Basis):
+        return _of_basis(points, wanted)
     x, origin = check_points(points, 1, device)
-    operator = Alteration(potential, boundary, anisotropy, measure, metric == "scale-invariant")
-    operator = replace(operator, moving=requires_derivatives(origin, operator.asked))
-    near: Metric = "cosine" if metric == "cosine" else "euclidean"
+    wanted = wanted.traced(origin)
     with limited_threads(x.device, len(x)):
-        cloud, ready = smoothed(x, 1, smoother, operator, metric=near, neighbours=neighbours, dimension=dimension)
-        if operator.moving and differentiable(ready, smoother):
-            return traced_matrices(cloud, ready, origin)
-        stiffness, mass = matrices(cloud, ready)
+        made = wanted.build(x, 1)
+        return _matrices_as_given(made, origin, wanted.differentiable(made.smoother))
+
+
+def _of_basis(basis: Basis, wanted: OperatorSettings) -> tuple[Any, Any]:
+    """``L`` and ``M`` of the operator that made a basis."""
+    _refuse(wanted)
+    made = basis.prepared()
+    _, origin = check_points(basis.points, 1)
+    settings = basis.source.settings if basis.source is not None else None
+    traced = isinstance(settings, OperatorSettings) and settings.differentiable(made.smoother)
+    with limited_threads(made.smoother.device, made.smoother.n):
+        return _matrices_as_given(made, origin, traced)
+
+
+def _refuse(wanted: OperatorSettings) -> None:
+    """A basis has its operator already: other settings are an error, not silence."""
+    if chosen := wanted.record():
+        name = chosen["arrays"][0] if "arrays" in chosen else next(iter(chosen))
+        raise InputError(f"a basis has its own operator: {name} is not taken together with one; give its points")
+
+
+def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> tuple[Any, Any]:
+    if traced:
+        return traced_matrices(made.cloud, made.smoother, origin)
+    stiffness, mass = matrices(made.cloud, made.smoother)
     return as_given(stiffness, origin), as_given(mass, origin)
 
 
@@ -164,7 +188,8 @@ def gradient(
     """Tangent frames ``(n, d, dim)`` and the gradient ``(G_1, ..., G_dim)``, sparse ``(n, n)``, in ``length^-1``.
 
     ``G_a @ f`` is the component of the gradient of ``f`` along ``frames[:, :, a]``; as vectors in space the gradient is
-    ``sum_a frames[:, :, a] * (G_a @ f)[:, None]``. Settings and kinds of arrays as in `laplacian`.
+    ``sum_a frames[:, :, a] * (G_a @ f)[:, None]``. Settings and kinds of arrays as in `laplacian`; of a `Basis` it is
+    that of the graph and the weights that made it.
 
     Examples
     --------
@@ -174,10 +199,15 @@ def gradient(
     >>> print(bool(np.allclose(slope, [3, 0])))
     True
     """
-    x, origin = check_points(points, 1, device)
+    wanted = OperatorSettings(neighbours=neighbours, dimension=dimension)
+    if isinstance(points, Basis):
+        _refuse(wanted)
+        if points.points is None:
+            raise InputError("a gradient needs points: this basis has none")
+    x, origin = check_points(points.points if isinstance(points, Basis) else points, 1, device)
     with limited_threads(x.device, len(x)):
-        cloud, ready = smoothed(x, 1, neighbours=neighbours, dimension=dimension)
-        frames, parts = gradients(cloud, ready)
+        made = geometry_of(points) if isinstance(points, Basis) else wanted.build(x, 1)
+        frames, parts = gradients(made.cloud, made.smoother)
     directions = frames if origin.numpy else torch.from_numpy(frames).to(origin.dtype).to(origin.device)
     return directions, tuple(as_given(part, origin) for part in parts)
 

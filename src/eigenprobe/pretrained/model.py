@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +44,7 @@ from ..readers.shapes import find_shapes
 from ..sampling.farthest import farthest_points
 from ..shortcuts.cuts import without_short_cuts
 from ..smoothers import NEIGHBOURS, build_smoother
+from ..smoothers.prepared import OperatorSource
 from .prediction import Surfaces, packed, predict
 
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
@@ -200,7 +202,8 @@ class SpectralModel:
             cloud = Arranged(batch.given[i], batch.frames[i], None)
             info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
             extension = self._extension(batch.points[i], cloud.frame, span.columns[i], refine)
-            yield basis_of(found.of(i, z.shape[1]), batch.smoother, cloud, extension=extension, info=info)
+            basis = basis_of(found.of(i, z.shape[1]), batch.smoother, cloud, extension=extension, info=info)
+            yield replace(basis, source=OperatorSource(make=partial(Surfaces.operator, batch.given[i])))
 
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
         """One cloud: mass, Ritz and eigenvalues from the smoother that `decompose` would use."""

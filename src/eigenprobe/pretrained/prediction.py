@@ -18,11 +18,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..cloud import LARGEST, SMALLEST, Frame
-from ..graph import Graph
+from ..errors import InputError
+from ..graph import Arranged, Graph
 from ..graph.dimension import cloud_dimensions
 from ..networks.diffusion import batch_graph, diffusion
 from ..networks.spectral import Inputs, SpectralNetwork, inputs
 from ..smoothers import Smoother
+from ..smoothers.prepared import Prepared
 
 PLACED = 15  # inputs that are functions of the place alone
 CHUNK = 4096  # rows at once
@@ -52,6 +54,15 @@ class Surfaces:
             return cls.of(x[torch.tensor(plain, device=x.device)])[0] if any(plain) else None, plain
         frames = [Frame(c, s) for c, s in zip(centre[:, 0], scale.tolist(), strict=True)]
         return cls(x, points, frames, graph, diffusion(graph)), plain
+
+    @classmethod
+    def operator(cls, x: Tensor) -> Prepared:
+        """The operator of one surface ``(n, 3)`` alone."""
+        found, _ = cls.of(x[None])
+        if found is None:
+            raise InputError("expected a surface of distinct points")
+        smoother = found.smoother.single()
+        return Prepared(Arranged(x, found.frames[0], smoother.graph), smoother.to(dtype=torch.float64))
 
 
 def packed(stacks: list[Tensor]) -> Iterator[list[Tensor]]:

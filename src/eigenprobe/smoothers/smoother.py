@@ -129,6 +129,12 @@ class Smoother:
         full[rows // n, rows % n, columns % n] = values
         return replace(self, matrix=full)
 
+    def single(self) -> Smoother:
+        """The same operator of a stack of one cloud as that of a cloud: a sparse matrix, one number as its step."""
+        graph = None if self.graph is None else replace(self.graph, clouds=())
+        matrix = self.matrix[0].to_sparse_csr() if self.matrix.ndim == 3 else self.matrix
+        return replace(self, matrix=matrix, graph=graph, step_time=float(self.step_time), clouds=())
+
     def entries(self) -> tuple[Tensor, Tensor, Tensor]:
         """Rows, columns and values of the stored entries, in the order of the rows."""
         return rows_of(self.matrix), self.matrix.col_indices().long(), self.matrix.values()

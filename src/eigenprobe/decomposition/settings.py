@@ -1,0 +1,171 @@
+"""Which operator of a cloud is meant: the settings of graph and smoother, and the way from points to both.
+
+    points (N, d) -> frame, memory order, graph (n, k) -> short-cuts cut -> smoother (n, n) -> potential, boundary, ...
+
+A basis carries these settings, so that its operator can be built again from its points after it was read from a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..basis import Basis
+from ..cloud import Array, Origin, check_points
+from ..errors import InputError, warn
+from ..graph import Arranged, arrange, estimate_dimension
+from ..host.threads import limited_threads
+from ..host.validation import validated
+from ..search.neighbours import Metric
+from ..shortcuts.cuts import Neighbours, without_short_cuts
+from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
+from ..smoothers.altered import Alteration, alter
+from ..smoothers.prepared import Prepared
+
+Space = Literal["euclidean", "cosine", "scale-invariant"]
+
+
+@validated
+@dataclass(frozen=True)
+class OperatorSettings:
+    """Settings of graph and smoother, as `decompose` documents them; ``moving``: derivatives are wanted."""
+
+    smoother: Kind | Smoother = "adaptive"
+    metric: Space = "euclidean"
+    neighbours: Neighbours | None = None
+    bandwidth: float | None = None
+    dimension: float | None = None
+    potential: Array | None = None
+    boundary: str | Array | None = None
+    anisotropy: float | Array | None = None
+    measure: float | Array | None = None
+    moving: bool = False
+
+    @property
+    def alteration(self) -> Alteration:
+        """What is not as usual in the operator."""
+        invariant = self.metric == "scale-invariant"
+        return Alteration(self.potential, self.boundary, self.anisotropy, self.measure, invariant, self.moving)
+
+    @property
+    def search_metric(self) -> Metric:
+        """In which neighbours are near."""
+        return "cosine" if self.metric == "cosine" else "euclidean"
+
+    @property
+    def geometry(self) -> OperatorSettings:
+        """The same graph, dimension and kind of weights, without a potential, a boundary or another measure."""
+        smoother = "adaptive" if self.smoother == "row" else self.smoother
+        plain = {"potential": None, "boundary": None, "anisotropy": None, "measure": None}
+        return replace(self, smoother=smoother, metric="euclidean", **plain)  # type: ignore[arg-type]
+
+    def traced(self, origin: Origin, extra: list[str] | None = None) -> OperatorSettings:
+        """The same settings, with derivatives where the points require them and the operator has them."""
+        asked = [*self.alteration.asked, *(extra or [])]
+        wanted = not origin.numpy and torch.is_grad_enabled() and bool(origin.points.requires_grad)
+        if wanted and asked:
+            warn(f"no derivatives with respect to the points: there are none with {asked[0]}")
+        return replace(self, moving=wanted and not asked)
+
+    def differentiable(self, ready: Smoother) -> bool:
+        """Whether derivatives are wanted and the smoother has them, as balanced weights do; a warning if not."""
+        if not self.moving:
+            return False
+        euclidean = ready.graph is not None and ready.graph.metric == "euclidean" and self.bandwidth is None
+        found = self.smoother == "adaptive" and euclidean and ready.dimension <= BALANCED_DIMENSIONS
+        if not found:
+            only = "only 'adaptive' weights in up to three dimensions have them"
+            warn(f"no derivatives with respect to the points: {only}")
+        return found
+
+    def prepare(self, points: Array) -> Prepared:
+        """The operator of points ``(N, d)`` of any kind of array."""
+        x, _ = check_points(points, 1)
+        with limited_threads(x.device, len(x)):
+            return self.build(x, 1)
+
+    def build(self, x: Tensor, k: int) -> Prepared:
+        """The cloud ``x (N, d)`` float64, made ready for ``k`` vectors and without short-cuts, and its smoother."""
+        operator, smoother, dimension = self.alteration, self.smoother, self.dimension
+        if isinstance(smoother, Smoother):
+            if smoother.n != len(x):
+                raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
+            if operator.anisotropy is not None:
+                raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
+            cloud = Arranged.plain(x, smoother.graph)
+            return Prepared(cloud, alter(smoother, cloud, k, operator))
+        count = self.neighbours if isinstance(self.neighbours, int) else operator.neighbours(NEIGHBOURS[smoother])
+        cloud = arrange(x, count, k, self.search_metric)
+        width = None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
+        own: dict[str, Any] = {}
+        if smoother == "adaptive":
+            if self.bandwidth is None:
+                cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension)
+            own["settings"] = operator.balance
+        assert cloud.graph is not None
+        if operator.anisotropy is not None:
+            if smoother != "adaptive":
+                raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")
+            dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
+            own["field"] = operator.field(cloud, dimension)
+        ready = build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension, **own)
+        return Prepared(cloud, alter(ready, cloud, k, operator))
+
+    def record(self) -> dict[str, Any]:
+        """The settings that are not the usual ones, for a file; names whose values are arrays are under ``arrays``."""
+        chosen = {each.name: getattr(self, each.name) for each in fields(self)}
+        chosen = {name: value for name, value in chosen.items() if not _usual(name, value)}
+        arrays = [name for name, value in chosen.items() if not isinstance(value, (str, int, float))]
+        simple = {name: value for name, value in chosen.items() if name not in arrays}
+        return simple | ({"arrays": arrays} if arrays else {})
+
+
+def _usual(name: str, value: Any) -> bool:
+    usual = getattr(OperatorSettings, name)
+    return value is usual or (isinstance(value, (str, bool, int, float)) and value == usual)
+
+
+@dataclass(frozen=True)
+class Unrecorded:
+    """Settings of which a file does not hold everything."""
+
+    recorded: dict[str, Any]
+
+    def prepare(self, points: Array) -> Prepared:
+        name = self.recorded["arrays"][0]
+        raise InputError(
+            f"the operator of this basis cannot be built again: its {name} was an array, which a file does not "
+            "hold; decompose the points again with it"
+        )
+
+    def record(self) -> dict[str, Any]:
+        return self.recorded
+
+
+def settings_from_record(record: dict[str, Any]) -> OperatorSettings | Unrecorded:
+    """The settings that `OperatorSettings.record` wrote into a file."""
+    return Unrecorded(record) if record.get("arrays") else OperatorSettings(**record)
+
+
+def geometry_of(basis: Basis) -> Prepared:
+    """The operator that made a basis, as far as it is one of the geometry: symmetric, Euclidean, nothing added to it.
+
+    A basis that does not know what made it (of a mesh, for instance) has that of its points by the usual settings.
+    """
+    if basis.points is None:
+        raise InputError("a basis without points has no geometry")
+    settings = None if basis.source is None else basis.source.settings
+    if isinstance(settings, OperatorSettings):
+        plain = settings.geometry
+        if plain.smoother is settings.smoother and plain.metric == settings.metric and not settings.alteration.asked:
+            return basis.prepared()
+        return plain.prepare(basis.points)
+    if basis.source is not None:
+        found = basis.prepared()
+        euclidean = found.smoother.graph is not None and found.smoother.graph.metric == "euclidean"
+        if found.smoother.symmetric and euclidean and found.smoother.lowest is None:
+            return found
+    return OperatorSettings().prepare(basis.points)

@@ -1,0 +1,133 @@
+"""What made a basis: the prepared cloud and its smoother, kept with the basis or built again from its points.
+
+A smoother works on distinct points in memory order and in a frame of size one (`graph.arranged`).  Seen from the points
+of the caller, with r the rank of a row among the kept points and s the scale of the frame,
+
+    indices' = r[indices],   distances' = s distances,   A'_{r(i) r(j)} = A_ij,   step_time' = s^2 step_time
+
+so that A' q = (1 - lambda step_time') q for every eigenpair of the basis.  Copies of a point are one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ..cloud import Array
+from ..errors import InputError
+from ..graph import Edges, Graph
+from ..graph.arranged import Arranged
+from .smoother import Smoother, csr
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A cloud in its frame and in memory order, and the smoother of its kept points."""
+
+    cloud: Arranged
+    smoother: Smoother
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph of the distinct points, in the order and the units of the points as they were given."""
+        graph = self.smoother.graph if self.cloud.graph is None else self.cloud.graph
+        if graph is None:
+            raise InputError("this basis was made by a smoother without a graph")
+        order, rank = self._order
+        scale = 1.0 if graph.metric == "cosine" else self.cloud.frame.scale
+        points = self.cloud.points
+        if order is None or rank is None:
+            return replace(graph, points=points, distances=graph.distances * scale)
+        return replace(
+            graph,
+            points=points[order],
+            indices=rank[graph.indices[order]],
+            distances=graph.distances[order] * scale,
+            ordered=False,
+            doubtful=None if graph.doubtful is None else rank[graph.doubtful],
+        )
+
+    @cached_property
+    def smoother_as_given(self) -> Smoother:
+        """The smoother of the distinct points, in the order and the units of the points as they were given."""
+        found, scale = self.smoother, self.cloud.frame.scale
+        found = replace(
+            found,
+            graph=None if found.graph is None else self.graph,
+            step_time=found.step_time * scale**2,
+            lowest=None if found.lowest is None else found.lowest / scale**2,
+        )
+        order, rank = self._order
+        return found if order is None or rank is None else _reordered(found, order, rank)
+
+    @cached_property
+    def _order(self) -> tuple[Tensor | None, Tensor | None]:
+        """The rows by their first given point, and the place of every row among them."""
+        if self.cloud.kept is None:
+            return None, None
+        order = self.cloud.kept.argsort()
+        return order, torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
+
+
+def _reordered(smoother: Smoother, order: Tensor, rank: Tensor) -> Smoother:
+    rows, columns, values = smoother.entries()
+    rows, columns, n = rank[rows], rank[columns], smoother.n
+    place = torch.argsort(rows * n + columns)
+    pointers = torch.zeros(n + 1, dtype=torch.int64, device=rows.device)
+    pointers[1:] = torch.bincount(rows, minlength=n).cumsum(0)
+    per_row: dict[str, Any] = {name: getattr(smoother, name) for name in ("mass", "leaving", "density")}
+    edges = smoother.edges
+    return replace(
+        smoother,
+        matrix=csr(pointers, columns[place], values[place], (n, n)),
+        edges=None if edges is None else _between(rank[edges.head], rank[edges.tail], n),
+        **{name: values[order] for name, values in per_row.items() if values is not None},
+    )
+
+
+def _between(head: Tensor, tail: Tensor, n: int) -> Edges:
+    return Edges(torch.minimum(head, tail), torch.maximum(head, tail), n)
+
+
+class Settings(Protocol):
+    """What an operator is built from again: the settings that the caller chose."""
+
+    def prepare(self, points: Array) -> Prepared: ...
+
+    def record(self) -> dict[str, Any]: ...
+
+
+class OperatorSource:
+    """Where the operator of a basis comes from: it is kept, or made when first asked for, and then shared by copies.
+
+    A pickle and a file hold the settings only.
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, kept: Prepared | None = None, make: Callable[[], Prepared] | None = None
+    ) -> None:
+        self.settings, self._kept, self._make = settings, kept, make
+
+    def prepared(self, points: Array | None) -> Prepared:
+        """The prepared cloud and its smoother; ``points`` are those of the basis."""
+        if self._kept is None and self._make is not None:
+            self._kept = self._make()
+        if self._kept is None:
+            if self.settings is None:
+                raise InputError("the operator of this basis was not recorded: decompose its points again")
+            if points is None:
+                raise InputError("the operator of this basis is built from its points, and it has none")
+            self._kept = self.settings.prepare(points)
+        return self._kept
+
+    def record(self) -> dict[str, Any] | None:
+        """What a file holds of it."""
+        return None if self.settings is None else self.settings.record()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"settings": self.settings, "_kept": None, "_make": None}
