@@ -76,14 +76,26 @@ def test_help_of_a_group_has_an_example_of_each(group: str, run: Run) -> None:
 
 @pytest.mark.parametrize("path, command", LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
 def test_every_option_is_documented_and_every_example_parses(path: tuple[str, ...], command: Command) -> None:
-    from eigenprobe.cli.arguments import _lines
+    from eigenprobe.cli.arguments import descriptions
 
     assert command.function is not None
-    described = set(_lines(command.function))
-    assert described == set(inspect.signature(command.function).parameters) - {"session"}
+    own = set(inspect.signature(command.function).parameters) - {"session", "options"}
+    assert own <= set(descriptions(command.function)) <= set(command.options)
+    assert all(option.text for option in command.options.values())
     parser = parser_of(cli.commands())
     for line in re.findall(r"^\s+(eigenprobe .*)$", inspect.getdoc(command.function) or "", re.M):
         parser.parse_args(shlex.split(line)[1:])
+
+
+def test_decompose_has_every_option_of_the_library_that_can_be_typed() -> None:
+    import eigenprobe as ep
+
+    options = cli.commands().find(["decompose"]).options
+    parameters = inspect.signature(ep.decompose).parameters
+    assert set(parameters) - set(options) == {"points", "seed", "device", "options"}
+    for name, option in options.items():
+        if name in parameters:
+            assert option.default == parameters[name].default and option.text
 
 
 def test_start_is_quick_and_light() -> None:

@@ -514,11 +514,13 @@ def test_a_folder_with_everything_in_it(run: Run) -> None:
 
 def test_what_exists_is_not_solved_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a device too, where shapes are solved together before their turn comes."""
-    from eigenprobe.decomposition import together
+    from eigenprobe.cli import clouds
 
-    monkeypatch.setattr(together, "pays", lambda place: True)
+    monkeypatch.setattr(clouds, "HOSTS", ())
     done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
-    monkeypatch.setattr(together, "check_points", lambda *_: pytest.fail("solved again"))
+    alone = ep.decompose("meshes/a.obj", k=5)
+    np.testing.assert_allclose(ep.Basis.load("d/a/basis.safetensors").eigenvalues, alone.eigenvalues, atol=1e-6)
+    monkeypatch.setattr(clouds, "_library", lambda: pytest.fail("solved again"))
     assert "0 of 2 shapes, 2 already there" in done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
 
 

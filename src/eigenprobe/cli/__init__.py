@@ -87,9 +87,9 @@ def _run(words: list[str]) -> int:
 
     root = commands()
     words = gathered(words)
-    parser = parser_of(root)
     if words[0] == COMPLETION:
-        return _completion(parser, words[1:])
+        return _completion(parser_of(root), words[1:])
+    parser = parser_of(root, words)
     try:
         parsed: Any = parser.parse_args(words)
     except ArgumentError as error:
@@ -101,7 +101,7 @@ def _run(words: list[str]) -> int:
     while command.commands:
         name = parsed.command
         command, parsed = command.find([name]), parsed[name]
-    options = {name: value for name, value in vars(parsed).items() if name in command.hints}
+    options = {name: value for name, value in vars(parsed).items() if name in {**command.options, **command.shared}}
     assert command.function is not None
     from ..host.progress import Progress
 

@@ -3,6 +3,10 @@
 A parameter without a default is positional, ``list[...]`` takes several values, ``bool`` becomes ``--x / --no-x``,
 everything else is ``--name VALUE`` with jsonargparse doing the typing. The first docstring paragraph is the summary,
 an ``Examples:`` section is printed as it stands, the ``Args:`` section gives each option its line.
+
+A command that runs one function of the library (`options_of`) has the parameters of that function as options too, with
+their types, defaults and descriptions; where the function takes an array, the option takes a ``.npy`` file. The library
+is imported only for the command that is called.
 """
 
 from __future__ import annotations
@@ -10,18 +14,19 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from jsonargparse import ActionYesNo, ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 SHORT = {"k": "-k", "out": "-o", "verbose": "-v", "quiet": "-q", "method": "-m"}
 # One word for one thing on every command; the second one is what it was called before.
-CALLED = {"n": ("--samples", "--n"), "neighbors": ("--neighbours", "--neighbors")}
+CALLED = {"measure": ("--alpha", "--measure"), "n": ("--samples", "--n"), "neighbors": ("--neighbours", "--neighbors")}
 SHARED_TITLE = "shared options"
 WITHOUT = {"view": {"seed", "out"}, "export": {"seed", "out", "device"}}  # shared options that would do nothing
 
@@ -47,6 +52,30 @@ def shared(
     """
 
 
+class Option(NamedTuple):
+    """A parameter of a command."""
+
+    hint: Any
+    default: Any
+    text: str
+    positional: bool = False
+
+
+Library = Callable[[], Callable[..., Any]]  # imports a function of the library
+_LIBRARY: dict[Callable[..., None], Library] = {}  # command -> the function that it runs
+ARRAY = "an array is given as a .npy file"
+
+
+def options_of(library: Library) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The decorated command has the parameters of a function of the library as options, as ``**options``."""
+
+    def enter(function: Callable[..., None]) -> Callable[..., None]:
+        _LIBRARY[function] = library
+        return function
+
+    return enter
+
+
 @dataclass(frozen=True)
 class Command:
     """A function on the command line, or a group of them."""
@@ -55,15 +84,26 @@ class Command:
     function: Callable[..., None] | None = None
     commands: tuple[Command, ...] = ()
     summary: str = ""
-    hints: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Callable[..., None]) -> Command:
         """The command that a function is."""
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-        hints = {**get_type_hints(shared), **get_type_hints(function)}
-        hints = {name: hint for name, hint in hints.items() if name not in WITHOUT.get(function.__name__, ())}
-        return cls(function.__name__, function, summary=summary, hints=hints)
+        return cls(function.__name__, function, summary=summary)
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """Its own parameters, and those of the function that it runs."""
+        if self.function is None:
+            return {}
+        own, known = _options(self.function), self.function in _LIBRARY
+        first = {name: option for name, option in own.items() if option.positional}
+        return {**first, **(inherited_options(self.function) if known else {}), **own}
+
+    @cached_property
+    def shared(self) -> dict[str, Option]:
+        """Options that every command has, without those that would do nothing here."""
+        return {name: option for name, option in _options(shared).items() if name not in WITHOUT.get(self.name, ())}
 
     @classmethod
     def group(cls, name: str, summary: str, *functions: Callable[..., None] | Command) -> Command:
@@ -93,43 +133,42 @@ class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
         return text if silent else text + " (default: %(default)s)"
 
 
-def parser_of(command: Command) -> ArgumentParser:
-    """The parser of ``command`` and of everything below it."""
+def parser_of(command: Command, words: Sequence[str] | None = None) -> ArgumentParser:
+    """The parser of ``command`` and of everything below it; with ``words`` only what parsing these needs."""
     parser = _parser(command, command.name)
-    _add_commands(parser, command, command.name)
+    _add_commands(parser, command, command.name, words)
     return parser
 
 
 def _parser(command: Command, path: str) -> ArgumentParser:
     usage, about = _usage(command, path), _description(command)
-    parser = ArgumentParser(prog=path, usage=usage, description=about, formatter_class=Help, exit_on_error=False)
-    if command.function is not None:
-        _add_parameters(parser, command.function)
-        _add_parameters(parser.add_argument_group(SHARED_TITLE), shared, WITHOUT.get(command.name, set()))
-    return parser
+    return ArgumentParser(prog=path, usage=usage, description=about, formatter_class=Help, exit_on_error=False)
 
 
 def _usage(command: Command, path: str) -> str:
     if command.function is None:
         return f"{path} COMMAND ..."
     words = [path]
-    for name, parameter in inspect.signature(command.function).parameters.items():
-        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            word = name.upper() + ("..." if get_origin(command.hints[name]) is list else "")
-            words.append(word if parameter.default is inspect.Parameter.empty else f"[{word}]")
+    for name, option in _options(command.function).items():
+        if option.positional:
+            word = name.upper() + ("..." if get_origin(option.hint) is list else "")
+            words.append(word if option.default is inspect.Parameter.empty else f"[{word}]")
     return " ".join([*words, "[options]"])
 
 
-def _add_commands(parser: ArgumentParser, command: Command, path: str) -> None:
+def _add_commands(parser: ArgumentParser, command: Command, path: str, words: Sequence[str] | None) -> None:
     """jsonargparse wants the levels from the top down: a parser is added before it gets commands of its own."""
-    if not command.commands:
+    if command.function is not None:
+        _add_options(parser, command.options)
+        _add_options(parser.add_argument_group(SHARED_TITLE), command.shared)
         return
     chooser = parser.add_subcommands(required=True, dest="command", title="commands", metavar="COMMAND")
     for below in command.commands:
         path_below = f"{path} {below.name}"
         parser_below = _parser(below, path_below)
         chooser.add_subcommand(below.name, parser_below, help=below.summary)
-        _add_commands(parser_below, below, path_below)
+        if words is None or below.name in words[:1]:
+            _add_commands(parser_below, below, path_below, None if words is None else words[1:])
 
 
 def gathered(words: list[str]) -> list[str]:
@@ -153,26 +192,21 @@ def _description(command: Command) -> str:
     return re.split(r"\n\s*Args:\n", inspect.getdoc(command.function) or "")[0].rstrip()
 
 
-def _add_parameters(parser: Any, function: Callable[..., None], without: Collection[str] = ()) -> None:
-    hints = get_type_hints(function)
-    lines = _lines(function)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name == "session" or name in without:
-            continue
-        hint, text = hints[name], lines[name]
+def _add_options(parser: Any, options: Mapping[str, Option]) -> None:
+    for name, (hint, default, text, positional) in options.items():
         long = CALLED.get(name, (_flag(name),))
         flags = [SHORT[name], *long] if name in SHORT else [*long]
-        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            _add_positional(parser, name, hint, parameter.default, text)
+        if positional:
+            _add_positional(parser, name, hint, default, text)
         elif hint is bool:
-            # "--no-quiet" says nothing new: only what is on by default needs the way to switch it off
-            action = ActionYesNo(no_prefix="no-") if parameter.default else "store_true"
-            parser.add_argument(*flags, action=action, default=parameter.default, help=text)
+            # "--no-quiet" says nothing new: only what is on by default can be switched off
+            action = ActionYesNo(no_prefix="no-") if default else "store_true"
+            parser.add_argument(*flags, action=action, default=default, help=text)
         else:
             several = get_origin(hint) is list
-            options: dict[str, Any] = {"nargs": "+", "type": get_args(hint)[0]} if several else {"type": hint}
-            options |= {"dest": name} if name in CALLED else {}
-            parser.add_argument(*flags, default=parameter.default, help=text, metavar=_metavar(hint, name), **options)
+            typed: dict[str, Any] = {"nargs": "+", "type": get_args(hint)[0]} if several else {"type": hint}
+            typed |= {"dest": name} if name in CALLED else {}
+            parser.add_argument(*flags, default=default, help=text, metavar=_metavar(hint, name), **typed)
 
 
 def _flag(name: str) -> str:
@@ -190,17 +224,45 @@ def _add_positional(parser: Any, name: str, hint: Any, default: Any, text: str) 
         action.required, action.default = False, default
 
 
-def _lines(function: Callable[..., None]) -> dict[str, str]:
-    """``name: text`` of the ``Args:`` section; a continuation line is indented further."""
-    section = re.split(r"\n\s*Args:\n", inspect.getdoc(function) or "")[-1]
+def _options(function: Callable[..., None]) -> dict[str, Option]:
+    """The parameters of a command's function, without ``session`` and ``**options``."""
+    hints, lines, found = get_type_hints(function), descriptions(function), {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name != "session" and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+            found[name] = Option(hints[name], parameter.default, lines[name], positional)
+    return found
+
+
+def inherited_options(function: Callable[..., None]) -> dict[str, Option]:
+    """The parameters of the library's function that a command runs, in the words of the command where it has any."""
+    library = _LIBRARY[function]()
+    hints, known, found = get_type_hints(library), inspect.signature(shared).parameters, {}
+    lines = descriptions(library) | descriptions(function)
+    for name, parameter in inspect.signature(library).parameters.items():
+        given = parameter.default is not inspect.Parameter.empty and name not in known
+        if given and (hint := _typed(hints[name])) is not None:
+            files = f" ({ARRAY})" if Any in get_args(hints[name]) else ""
+            found[name] = Option(hint, parameter.default, lines[name] + files)
+    return found
+
+
+def _typed(hint: Any) -> Any:
+    """What of a type can be typed in a terminal: words, numbers, and files for arrays (``Any``); None: nothing."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kept = [part for part in parts if part in (int, float, str, bool, NoneType) or get_origin(part) is Literal]
+    kept += [str] if Any in parts else []
+    return Union[tuple(kept)] if set(kept) - {NoneType} else None  # noqa: UP007 (of a list)
+
+
+def descriptions(function: Callable[..., Any]) -> dict[str, str]:
+    """What a docstring says of every parameter, as plain text."""
+    from docstring_parser import parse
+
     found: dict[str, str] = {}
-    name = ""
-    for line in section.splitlines():
-        if match := re.fullmatch(r"    (\w+): (.*)", line):
-            name = match[1]
-            found[name] = match[2]
-        elif name and line.startswith("      "):
-            found[name] += " " + line.strip()
+    for each in parse(inspect.getdoc(function) or "").params:
+        text = re.sub(r"`+", "", " ".join((each.description or "").split()))
+        found |= dict.fromkeys(each.arg_name.split(", "), text.replace("%", "%%"))
     return found
 
 
@@ -223,6 +285,8 @@ def _expected(hint: Any) -> str:
     bare = _bare(hint)
     if get_origin(bare) is Literal:
         return "one of " + ", ".join(map(str, get_args(bare)))
+    if get_origin(bare) in (Union, UnionType):
+        return " or ".join(_expected(part) for part in get_args(bare) if part is not NoneType)
     return {int: "a whole number", float: "a number", Path: "a path"}.get(bare, "a value")
 
 
@@ -233,12 +297,10 @@ def one_line(error: ArgumentError, root: Command, words: list[str]) -> str:
     if match := re.match(r'Parser key "(?:[\w-]+\.)*([\w-]+)":?(.*)', message, re.S):
         name, rest = match[1].replace("-", "_"), match[2]
         value = re.search(r"(?:Given|Got) value: (.*?)\s*$", rest, re.S)
-        hint = command.hints.get(name)
-        if hint is not None and value is not None:
-            parameters = inspect.signature(command.function or shared).parameters
-            positional = name in parameters and parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-            shown = name.upper() if positional else CALLED.get(name, (_flag(name),))[0]
-            return f"{shown} takes {_expected(hint)}, got {value[1]!r}"
+        option = (command.shared | command.options).get(name)
+        if option is not None and value is not None:
+            shown = name.upper() if option.positional else CALLED.get(name, (_flag(name),))[0]
+            return f"{shown} takes {_expected(option.hint)}, got {value[1]!r}"
     if match := re.match(r"the following arguments are required: (.*)", message):
         names = [name.split(".")[-1] for name in match[1].split(", ")]
         return "missing " + " and ".join(name.upper() for name in names)

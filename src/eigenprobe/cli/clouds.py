@@ -1,32 +1,33 @@
-"""Commands on shapes and point clouds: ``decompose`` them, ``cache`` the oracles of meshes."""
+"""The command on shapes and point clouds: ``decompose`` them, one by one or a folder of them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..host import progress
 from ..host.files import address, load_npy
+from .arguments import inherited_options, options_of
 from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
 
-Method = Literal["direct", "network", "pretrained"]
-Kind = Literal["adaptive", "symmetric", "row"]
-Eigenvalues = Literal["rayleigh", "worst", "mean"]
-USUAL = {"smoother": "adaptive", "model": "surface", "refine": 0, "boundary": "free", "metric": "euclidean"}
-USUAL |= {"measure": 1.0, "eigenvalues": "rayleigh"}  # the others: None
-TAKERS: dict[str, tuple[str, ...]] = {"steps": ("network",), **dict.fromkeys(("model", "refine"), ("pretrained",))}
-TAKERS |= dict.fromkeys(("smoother", "neighbours"), ("direct", "network"))
+METHODS: dict[str, tuple[str, ...]] = {  # that take an option
+    "steps": ("network",),
+    **dict.fromkeys(("model", "refine"), ("pretrained",)),
+    **dict.fromkeys(("smoother", "neighbours"), ("direct", "network")),
+}
 BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
 BATCH = 64  # shapes that a device solves together
+HOSTS = ("cpu",)  # devices on which they gain nothing by that
+SMALL = 20_000  # points of each of these at most: more keep a device busy alone
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
@@ -38,22 +39,16 @@ class Read(NamedTuple):
     rows: Any = None
 
 
+def _library() -> Callable[..., Any]:
+    from ..decomposition import decompose as solve
+
+    return solve
+
+
+@options_of(_library)
 def decompose(
     shapes: list[Path],
     *,
-    k: int = 50,
-    method: Method = "direct",
-    smoother: Kind = "adaptive",
-    neighbours: str | None = None,
-    boundary: Literal["free", "dirichlet"] = "free",
-    bandwidth: float | None = None,
-    dimension: float | None = None,
-    metric: Literal["euclidean", "cosine", "scale-invariant"] = "euclidean",
-    anisotropy: float | None = None,
-    alpha: float = 1.0,
-    potential: Path | None = None,
-    probes: str | None = None,
-    eigenvalues: Eigenvalues = "rayleigh",
     samples: int | None = None,
     columns: str | None = None,
     key: str | None = None,
@@ -66,6 +61,7 @@ def decompose(
     force: bool = False,
     scheduler: str | None = None,
     session: Session,
+    **options: Any,
 ) -> None:
     """Decompose shapes or point clouds: basis vectors, eigenvalues, mass, and a report to look at.
 
@@ -85,21 +81,6 @@ def decompose(
     Args:
         shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd, las, laz), or folders
             of them, sub-folders included; a stopped run goes on
-        k: how many basis vectors
-        method: direct is the closed-form optimum, network trains on this shape, pretrained is one forward pass
-        smoother: how probes are smoothed; adaptive suits uneven sampling best
-        neighbours: learned cuts short-cuts on surfaces (default), plain takes all of the nearest; or a number
-        boundary: dirichlet asks for functions that vanish at the outermost points of the cloud
-        bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data unless given
-        dimension: of the manifold; estimated unless given
-        metric: cosine compares directions (tables of embeddings); scale-invariant measures a surface by its
-            curvature, so that eigenvalues do not depend on sizes
-        anisotropy: lengths along the strongest curvature of a surface count 1 plus this many times
-        alpha: of diffusion maps; 1 measures area, 0.5 the density of the samples, 0 its square
-        potential: npy file with a number per point of the shape, added to the Laplacian
-        probes: npy file (n, m) of functions to reconstruct best, or a family: heat, resolvent, polynomial, wavelet,
-            hadamard, features
-        eigenvalues: quotients of the smoother, or one over the mean or worst error of the vectors before
         samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
         key: the array of an npz file that holds the points, where it has several
@@ -111,81 +92,124 @@ def decompose(
         compare: shown beside it in the report: direct, network, pretrained or oracle for the same points, or a file
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers
+        metric: cosine compares directions (tables of embeddings); scale-invariant measures a surface by its
+            curvature, so that eigenvalues do not depend on sizes
+        bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data unless given
+        dimension: of the manifold; estimated unless given
     """
-    from ..decomposition import decompose as solve
-    from ..viz.report import METHODS
-
-    offered: Any = int(neighbours) if neighbours and neighbours.isdecimal() else neighbours
-    asked = {"smoother": smoother, "steps": steps, "model": model, "refine": refine, "neighbours": offered}
-    asked |= {"boundary": boundary, "metric": metric, "anisotropy": anisotropy, "measure": alpha}
-    options = _options(method, asked | {"eigenvalues": eigenvalues, "bandwidth": bandwidth, "dimension": dimension})
-    given: dict[str, Any] = {} if potential is None else {"potential": load_npy(potential)}
-    if probes is not None:
-        given["probes"] = load_npy(Path(probes)) if Path(probes).suffix == ".npy" else probes
-    if compare is not None and not (compare in METHODS or Path(compare).is_file()):
-        raise InputError(f"--compare takes {', '.join(METHODS)} or a file, got {compare!r}")
-    named = places(shapes)
-    several = [*named] != shapes[:1]
-    root = session.folder("decomposed") if several else Path()
-    files = [file for file, name in named.items() if force or not several or not finished(root / name)]
-    failed: dict[Path, str] = {}
-    ahead: dict[Path, tuple[Read, Basis | None]] = {}
+    settings = _settings(options, {"steps": steps, "model": model, "refine": refine}, session)
+    _check_comparison(compare)
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
-    settings = {"k": k, "method": method, "seed": session.seed, "device": session.device(), **options}
-    for number, file in enumerate(progress.track(files, "decomposing") if several else files):
-        if several and number % BATCH == 0:
-            ahead = _at_once(files[number : number + BATCH], read, settings | given)
-        try:
-            began = session.running() if several else 0.0
-            progress.stage(f"reading {file.name}")
-            cloud, basis = ahead.pop(file) if file in ahead else (read(file), None)
-            if compare == "oracle" and cloud.faces is None:
-                raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
-            folder = root / named[file] if several else session.folder(file.stem)
-            session.refuse_existing(folder / BASIS, force or several)
-            for name, array in given.items():  # of all points of the file, or of those chosen
-                whole = cloud.rows is None or isinstance(array, str) or len(array) == len(cloud.rows)
-                settings[name] = array if whole else array[cloud.rows]
-            progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
-            basis = solve(cloud.points, **settings) if basis is None else basis
-            basis = replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
-            write_basis(folder, basis, report, session, began, compare)
-        except InputError as error:
-            if not several:
-                raise
-            failed[file] = str(error)
-            continue
-        d = cloud.points.shape[1]
-        told = f"{file.name}: {basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors, {method}"
-        session.say(f"decomposed {told}") if several else session.finish(f"decomposed {told},")
-    if several:
-        session.finish_all("decomposed", len(named), len(named) - len(files), failed)
+    job = _Decomposition(settings, read, report, compare, session)
+    named = places(shapes)
+    if [*named] == shapes[:1]:
+        cloud = job.load(file := shapes[0])
+        folder = session.folder(file.stem)
+        session.refuse_existing(folder / BASIS, force)
+        basis = job.solve(file, cloud)
+        write_basis(folder, basis, report, session, 0.0, compare)
+        session.finish(f"decomposed {job.summary(basis)},")
+        return
+    root = session.folder("decomposed")
+    files = [file for file, name in named.items() if force or not finished(root / name)]
+    failed = job.run({file: root / named[file] for file in files})
+    session.finish_all("decomposed", len(named), len(named) - len(files), failed)
 
 
-def _at_once(files: list[Path], read: Callable[[Path], Read], settings: Any) -> dict[Path, tuple[Read, Basis | None]]:
-    """The small ones of the files on a device, with the bases of those that it solves together."""
-    from ..decomposition import together
+def _settings(options: dict[str, Any], own: dict[str, Any], session: Session) -> dict[str, Any]:
+    """Arguments of the library's `decompose`: those that differ from its defaults, arrays read from their files.
 
-    clouds: dict[Path, Read] = {}
-    for file in files if together.pays(settings["device"]) else ():
-        with suppress(InputError):  # said when its turn comes
-            if len((cloud := read(file)).points) <= together.LARGEST:
-                clouds[file] = cloud
-    usual = {"neighbours": None, "dimension": None, "tol": 1e-6}
-    found = together.solved_at_once([cloud.points for cloud in clouds.values()], usual | settings)
-    return {file: (cloud, found.get(i)) for i, (file, cloud) in enumerate(clouds.items())}
-
-
-def _options(method: Method, asked: dict[str, Any]) -> dict[str, Any]:
-    """What was asked for beyond the usual; an option that the method would ignore is an error."""
-    asked = {name: value for name, value in asked.items() if value != USUAL.get(name)}
-    takers = TAKERS | ({"neighbours": ("direct",)} if isinstance(asked.get("neighbours"), str) else {})
-    for name in asked:
+    An option that the method would ignore is an error.
+    """
+    usual = {name: option.default for name, option in inherited_options(decompose).items()}
+    usual |= {"steps": None, "model": "surface", "refine": 0}
+    method = options.get("method", usual["method"])
+    chosen = {name: value for name, value in (options | own).items() if value != usual[name]}
+    takers = METHODS | ({"neighbours": ("direct",)} if isinstance(chosen.get("neighbours"), str) else {})
+    for name, value in chosen.items():
         if method not in (known := takers.get(name, (method,))):
             raise InputError(f"--{name} is for --method {' or '.join(known)}, not for {method}")
-        if name in ("steps", "bandwidth", "dimension") and not asked[name] > 0:
-            raise InputError(f"--{name} takes a number above 0, got {asked[name]}")
-    return asked
+        if name in ("steps", "bandwidth", "dimension") and not value > 0:
+            raise InputError(f"--{name} takes a number above 0, got {value}")
+        if isinstance(value, str) and value.endswith(".npy"):
+            chosen[name] = load_npy(Path(value))
+    return {"k": usual["k"], "method": method, **chosen, "seed": session.seed, "device": session.device()}
+
+
+def _check_comparison(compare: str | None) -> None:
+    from ..viz.report import METHODS as known
+
+    if compare is not None and not (compare in known or Path(compare).is_file()):
+        raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
+
+
+@dataclass(frozen=True)
+class _Decomposition:
+    """Files to bases with the same settings."""
+
+    settings: dict[str, Any]
+    read: Callable[[Path], Read]
+    report: bool
+    compare: str | None
+    session: Session
+
+    def load(self, file: Path) -> Read:
+        progress.stage(f"reading {file.name}")
+        cloud = self.read(file)
+        if self.compare == "oracle" and cloud.faces is None:
+            raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
+        return cloud
+
+    def solve(self, file: Path, cloud: Read, basis: Basis | None = None) -> Basis:
+        """The basis of a cloud, where it is not known already, with what the file says of it."""
+        if basis is None:
+            progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
+            settings = {name: self._rows(value, cloud) for name, value in self.settings.items()}
+            basis = _library()(cloud.points, **settings)
+        return replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
+
+    def _rows(self, value: Any, cloud: Read) -> Any:
+        """Of an array with a row per point of the file, the rows of the points that were chosen."""
+        whole = not hasattr(value, "shape") or cloud.rows is None or len(value) == len(cloud.rows)
+        return value if whole else value[cloud.rows]
+
+    def batch(self, files: list[Path]) -> dict[Path, tuple[Read, Basis]]:
+        """The small ones of the files, solved at once: on a device, which one of them alone does not fill."""
+        arrays = any(hasattr(value, "shape") for value in self.settings.values())
+        if self.settings["device"] in HOSTS or arrays:
+            return {}
+        clouds: dict[Path, Read] = {}
+        for file in files:
+            with suppress(InputError):  # reported when this file is decomposed alone
+                if len((cloud := self.load(file)).points) <= SMALL:
+                    clouds[file] = cloud
+        with suppress(InputError):
+            bases = _library()([cloud.points for cloud in clouds.values()], **self.settings) if clouds else []
+            return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
+        return {}
+
+    def run(self, targets: dict[Path, Path]) -> dict[Path, str]:
+        """Every file into its folder; why some were not."""
+        failed: dict[Path, str] = {}
+        known: dict[Path, tuple[Read, Basis]] = {}
+        files = [*targets]
+        for number, file in enumerate(progress.track(files, "decomposing")):
+            if number % BATCH == 0:
+                known = self.batch(files[number : number + BATCH])
+            began = self.session.running()
+            try:
+                basis = self.solve(file, *(known.pop(file) if file in known else (self.load(file),)))
+                write_basis(targets[file], basis, self.report, self.session, began, self.compare)
+                self.session.say(f"decomposed {self.summary(basis)}")
+            except InputError as error:
+                failed[file] = str(error)
+        return failed
+
+    def summary(self, basis: Basis) -> str:
+        assert basis.points is not None
+        d, method = basis.points.shape[1], self.settings["method"]
+        size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
+        return f"{basis.info['source']}: {size}, {method}"
 
 
 def write_basis(

@@ -59,14 +59,14 @@ class Session:
         """The device by name, ``auto`` resolved; an error where this machine has no such device."""
         import torch
 
-        if self.device_name == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
+        from ..host.device import resolved
+
         try:
-            torch.empty(0, device=self.device_name)
+            torch.empty(0, device=(device := resolved(self.device_name)))
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"--device {self.device_name} cannot be used here: {reason}") from error
-        return self.device_name
+        return str(device)
 
     def folder(self, default: str) -> Path:
         """The output folder, made now: a folder that cannot be written should fail before the work, not after."""

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, arrange, extend
+from ..host.device import resolved
 from ..host.threads import limited_threads
 from ..host.validation import as_array
 from ..readers.rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
@@ -292,8 +293,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.__dict__.pop("layout_", None)  # of an earlier fit
 
     def _device(self) -> torch.device:
-        best = "cuda" if torch.cuda.is_available() else "cpu"
-        return torch.device(best if self.device == "auto" else self.device)
+        return resolved(self.device)
 
     def _sample(self, rows: Rows, size: int, rng: Any) -> torch.Tensor:
         """All rows, or ``size`` random ones, on the device."""

@@ -1,4 +1,4 @@
-"""Many small operations of a GPU as one: a chain compiled to a kernel, a sequence of kernels replayed as a graph.
+"""Devices: which one ``"auto"`` is, and many small operations of a GPU as one.
 
     fused(f)(x, ...) = f(x, ...)             compiled for CUDA tensors (for each set of shapes once), plain elsewhere
     graphed(f, y, ...)(x, ...) = f(x, ...)   captured for CUDA tensors of the shapes of y, ...
@@ -16,6 +16,12 @@ from torch import Tensor
 from ..errors import warn
 
 Function = Callable[..., Any]
+
+
+def resolved(device: str | torch.device) -> torch.device:
+    """The device by its name; ``"auto"`` is a GPU where torch finds one."""
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(best if device == "auto" else device)
 
 
 def fused(function: Function) -> Function:

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from ..errors import InputError
+from ..host.device import resolved
 from ..host.files import atomic_path, locked_folder, reading
 from ..host.progress import Progress
 from ..host.progress import enabled as progress_enabled
@@ -216,8 +217,7 @@ class RunSettings:
     @property
     def where(self) -> torch.device:
         """The device, ``"auto"`` resolved."""
-        best = "cuda" if torch.cuda.is_available() else "cpu"
-        return torch.device(best if self.device == "auto" else self.device)
+        return resolved(self.device)
 
 
 def train(module: SpectralModule, data: Any, settings: RunSettings | None = None) -> pl.Trainer:

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError, extra
+from eigenprobe.host.device import resolved
 from eigenprobe.host.files import atomic_path, write_npz
 from eigenprobe.host.progress import Progress
 
@@ -134,8 +135,7 @@ def run(
     if batch_size < 1 or (limit is not None and limit < 1):
         raise InputError(f"batch_size and limit must be positive, got {batch_size} and {limit}")
     found = open_images(images, split)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(resolved(device))
     encoder = load_encoder(model, device)
     count = min(limit or len(found), len(found))
     rows = np.linspace(0, len(found) - 1, count).round().astype(np.int64)
