@@ -1,0 +1,301 @@
+"""A virtual scanner: a mesh as instruments measure it, each point with the place on the mesh that it comes from.
+
+    depth camera       rays through a square grid of the image plane,     d ~ (u, v, 1)
+    spinning scanner   rings of elevation e, steps of azimuth a on them,  d = (sin a cos e, sin e, cos a cos e)
+    a hit              x = eye + t d on the face of least t > 0,          x = sum_c b_c v_c with b (3,) barycentric
+
+``n`` points ``(n, 3)``. Lengths are given in radii: the largest distance of a vertex from the mean of the vertices.
+Everything random comes from the generator that is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from eigenprobe.errors import InputError, extra
+from eigenprobe.evaluation import nearest_sample_areas
+from eigenprobe.geometry.draws import draw_surface
+from eigenprobe.readers.mesh import Array, Mesh, as_mesh, face_areas
+from eigenprobe.sampling.farthest import farthest_points
+
+Generator = np.random.Generator
+DISTANCE = 3.0  # radii from the centre to the eye
+CLOSE = 0.02  # a grid of rays is accepted when it gives the wanted number of points to this share
+ROUNDS = 6  # of making the grid finer or coarser; each squares the error, for hits go with the square of the step
+MARGIN = 0.05  # of the window of a view: the edges of faces are arcs in angles, and bulge over their ends
+JUMP = 10.0  # neighbouring pixels this many footprints apart in depth lie on two surfaces
+DRAWS = 40  # draws per square of a voxel's side: a voxel that the surface crosses is missed once in e^40
+PER_ROW = ("points", "faces", "barycentric", "views")
+FINER = 8  # faces per point from which the visible part of a mesh has edges finer than the scan
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Measured points and where they truly are on a mesh."""
+
+    mesh: tuple[Array, Array]  # vertices (v, 3) and triangles (f, 3): the surface that was there to be measured
+    points: Array  # (n, 3), as measured
+    faces: Array  # (n,), -1 for points of no surface: strays, flying pixels, the floor
+    barycentric: Array  # (n, 3) of the true place on that face
+    views: Array  # (n,), which of several views a point belongs to
+
+    @property
+    def surface(self) -> Array:
+        """Which rows are measurements of the surface, (n,) of bool."""
+        return self.faces >= 0
+
+    @property
+    def size(self) -> tuple[Array, float]:
+        """The centre (3,) and the radius of the mesh."""
+        centre = self.mesh[0].mean(0)
+        return centre, float(np.linalg.norm(self.mesh[0] - centre, axis=1).max())
+
+    @property
+    def places(self) -> Array:
+        """The true places (m, 3) of the rows on the surface."""
+        return self.interpolate(self.mesh[0])
+
+    def interpolate(self, values: Array) -> Array:
+        """Values at vertices (v, ...) read at the true places of the rows on the surface (m, ...)."""
+        corners = np.asarray(values)[self.mesh[1][self.faces[self.surface]]]
+        return np.einsum("ij,ij...->i...", self.barycentric[self.surface], corners)
+
+    def areas(self) -> Array:
+        """The area of the mesh nearest to each true place (m,); sums to the area of the mesh."""
+        return nearest_sample_areas(self.mesh, self.places)
+
+    def take(self, rows: Array) -> Scan:
+        """Some rows, in another order perhaps."""
+        return Scan(self.mesh, *(getattr(self, name)[rows] for name in PER_ROW))
+
+    def beside(self, points: Array) -> Scan:
+        """With ``points`` (e, 3) that are on no surface."""
+        nowhere = np.full(len(points), -1)
+        return joined([self, Scan(self.mesh, points, nowhere, np.zeros_like(points), nowhere)])
+
+
+def joined(scans: Sequence[Scan]) -> Scan:
+    """The rows of several scans of one mesh."""
+    columns = (np.concatenate([getattr(scan, name) for scan in scans]) for name in PER_ROW)
+    return Scan(scans[0].mesh, *columns)
+
+
+# --- clouds of a surface ---
+
+
+def drawn(mesh: Mesh, n: int, rng: Generator, density: Array | None = None) -> Scan:
+    """Independent points, uniform by area or by ``density`` (one number per face) times area."""
+    vertices, faces = as_mesh(mesh)
+    found = draw_surface((vertices, faces), n, int(rng.integers(2**31)), density=density)
+    return Scan((vertices, faces), found.points, found.faces, found.barycentric, np.zeros(n, int))
+
+
+def even(mesh: Mesh, n: int, rng: Generator) -> Scan:
+    """The ``n`` points farthest from each other of eight times as many."""
+    dense = drawn(mesh, 8 * n, rng)
+    return dense.take(farthest_points(dense.points, n, start=0))
+
+
+def stepped(mesh: Mesh, n: int, ratio: float, rng: Generator) -> Scan:
+    """``ratio`` times as dense on one side of a plane in a random direction, half of the faces on either side."""
+    vertices, faces = as_mesh(mesh)
+    height = vertices[faces].mean(1) @ rng.normal(size=3)
+    return drawn(mesh, n, rng, np.where(height > np.median(height), ratio, 1.0))
+
+
+def voxels(mesh: Mesh, cells: int, rng: Generator) -> Scan:
+    """Centres of the cubes that the surface crosses, ``cells`` of them along the longest side of the bounding box."""
+    vertices, faces = as_mesh(mesh)
+    side = float(np.ptp(vertices, axis=0).max()) / cells
+    dense = drawn(mesh, int(DRAWS * face_areas(vertices, faces).sum() / side**2), rng)
+    centres = (np.unique(np.floor(dense.points / side), axis=0) + 0.5) * side
+    igl = extra("igl")
+    tree = igl.AABB()
+    tree.init(vertices, faces)
+    _, nearest, places = tree.squared_distance(vertices, faces, centres)
+    corners = (np.ascontiguousarray(vertices[faces[nearest, c]]) for c in range(3))
+    barycentric = igl.barycentric_coordinates(np.ascontiguousarray(places), *corners)
+    return Scan((vertices, faces), centres, nearest, barycentric, np.zeros(len(centres), int))
+
+
+# --- instruments ---
+
+
+@dataclass(frozen=True)
+class View:
+    """An instrument at ``eye`` (3,), its right, up and forward axes as the rows of ``axes`` (3, 3).
+
+    ``ratio`` None is a depth camera; a number a spinning scanner with rings that many times as far apart as the points
+    on them. ``flying`` is the share of pixels at an edge in depth that measure a mixture of the two depths.
+    """
+
+    eye: Array
+    axes: Array
+    ratio: float | None = None
+    flying: float = 0.0
+
+    def scan(self, mesh: tuple[Array, Array], step: float, rng: Generator, index: int = 0) -> Scan:
+        """What one sweep measures; ``step`` is the angle between rays (its geometric mean over the two directions)."""
+        directions = self.rays(mesh[0], step, rng)
+        faces, depth, barycentric = first_hits(mesh, self.eye, directions.reshape(-1, 3))
+        image = depth.reshape(directions.shape[:2])
+        right = np.pad(image[:, 1:], ((0, 0), (0, 1)), constant_values=np.inf)  # the depth of the next pixel
+        with np.errstate(invalid="ignore"):  # infinity less infinity, where nothing is hit
+            jump = (right - image).ravel()
+        edge = np.isfinite(jump) & (np.abs(jump) > JUMP * step * depth)
+        mixed = edge & (rng.random(len(edge)) < self.flying)
+        depth = depth + np.where(mixed, rng.random(len(edge)) * jump, 0.0)
+        hit = faces >= 0
+        points = self.eye + depth[hit, None] * directions.reshape(-1, 3)[hit]
+        return Scan(mesh, points, np.where(mixed, -1, faces)[hit], barycentric[hit], np.full(len(points), index))
+
+    def rays(self, vertices: Array, step: float, rng: Generator) -> Array:
+        """Unit directions (rows, columns, 3) that cover the vertices; where the grid begins is random."""
+        right, up, forward = ((vertices - self.eye) @ self.axes.T).T
+        if self.ratio is None:
+            window = right / forward, up / forward
+        else:
+            window = np.arctan2(right, forward), np.arctan2(up, np.hypot(right, forward))
+        stretch = np.sqrt(self.ratio or 1.0)
+        across, along = (_ticks(w, s, rng) for w, s in zip(window, (step / stretch, step * stretch), strict=True))
+        u, v = np.meshgrid(across, along)
+        if self.ratio is None:
+            local = np.stack([u, v, np.ones_like(u)], -1)
+            local /= np.linalg.norm(local, axis=-1, keepdims=True)
+        else:
+            local = np.stack([np.sin(u) * np.cos(v), np.sin(v), np.cos(u) * np.cos(v)], -1)
+        return local @ self.axes
+
+
+def _ticks(window: Array, step: float, rng: Generator) -> Array:
+    """Places ``step`` apart that cover a window and its margin."""
+    low, high = window.min(), window.max()
+    margin = MARGIN * (high - low)
+    return np.arange(low - margin - rng.random() * step, high + margin + step, step)
+
+
+def first_hits(mesh: tuple[Array, Array], eye: Array, directions: Array) -> tuple[Array, Array, Array]:
+    """Of each ray (r, 3) the face it meets first or -1 (r,), the depth or infinity (r,), barycentric (r, 3)."""
+    vertices, faces = mesh
+    tree = extra("igl").AABB()
+    tree.init(vertices, faces)
+    origins = np.repeat(np.asarray(eye, float)[None], len(directions), 0)
+    hit, depth, uv = tree.intersect_ray_first(vertices, faces, origins, np.ascontiguousarray(directions))
+    uv[hit < 0] = 0.0  # what libigl leaves there is not set
+    return hit, np.where(hit >= 0, depth, np.inf), np.column_stack([1 - uv.sum(1), uv])
+
+
+def around(mesh: Mesh, count: int, rng: Generator, **instrument: Any) -> list[View]:
+    """Up to six views of a mesh from the ends of three random perpendicular axes."""
+    vertices = as_mesh(mesh)[0]
+    centre = vertices.mean(0)
+    radius = np.linalg.norm(vertices - centre, axis=1).max()
+    frame = Rotation.random(random_state=rng).as_matrix()
+    views = []
+    for index in range(count):
+        axis, sign = divmod(index, 2)
+        forward = frame[axis] * (2 * sign - 1)
+        right = np.cross(frame[(axis + 1) % 3], forward)
+        axes = np.stack([right, np.cross(forward, right), forward])
+        views.append(View(centre - DISTANCE * radius * forward, axes, **instrument))
+    return views
+
+
+def scanned(mesh: Mesh, n: int, views: Sequence[View], rng: Generator) -> Scan:
+    """About ``n`` points of all views together: the step of the rays is the same in all and made to fit."""
+    surface = as_mesh(mesh)
+    step = 1 / (DISTANCE * np.sqrt(n))
+    for _ in range(ROUNDS):
+        parts = [view.scan(surface, step, rng, index) for index, view in enumerate(views)]
+        found = sum(len(part.points) for part in parts)
+        if not found:
+            raise InputError("no ray of the scanner meets the mesh")
+        if abs(found / n - 1) <= CLOSE:
+            break
+        step *= np.sqrt(found / n)
+    return joined(parts)
+
+
+def one_sided(mesh: Mesh, n: int, rng: Generator, **instrument: Any) -> Scan:
+    """One view, with the part of the mesh that it sees as the true surface: open, of one piece.
+
+    Faces are divided until they are finer than the scan; those whose centre another face hides, and those turned away,
+    are left out, then all but the largest piece. Points on what is left out are not in the scan.
+    """
+    import trimesh
+
+    vertices, faces = as_mesh(mesh)
+    while len(faces) < FINER * n:
+        vertices, faces = trimesh.remesh.subdivide(vertices, faces)
+    surface = as_mesh((vertices, faces))
+    (view,) = around(surface, 1, rng, **instrument)
+    scan = scanned(surface, n, [view], rng)
+    seen = np.flatnonzero(visible(surface, view.eye))
+    _, pieces = extra("igl").facet_components(np.ascontiguousarray(faces[seen]))
+    largest = np.bincount(pieces, face_areas(vertices, faces)[seen]).argmax()
+    kept = seen[pieces == largest]
+    used, triangles = np.unique(faces[kept], return_inverse=True)
+    number = np.full(len(faces) + 1, -1)  # of faces; the last is that of flying pixels
+    number[kept] = np.arange(len(kept))
+    rows = (number[scan.faces] >= 0) | ~scan.surface
+    part = replace(scan, mesh=(vertices[used], triangles.reshape(-1, 3)), faces=number[scan.faces])
+    return part.take(np.flatnonzero(rows))
+
+
+def visible(mesh: tuple[Array, Array], eye: Array) -> Array:
+    """Which faces (f,) have a centre that can be seen from ``eye``."""
+    centres = mesh[0][mesh[1]].mean(1)
+    rays = centres - eye
+    distance = np.linalg.norm(rays, axis=1)
+    depth = first_hits(mesh, eye, rays / distance[:, None])[1]
+    return np.greater(depth, distance * (1 - 1e-5))  # depths come in single precision
+
+
+# --- damage ---
+
+
+def noisy(scan: Scan, level: float, rng: Generator) -> Scan:
+    """Independent normal noise, ``level`` radii in each coordinate."""
+    return replace(scan, points=scan.points + level * scan.size[1] * rng.normal(size=scan.points.shape))
+
+
+def misregistered(scan: Scan, level: float, rng: Generator) -> Scan:
+    """Every view is turned by a normal angle of ``level`` and shifted by ``level`` radii (root mean square)."""
+    centre, radius = scan.size
+    points = scan.points.copy()
+    for view in np.unique(scan.views):
+        axis = rng.normal(size=3)
+        turn = Rotation.from_rotvec(level * rng.normal() * axis / np.linalg.norm(axis))
+        shift = level * radius * rng.normal(size=3) / np.sqrt(3)
+        own = scan.views == view
+        points[own] = turn.apply(points[own] - centre) + centre + shift
+    return replace(scan, points=points)
+
+
+def with_strays(scan: Scan, share: float, rng: Generator) -> Scan:
+    """``share`` as many uniform points in the bounding box, a tenth larger than that of the mesh."""
+    low, high = scan.mesh[0].min(0), scan.mesh[0].max(0)
+    pad = 0.05 * (high - low)
+    return scan.beside(rng.uniform(low - pad, high + pad, size=(int(share * len(scan.points)), 3)))
+
+
+def with_blobs(scan: Scan, rng: Generator, count: int = 2, size: int = 40) -> Scan:
+    """Clusters of ``size`` points off the shape, 1.35 radii from its centre and .03 radii wide."""
+    centre, radius = scan.size
+    direction = rng.normal(size=(count, 1, 3))
+    direction /= np.linalg.norm(direction, axis=2, keepdims=True)
+    points = centre + radius * (1.35 * direction + 0.03 * rng.normal(size=(count, size, 3)))
+    return scan.beside(points.reshape(-1, 3))
+
+
+def with_floor(scan: Scan, rng: Generator, size: int = 2000) -> Scan:
+    """A square floor under the lowest vertex, twice as wide as the mesh is large."""
+    low, high = scan.mesh[0].min(0), scan.mesh[0].max(0)
+    points = (low + high) / 2 + rng.uniform(-1, 1, size=(size, 3)) * (high - low).max()
+    points[:, 1] = low[1]
+    return scan.beside(points)
