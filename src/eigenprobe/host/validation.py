@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import cache, wraps
 from inspect import Parameter
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ..errors import InputError
 
@@ -90,21 +91,30 @@ def _parts(union: ast.expr) -> list[str]:
 def _named(part: str, module: str) -> list[Kind] | None:
     """A ``Literal``, a class, a list of what is known, or another name for a union of it."""
     if part.startswith("Sequence["):
-        inner = _kinds(part[9:-1], module)
-        words = " or ".join(each for each, _ in inner)
-        one = lambda value: any(fits(value) for _, fits in inner)  # noqa: E731
-        return [(f"a list, each {words}", lambda value: isinstance(value, (list, tuple)) and all(map(one, value)))]
-    kind = eval(part, vars(sys.modules[module])) if part.startswith("Literal") else vars(sys.modules[module]).get(part)
+        return [_list_of(_kinds(part[9:-1], module))]
+    if part.startswith("Literal["):
+        return [_one_of(ast.literal_eval(f"({part[8:-1]},)"))]
+    kind = vars(sys.modules[module]).get(part)
     if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        return [(" or ".join(map(repr, choices)), lambda value: isinstance(value, str) and value in choices)]
+        return [_one_of(get_args(kind))]
     if isinstance(kind, type) and kind is not Any:
         return [(f"a {part}", lambda value: isinstance(value, kind))]
-    if kind is not None and str(kind).startswith("typing.Union"):
+    if get_origin(kind) in (Union, UnionType):
         names = [p.__name__ if isinstance(p, type) else str(p).replace("typing.", "") for p in get_args(kind)]
         parts = [_kinds(name, __name__) for name in names]
         return [each for part in parts for each in part] if all(parts) else None
     return None
+
+
+def _one_of(choices: tuple[Any, ...]) -> Kind:
+    return " or ".join(map(repr, choices)), lambda value: isinstance(value, str) and value in choices
+
+
+def _list_of(inner: tuple[Kind, ...]) -> Kind:
+    def fits(values: Any) -> bool:
+        return isinstance(values, (list, tuple)) and all(any(ok(value) for _, ok in inner) for value in values)
+
+    return f"a list, each {' or '.join(words for words, _ in inner)}", fits
 
 
 def _as_one_of(kinds: tuple[Kind, ...], name: str, value: Any) -> Any:

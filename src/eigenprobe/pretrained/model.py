@@ -112,6 +112,7 @@ class SpectralModel:
         self.network.to(device)
         return self
 
+    @validated
     def encode(
         self,
         points: Any,
@@ -136,30 +137,34 @@ class SpectralModel:
         """
         if refine < 0 or (refine and not ritz):
             raise InputError(f"expected refine >= 0, and ritz=True with sweeps, got refine={refine} and ritz={ritz}")
-        if smoother not in ("auto", "adaptive", "symmetric", "heat"):
-            raise InputError(f"smoother must be 'auto', 'adaptive', 'symmetric' or 'heat', got {smoother!r}")
         if isinstance(points, (str, os.PathLike)) and os.path.isdir(points):
             points = list(find_shapes([points]))
         clouds = several(points)
-        single, read = clouds is None, [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
+        read = [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
         checked = [self._check(cloud, k, device) for cloud, _ in read]
-        kind: Any = "adaptive" if smoother in ("auto", "heat") else smoother
-        by_size: dict[tuple[int, str], list[int]] = {}
-        for i, (x, _) in enumerate(checked):
-            by_size.setdefault((len(x), str(x.device)), []).append(i)
+        settings = (k, ritz, refine, "adaptive" if smoother in ("auto", "heat") else smoother)
         bases: dict[int, Basis] = {}
-        for device in {str(x.device) for x, _ in checked}:
-            groups = [members for (_, place), members in sorted(by_size.items()) if place == device]
-            batched = smoother == "heat" or (smoother == "auto" and device != "cpu" and sum(map(len, groups)) > 1)
-            whole = [members for members in groups if batched and len(checked[members[0]][0]) <= WHOLE]
-            alone = [i for members in groups if members not in whole for i in members]
-            stacks = [torch.stack([checked[i][0] for i in members]) for members in whole]
-            how = (k, ritz, refine, kind)
-            with limited_threads(torch.device(device)):
-                found = chain(self._together(stacks, *how), (self._one(checked[i][0], *how) for i in alone))
-                for i, basis in zip([*chain(*whole), *alone], found, strict=True):
+        for place in {x.device for x, _ in checked}:
+            members = [i for i, (x, _) in enumerate(checked) if x.device == place]
+            batched = smoother == "heat" or (smoother == "auto" and place.type != "cpu" and len(members) > 1)
+            with limited_threads(place):
+                for i, basis in self._encode_on_device({i: checked[i][0] for i in members}, batched, settings):
                     bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
-        return bases[0] if single else [bases[i] for i in range(len(read))]
+        return bases[0] if clouds is None else [bases[i] for i in range(len(read))]
+
+    def _encode_on_device(
+        self, clouds: dict[int, Tensor], batched: bool, settings: tuple[int, bool, int, Any]
+    ) -> Iterator[tuple[int, Basis]]:
+        """Clouds of one device by their numbers; ``batched`` ones of up to `WHOLE` points together, by size."""
+        by_size: dict[int, list[int]] = {}
+        for i, x in clouds.items():
+            if batched and len(x) <= WHOLE:
+                by_size.setdefault(len(x), []).append(i)
+        groups = [by_size[size] for size in sorted(by_size)]
+        stacks = [torch.stack([clouds[i] for i in members]) for members in groups]
+        yield from zip(chain(*groups), self._together(stacks, *settings), strict=True)
+        for i in sorted(clouds.keys() - set(chain(*groups))):
+            yield i, self._one(clouds[i], *settings)
 
     def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Origin]:
         shape = tuple(np.shape(cloud)) if not isinstance(cloud, Tensor) else tuple(cloud.shape)

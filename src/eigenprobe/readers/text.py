@@ -10,7 +10,7 @@ to ten coordinates without names, are told in one warning; ``columns`` overrides
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,30 +34,46 @@ BEGINNING = 1 << 16  # bytes in which a decimal comma shows
 UNIT = 0.01  # of a normal's length: text is often rounded to three digits
 
 
+class Layout(NamedTuple):
+    """How a text file is written: what `pandas.read_csv` needs to know, the names of its columns, if any, and how many
+    there are; ``ended`` where a separator ends each line."""
+
+    options: dict[str, Any]
+    names: list[str]
+    width: int
+    ended: bool
+
+
 def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
     """Columns separated by commas, semicolons, tabs or blanks; '#' comments; names in the first line, if any."""
     import pandas
 
+    layout = _layout(path)
+    names = layout.names
+    chosen = pick(names, layout.width, columns, path) if columns is not None else _by_name(names, path)
+    # The default precision is not exact, and crashes on exponents of ten digits.
+    options = layout.options | {"dtype": np.float64, "chunksize": ROWS, "float_precision": "round_trip"}
+    options["usecols"] = range(layout.width) if layout.ended and chosen is None else chosen
+    table = np.concatenate([block.to_numpy() for block in pandas.read_csv(path, comment=COMMENT, **options)])
+    if chosen is not None:
+        return table[:, np.argsort(np.argsort(chosen))], None  # pandas keeps the order of the file
+    return table if names else table[:, by_value(table, path)], None
+
+
+def _layout(path: Path) -> Layout:
     first, remark, skipped = _first_lines(path)
     separator = next((mark for mark in (";", ",") if mark in first), r"\s+")
     with path.open("rb") as file:
         decimal = "," if separator == ";" and re.search(rb"\d,\d", file.read(BEGINNING)) else "."
     words = re.split(separator, first.replace(",", ".") if decimal == "," else first)
     ended = separator != r"\s+" and not words[-1].strip() and all(map(_is_number, words[:-1]))
-    words = words[:-1] if ended else words  # a separator ends each line
+    words = words[:-1] if ended else words
     header = None if all(_is_number(word) for word in words if word.strip()) else 0
     names = _names(words) if header == 0 else _names(re.split(f"{separator}|\\s+", remark))
     if header is None and (len(names) != len(words) or not {"x", "y"} <= set(names)):
         names = []  # the remark says something else
-    chosen = pick(names, len(words), columns, path) if columns is not None else _by_name(names, path)
-    options: dict[str, Any] = {"dtype": np.float64, "chunksize": ROWS, "skip_blank_lines": True, "decimal": decimal}
-    options |= {"float_precision": "round_trip"}  # exact; the default one crashes on exponents of ten digits
-    options |= {"usecols": range(len(words)) if ended and chosen is None else chosen, "skiprows": skipped}
-    blocks = pandas.read_csv(path, sep=separator, header=header, comment=COMMENT, **options)
-    table = np.concatenate([block.to_numpy() for block in blocks])
-    if chosen is not None:
-        return table[:, np.argsort(np.argsort(chosen))], None  # pandas keeps the order of the file
-    return table if names else table[:, by_value(table, path)], None
+    options = {"sep": separator, "header": header, "decimal": decimal, "skiprows": skipped}
+    return Layout(options, names, len(words), ended)
 
 
 def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], path: Path) -> list[int]:

@@ -135,33 +135,37 @@ def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
 def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     """``value`` as the annotated type ``wanted``."""
     origin, options = get_origin(wanted), get_args(wanted)
-    if wanted is Any or (origin is dict and isinstance(value, dict)):
-        return value
     if origin in (Union, UnionType):
-        sections = [option for option in options if isinstance(value, Mapping) and is_dataclass(option)]
-        if len(sections) == 1:  # explains what is wrong in it
-            return _value(value, sections[0], kind, name)
-        for option in options:
-            with suppress(InputError):
-                return _value(value, option, kind, name)
+        return _first_fitting(value, wanted, kind, name)
     if is_dataclass(wanted):
         return build_settings(wanted, value, kind, f"{name}.")  # type: ignore[arg-type]
     if origin in (tuple, list) and isinstance(value, (tuple, list)):
-        several = options[:1] * len(value) if origin is list or options[-1] is Ellipsis else options
-        if len(several) == len(value):
-            return origin(_value(v, t, kind, name) for v, t in zip(value, several))
-    if origin is Literal and value in options:
+        types = options[:1] * len(value) if origin is list or options[-1] is Ellipsis else options
+        if len(types) == len(value):
+            return origin(_value(v, t, kind, name) for v, t in zip(value, types))
+    elif wanted is Any or (origin is dict and isinstance(value, dict)) or (origin is Literal and value in options):
         return value
-    if wanted is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
+    elif wanted in _CONVERTED and isinstance(value, _CONVERTED[wanted]) and not isinstance(value, bool):
         with suppress(ValueError):
-            return float(value)  # YAML reads 5e-4 as text
-    if wanted is Path and isinstance(value, str):
-        return Path(value)
-    if wanted in (int, str, bool, NoneType) and type(value) is wanted:
+            return wanted(value)
+    elif wanted in (int, str, bool, NoneType) and type(value) is wanted:
         return value
     raise InputError(f"expected {_words(wanted)} for {name}, got {value!r}")
 
 
+def _first_fitting(value: Any, wanted: Any, kind: str, name: str) -> Any:
+    """``value`` as the first type of a union that it fits."""
+    options = get_args(wanted)
+    sections = [option for option in options if isinstance(value, Mapping) and is_dataclass(option)]
+    if len(sections) == 1:  # explains what is wrong in it
+        return _value(value, sections[0], kind, name)
+    for option in options:
+        with suppress(InputError):
+            return _value(value, option, kind, name)
+    raise InputError(f"expected {_words(wanted)} for {name}, got {value!r}")
+
+
+_CONVERTED: dict[Any, Any] = {float: (int, float, str), Path: str}  # YAML reads 5e-4 as text
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 _WORDS |= {NoneType: "null", Path: "a path"}
 
