@@ -36,7 +36,7 @@ from eigenprobe.eigen.multigrid import COARSENING
 from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
 from eigenprobe.eigen.stacked import STACKING, solve_each
-from eigenprobe.estimators.coordinates import STAGES, laid_out
+from eigenprobe.estimators.coordinates import STAGES, map_layout
 from eigenprobe.graph import Graph, stack
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.search.cells import HOST
@@ -202,7 +202,7 @@ def maps(rng: np.random.Generator) -> Callable[[], Numbers]:
     columns = (solve(smoother, 12).vectors[:, 1:] / smoother.mass.sqrt()[:, None]).numpy()
 
     def run() -> Numbers:
-        placed = laid_out(graph, columns, 0)
+        placed = map_layout(graph, columns, 0)
         found = KMeans(12, n_init=10, random_state=0).fit_predict(placed)
         kept = trustworthiness(table, placed, n_neighbors=10)
         return {"ARI": float(adjusted_rand_score(labels, found)), "trustworthiness": float(kept)}

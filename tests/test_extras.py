@@ -99,7 +99,7 @@ def test_every_extra_exists_and_none_is_needed_by_the_base() -> None:
 
 
 def test_a_missing_extra_is_one_line_in_python_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("igl", "torch_geometric", "faiss"):
+    for name in ("igl", "torch_geometric", "pynndescent"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(InputError, match=rf"^this needs {name}: pip install 'eigenprobe\[{EXTRAS[name]}\]'$"):
             extra(name)

@@ -277,9 +277,9 @@ class Basis:
         if interactive and (unknown := sorted(set(view) - {"limit"})):
             raise InputError(f"an interactive plot does not take {unknown[0]}: turn it with the mouse")
         from .viz.figures import eigenfunctions
-        from .viz.notebook import turning
+        from .viz.notebook import interactive_figure
 
-        draw: Callable[..., Any] = turning if interactive else eigenfunctions
+        draw: Callable[..., Any] = interactive_figure if interactive else eigenfunctions
         shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": self.faces if faces is None else faces}
         return draw(self.points, self.vectors, **shown, **view)
 

@@ -12,7 +12,7 @@ EXTRAS = {  # the extra that brings a package
     **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
     **dict.fromkeys(("transformers", "PIL"), "vision"),
     **dict.fromkeys(("laspy", "lazrs", "meshio", "h5py", "pyarrow"), "formats"),
-    **dict.fromkeys(("umap", "potpourri3d", "pyFM", "pynndescent", "faiss", "pyamg"), "peers"),
+    **dict.fromkeys(("umap", "potpourri3d", "pyFM", "pynndescent", "pyamg"), "peers"),
     **dict.fromkeys(("dask", "distributed"), "dask"),
     "torch_geometric": "pyg",
     "anndata": "anndata",

@@ -356,7 +356,7 @@ def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generat
 
     monkeypatch.setattr(openTSNE, "TSNEEmbedding", Embedding)
     spectral = rng.normal(size=(60, 5))
-    layout.laid_out(graph, spectral, 3)
+    layout.map_layout(graph, spectral, 3)
     (start, affinities, options), *stages = made
     assert [(steps, o["exaggeration"], o["momentum"]) for steps, o in stages] == [
         (150, 20.0, 0.5),
@@ -374,17 +374,17 @@ def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generat
     )
     assert affinities.P.sum() == pytest.approx(1) or affinities.P.nnz > 0
     made.clear()
-    layout.laid_out(graph, spectral[:, :1], 3)
+    layout.map_layout(graph, spectral[:, :1], 3)
     assert made[0][0].shape == (60, 2) and abs(np.corrcoef(made[0][0][:, 0], spectral[:, 0])[0, 1]) > 0.9999
     assert 0 < np.abs(made[0][0][:, 1]).max() < 1e-3 * np.abs(made[0][0][:, 0]).max()
     made.clear()
     monkeypatch.setattr(layout, "EXACT_TREE", 60)  # from there on a grid, with half of the processors
     monkeypatch.setattr(layout.os, "cpu_count", lambda: 6)
-    layout.laid_out(graph, spectral, 3)
+    layout.map_layout(graph, spectral, 3)
     assert (made[0][2]["negative_gradient_method"], made[0][2]["n_jobs"]) == ("fft", 3)
     made.clear()
     monkeypatch.setattr(layout.os, "cpu_count", lambda: None)
-    layout.laid_out(graph, spectral, 3)
+    layout.map_layout(graph, spectral, 3)
     assert made[0][2]["n_jobs"] == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import types
 from dataclasses import replace
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -73,31 +72,6 @@ def test_duplicates_and_self_loops(n, d, seed, loops):
             assert not bool((graph.indices == rows[:, None]).any())
         assert bool((graph.distances.diff(dim=1) >= 0).all())
         assert all(len(set(row)) == graph.k for row in graph.indices.tolist())
-
-
-@pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
-def test_inverted_file_finds_most():
-    """Of what is near, 98 % where the points lie on sheets, as embeddings do; on pure noise, the worst case, 60 %."""
-    noise, g = points(2500, 24), torch.Generator().manual_seed(2)
-    sheets = torch.randn(20, 5, 24, generator=g, dtype=torch.float64)
-    label = torch.randint(20, (2500,), generator=g)
-    flat = torch.einsum("nj,njd->nd", torch.randn(2500, 5, generator=g, dtype=torch.float64), sheets[label])
-    centres = 2 * torch.randn(20, 24, generator=g, dtype=torch.float64)
-    for x, least in ((noise, 0.6), (centres[label] + flat + 0.3 * noise, 0.98)):
-        truth = build_graph(x, 10, backend="torch")
-        found = build_graph(x, 10, backend="faiss")
-        assert shared(truth.indices, found.indices) > least
-        assert torch.allclose(brute_distance(x, found.indices, "euclidean"), found.distances, rtol=1e-3)
-        new = x[:200] + 0.1 * points(200, 24, seed=1)
-        indices, distances = query(x, new, 5, backend="faiss")
-        assert shared(query(x, new, 5, backend="torch")[0], indices) > least
-        assert torch.allclose((x[indices] - new[:, None]).norm(dim=2), distances, rtol=1e-3)
-
-
-def shared(left, right):
-    """The share of neighbours ``(n, k)`` that two searches have in common."""
-    pairs = zip(left.tolist(), right.tolist(), strict=True)
-    return np.mean([len(set(a) & set(b)) / len(a) for a, b in pairs])
 
 
 def test_neighbour_descent_is_called_as_documented(monkeypatch):
@@ -176,7 +150,7 @@ def test_precision_and_errors():
     x[4] = 0
     with pytest.raises(InputError, match="row 4"):
         build_graph(x, 2, metric="cosine")
-    assert set(SEARCHES) == {"kdtree", "torch", "cells", "faiss", "pynndescent"}
+    assert set(SEARCHES) == {"kdtree", "torch", "cells", "pynndescent"}
     assert nearest_rows(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
 
 

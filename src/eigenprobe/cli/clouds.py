@@ -216,7 +216,7 @@ def write_basis(
     folder: Path, basis: Basis, report: bool, session: Session, began: float, compare: str | None = None
 ) -> None:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
-    title, told = basis.info["source"], dict(basis.info)
+    title, details = basis.info["source"], dict(basis.info)
     basis.save(path := folder / BASIS)
     session.wrote(path, "the basis: ep.Basis.load(path)")
     other = None
@@ -228,13 +228,13 @@ def write_basis(
         other, name = second_basis(compare, basis, basis.points, basis.faces)
         other = replace(other, info={**other.info, "method": name})
         if other.n == basis.n:
-            told[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(min(10, basis.k, other.k))
-            session.say(f"agrees with {name} to |cosine| {[*told.values()][-1]:.3f} up to k=10")
+            details[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(min(10, basis.k, other.k))
+            session.say(f"agrees with {name} to |cosine| {[*details.values()][-1]:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
-        basis.report(page := folder / "report.html", title=title, compare=other, facts=told)
+        basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
         session.wrote(page, "open in any browser")
-    facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **told}
+    facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **details}
     facts |= {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
     session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
 

@@ -1,4 +1,4 @@
-"""The one front validated: a cloud in, a `Basis` out, by whichever of the three methods.
+"""One function: a cloud in, a `Basis` out, by whichever of the three methods.
 
     direct       the closed-form optimum: leading eigenvectors of the smoother (the PCA of its probes)
     network      a network trained on this cloud alone

@@ -175,7 +175,7 @@ def _smallest(
     """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones; and how many
     times what is enough is left of their residuals: above 1 where no more vectors fit."""
     (c, n), b = known.shape, INVERSION.block
-    basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)  # memory that is not used is not there
+    basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)  # pages never written take no memory
     basis[:c] = known
     small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
     block, m = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c
@@ -187,7 +187,7 @@ def _smallest(
         image, near = inverse(block), basis[max(c, m - 2 * b) : m]
         inner = image @ near.mT
         small[m - b : m, m - b : m] = inner[:, -b:]
-        # Of exact numbers this were all; rounding brings the vectors that have converged back.
+        # In exact arithmetic this would suffice; rounding brings converged vectors back.
         image = torch.addmm(image, inner, near, alpha=-1)
         image = torch.addmm(image, image @ basis[:m].mT, basis[:m], alpha=-1)
         block, right = torch.linalg.qr(image.mT)

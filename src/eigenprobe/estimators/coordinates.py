@@ -89,7 +89,7 @@ STAGES = Stages()
 EXACT_TREE = 10_000  # rows up to which a tree of the plane is faster than a grid
 
 
-def laid_out(graph: Graph, coordinates: Array, seed: int) -> Array:
+def map_layout(graph: Graph, coordinates: Array, seed: int) -> Array:
     """A map ``(n, 2)`` of the points of a graph with spectral ``coordinates (n, K)``."""
     import openTSNE as tsne
     from sklearn.decomposition import PCA
@@ -99,8 +99,7 @@ def laid_out(graph: Graph, coordinates: Array, seed: int) -> Array:
     start = coordinates if coordinates.shape[1] == 1 else PCA(2, random_state=seed).fit_transform(coordinates)
     start = np.column_stack([start, np.zeros(len(start))])[:, :2]
     start = tsne.initialization.rescale(start + 1e-6 * np.random.default_rng(seed).normal(size=start.shape))
-    few = len(start) < EXACT_TREE
-    method, jobs = ("bh", 1) if few else ("fft", max(1, (os.cpu_count() or 2) // 2))
+    method, jobs = ("bh", 1) if len(start) < EXACT_TREE else ("fft", max(1, (os.cpu_count() or 2) // 2))
     known = tsne.affinity.PrecomputedAffinities(joint)
     placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
     for exaggeration, steps in (STAGES.early, STAGES.middle, STAGES.late):

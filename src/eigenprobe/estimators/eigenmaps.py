@@ -29,9 +29,9 @@ from ..host.device import resolved
 from ..host.threads import limited_threads
 from ..host.validation import as_array
 from ..readers.rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
-from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, laid_out, local_averages
+from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, local_averages, map_layout
 from .precomputed import arranged_by, by_distances, given_neighbours
-from .solvers import Training, carried, fit_by_network, fit_direct
+from .solvers import Training, fit_by_network, fit_direct, starting_vectors
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
@@ -185,7 +185,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
                 grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
             if grown is None:  # copies among the rows, or many new ones
                 grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
-            self._solve([grown], start=carried(known, grown))
+            self._solve([grown], start=starting_vectors(known, grown))
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
     def transform(self, X: Any) -> Array:
@@ -220,7 +220,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
-        self._map = laid_out(self._graph, self._known()[graph_rows], seed)
+        self._map = map_layout(self._graph, self._known()[graph_rows], seed)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
     def place(self, X: Any) -> Array:

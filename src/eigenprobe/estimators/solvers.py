@@ -102,7 +102,7 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
     )
 
 
-def carried(known: Tensor, cloud: Arranged) -> Tensor:
+def starting_vectors(known: Tensor, cloud: Arranged) -> Tensor:
     """A start ``(n, K - 1)`` from vectors ``known (m, K)`` of the first given rows; the others are averages of them."""
     assert cloud.graph is not None
     indices = cloud.graph.indices

@@ -185,7 +185,7 @@ class InNotebook:
     def __init__(self, bar: Progress) -> None:
         from IPython.display import HTML, display
 
-        self.html, self.told = HTML, time.monotonic()
+        self.html, self.sent = HTML, time.monotonic()
         self.handle = display(HTML(self._text(bar)), display_id=True)
 
     def _text(self, bar: Progress) -> str:
@@ -195,8 +195,8 @@ class InNotebook:
         return f"<progress{share}></progress> {html.escape(' · '.join(word for word in words if word))}"
 
     def show(self, bar: Progress) -> None:
-        if time.monotonic() - self.told > self.EVERY:
-            self.told = time.monotonic()
+        if time.monotonic() - self.sent > self.EVERY:
+            self.sent = time.monotonic()
             self.handle.update(self.html(self._text(bar)))
 
     def end(self) -> None:

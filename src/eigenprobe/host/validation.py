@@ -46,17 +46,25 @@ def validated(function: F) -> F:
 def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments of a function that are what their annotations say; an `InputError` names the first that is not."""
     found: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name not in arguments or parameter.annotation is Parameter.empty:
-            continue
-        kinds = _kinds(str(parameter.annotation), function.__module__)
-        if kinds and parameter.kind == Parameter.VAR_KEYWORD:
+    for name, (kinds, keywords) in _annotated(function).items():
+        if name in arguments and keywords:
             found[name] = {each: _as_one_of(kinds, each, value) for each, value in arguments[name].items()}
-        elif kinds:
+        elif name in arguments:
             found[name] = _as_one_of(kinds, name, arguments[name])
             if name == "seed" and found[name] is not None and not 0 <= found[name] < 2**32:
                 raise InputError(f"seed must be from 0 to 2^32 - 1, got {found[name]}")
     return found
+
+
+@cache
+def _annotated(function: Callable[..., Any]) -> dict[str, tuple[tuple[Kind, ...], bool]]:
+    """The parameters whose annotation is known, and whether one stands for all further keywords."""
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.annotation is not Parameter.empty:
+            kinds = _kinds(str(parameter.annotation), function.__module__)
+            found[name] = (kinds, parameter.kind == Parameter.VAR_KEYWORD)
+    return {name: each for name, each in found.items() if each[0]}
 
 
 def as_array(value: Any, dtype: Any = None) -> Any:

@@ -88,15 +88,15 @@ def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, sourc
     shapes, schedule = recipe.get("shapes", {}), recipe.get("schedule", {})
     low, high = shapes.get("sizes", ("?", "?"))
     last, share = history[-1] if history else {}, recipe.get("alignment", 0)
-    told = defaultdict(lambda: "?", {"passes": 1} | schedule | shapes | recipe | asdict(config) | facts)
-    told |= {"name": source, "source": source, "low": low, "high": high, "fewest": 64, "curve": _curve(history)}
-    told |= {"parameters": f"{parameters / 1e6:.1f} million", "steps": last.get("step", "?")}
-    told |= {"minutes": last.get("seconds", 0) / 60, "targets": " from outside the network's own span" if share else ""}
-    told["families"] = ", ".join(shapes["families"]) if shapes.get("families") else "all families"
-    told["levels"] = ", ".join(f"{level:g}" for level in recipe.get("levels", [])) or "?"
-    told["alignment"] = f", plus {share:g} times the misalignment with the span's own Ritz vectors" if share else ""
-    told["results"] = "".join(f"\n## {title}\n{table}\n" for title, table in facts.get("results", {}).items())
-    return (PACKAGED / "card.md").read_text().format_map(told)
+    card = defaultdict(lambda: "?", {"passes": 1} | schedule | shapes | recipe | asdict(config) | facts)
+    card |= {"name": source, "source": source, "low": low, "high": high, "fewest": 64, "curve": _curve(history)}
+    card |= {"parameters": f"{parameters / 1e6:.1f} million", "steps": last.get("step", "?")}
+    card |= {"minutes": last.get("seconds", 0) / 60, "targets": " from outside the network's own span" if share else ""}
+    card["families"] = ", ".join(shapes["families"]) if shapes.get("families") else "all families"
+    card["levels"] = ", ".join(f"{level:g}" for level in recipe.get("levels", [])) or "?"
+    card["alignment"] = f", plus {share:g} times the misalignment with the span's own Ritz vectors" if share else ""
+    card["results"] = "".join(f"\n## {title}\n{table}\n" for title, table in facts.get("results", {}).items())
+    return (PACKAGED / "card.md").read_text().format_map(card)
 
 
 def _curve(history: list[dict[str, Any]]) -> str:

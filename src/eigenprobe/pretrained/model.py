@@ -66,9 +66,8 @@ class SpectralModel:
         about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
         words = {"device": "trained on", "skipped": "batches skipped in training"}
         facts = {words.get(name, name): value for name, value in self.facts.items()}
-        told = {name: value for name, value in facts.items() if isinstance(value, (str, int, float))}
-        draw = html_table
-        return str(draw("SpectralModel", about | told))
+        plain = {name: value for name, value in facts.items() if isinstance(value, (str, int, float))}
+        return html_table("SpectralModel", about | plain)
 
     @property
     def _parameters(self) -> int:
@@ -273,5 +272,5 @@ class SpectralModel:
             smoother = diffusion(points[None])
             z, seen = predict(network, [(points[None], smoother)])[0]
             return torch.cat([z, seen.seeds, guards(points[None], smoother, seen)], -1)[0], False
-        few = points[farthest_points(points, CONTEXT, seed=0)]
-        return CloudMemory.of(network, few, diffusion(few[None]))(points), True
+        context = points[farthest_points(points, CONTEXT, seed=0)]
+        return CloudMemory.of(network, context, diffusion(context[None]))(points), True

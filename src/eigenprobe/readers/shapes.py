@@ -4,7 +4,7 @@ directly, what scanners and simulations write (las, laz, pcd, vtk, vtu, vtp) by 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
 A mesh is cleaned on the way in: coincident vertices are merged, degenerate and repeated faces and unused vertices
-dropped, each counted in ``Shape.repairs`` and told in one warning. What remains keeps the order of the file. Large npy
+dropped, each counted in ``Shape.repairs`` and in one warning. What remains keeps the order of the file. Large npy
 files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than its numbers. What the
 header of a mesh claims is compared with the file before it is parsed:
 

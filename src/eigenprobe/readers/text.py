@@ -4,7 +4,7 @@
 
 Names decide where the file has them; without names, values do: a last block of unit vectors, whole numbers up to 255, a
 first column that counts the rows. An xyz or pts file has three coordinates by its own name. What is left out, and four
-to ten coordinates without names, are told in one warning; ``columns`` overrides.
+to ten coordinates without names, are named in one warning; ``columns`` overrides.
 """
 
 import re

@@ -5,7 +5,7 @@
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean distance of the
 normalised points, so that one search serves both. Backends are isolated behind `searcher`: a KD-tree for few
 dimensions, blocks of a matrix product for many (any device), and approximate ones: cells (`cells`, chosen for more than
-50 000 points of many dimensions), an inverted file (faiss), neighbour descent (pynndescent, which has other metrics).
+50 000 points of many dimensions), neighbour descent (pynndescent, which has other metrics).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .cells import CellIndex, grid_search
 from .order import REORDER, morton_order
 
 Metric = Literal["euclidean", "cosine"]
-Backend = Literal["auto", "kdtree", "torch", "cells", "faiss", "pynndescent"]
+Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
 BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
@@ -222,30 +222,6 @@ def _settle_ties(
         near[row, :k], length[row, :k] = within[order[:k]], found[:k]
 
 
-def _faiss(data: Tensor) -> Search:
-    """Approximate: an inverted file of about 4 sqrt(n) cells, of which one in sixteen is searched."""
-    faiss = extra("faiss")
-    points = np.ascontiguousarray(data.detach().cpu().numpy(), np.float32)
-    n, d = points.shape
-    cells = max(1, min(int(4 * n**0.5), n // 40))
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
-    index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 8, 0, 64
-    index.train(points)
-    index.add(points)
-    index.nprobe = max(8, cells // 16)
-
-    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        squared, found = index.search(np.ascontiguousarray(queries.detach().cpu().numpy(), np.float32), k)
-        distances, indices = torch.from_numpy(squared).clamp_min(0).sqrt(), torch.from_numpy(found)
-        lost = (indices < 0).any(1)  # cells that held fewer than k points: those queries are searched exactly
-        if bool(lost.any()):
-            indices[lost], exact = _blocks(data.cpu(), queries.cpu()[lost], k)
-            distances[lost] = exact.float()
-        return indices, distances
-
-    return search
-
-
 def _other(data: Tensor, metric: str) -> Search:
     """By another metric: all pairs of few rows, neighbour descent among many (which takes a minute to compile)."""
     from sklearn.neighbors import VALID_METRICS, NearestNeighbors
@@ -283,6 +259,5 @@ SEARCHES: dict[str, Callable[[Tensor], Search]] = {
     "kdtree": _kdtree,
     "torch": lambda data: partial(_blocks, data),
     "cells": lambda data: CellIndex(data, _blocks).search,
-    "faiss": _faiss,
     "pynndescent": _descent,
 }

@@ -222,7 +222,7 @@ def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
 
 
 def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
-    """Rows ``(b, L)`` of far-apart points of every cloud, among every so-manieth: the same alone and in a stack."""
+    """Rows ``(b, L)`` of far-apart points of every cloud, from a regular subset: the same alone and in a stack."""
     count = min(count, *clouds.sizes)
     if len(clouds) == 1:
         step = max(1, len(x) // CANDIDATES)

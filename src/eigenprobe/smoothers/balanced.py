@@ -58,7 +58,7 @@ class Balance:
     tolerance: float = 2e-2  # relative residual at which they end: weights within .008 of the exact ones
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
-    doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake hangs by a thread
+    doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
     stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
 
 

@@ -177,8 +177,8 @@ class Bar(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
         share, note = getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)), None
         if time.monotonic() - self.looked > self.EVERY:
-            self.looked, told = time.monotonic(), trainer.progress_bar_metrics
-            note = ", ".join(f"{name} {float(value):.4g}" for name, value in told.items() if name != self.SHOWN)
+            self.looked, metrics = time.monotonic(), trainer.progress_bar_metrics
+            note = ", ".join(f"{name} {float(value):.4g}" for name, value in metrics.items() if name != self.SHOWN)
         self.bar.advance(share - self.bar.done, note)
 
     def on_train_end(self, trainer: pl.Trainer, module: Any) -> None:

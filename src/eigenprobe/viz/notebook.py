@@ -13,13 +13,13 @@ from ..errors import InputError
 from ..host.tables import html_table
 from ..readers.mesh import to_numpy
 from . import colours
-from .scene import as_faces, display_coordinates, few
+from .scene import as_faces, display_coordinates, display_rows
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
 
 
-def turning(
+def interactive_figure(
     points: Any,
     vectors: Any,
     *,
@@ -37,7 +37,7 @@ def turning(
     if v.ndim != 2 or len(v) != len(xyz):
         raise InputError(f"vectors must have shape ({len(xyz)}, K), got {v.shape}")
     chosen, titles = chosen_columns(v, columns, eigenvalues)
-    rows, triangles = few(xyz, as_faces(faces, len(xyz)), limit)
+    rows, triangles = display_rows(xyz, as_faces(faces, len(xyz)), limit)
     values = [np.round(np.clip(v[rows, c] / colours.symmetric_limit(v[rows, c]), -1, 1), 4) for c in chosen]
     x, y, z = np.round(xyz[rows].T, 5)
     ramp = [
@@ -71,5 +71,5 @@ def basis_html(basis: Any) -> str:
     facts = {"points": basis.n, "vectors": basis.k, "eigenvalues": listed}
     if basis.points is not None:
         facts["points"] = f"{basis.n} in {basis.points.shape[1]} dimensions"
-    told = {name: value for name, value in basis.info.items() if isinstance(value, str | int | float)}
-    return html_table("Basis", facts | told)
+    plain = {name: value for name, value in basis.info.items() if isinstance(value, str | int | float)}
+    return html_table("Basis", facts | plain)

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..readers.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, say, thinned, write_page
-from .scene import Array, as_faces, basis_points, cloud_normals, few, look_at, splat_sizes
+from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
 
 Source = Basis | str | os.PathLike[str]
 METHODS = ("direct", "network", "pretrained", "oracle")
@@ -132,7 +132,7 @@ def _shape(
     n, k = vectors.shape
     camera = look_at(xyz, up=up)
     unit = (xyz - camera.centre) / camera.radius
-    rows, triangles = few(unit, as_faces(faces, n), limit)
+    rows, triangles = display_rows(unit, as_faces(faces, n), limit)
     made: dict[str, Any] = {
         "n": len(rows),
         "k": k,

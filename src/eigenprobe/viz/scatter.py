@@ -76,8 +76,8 @@ def write_scatter(
     if new is not None:
         placed = _plain(new, "new", columns=k)
         at = None if new_layout is None else _plain(new_layout, "new_layout", len(placed))
-        few = thin(len(placed), limit)
-        payload["new"] = _places(placed[few], None if at is None else at[few], columns)
+        shown = thin(len(placed), limit)
+        payload["new"] = _places(placed[shown], None if at is None else at[shown], columns)
         note = f"{note} {say(len(placed))} new rows.".strip()
     write_page(path, page("scatter", payload, title, f"{say(n)} points, {k} coordinates", note, facts))
 

@@ -111,7 +111,9 @@ def basis_points(basis: Any, points: Any, what: str) -> tuple[Any, Array]:
     return points, xyz
 
 
-def few(xyz: Array, faces: NDArray[np.int64] | None, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+def display_rows(
+    xyz: Array, faces: NDArray[np.int64] | None, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """At most `limit` rows to draw, and the faces between them."""
     return (thin(len(xyz), limit), None) if faces is None else simplify(xyz, faces, limit)
 

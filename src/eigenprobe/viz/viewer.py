@@ -51,11 +51,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400, b"expected a choice\n")
             return
         try:
-            told = dict(json.loads(self.rfile.read(int(length))))
+            message = dict(json.loads(self.rfile.read(int(length))))
         except (TypeError, ValueError):
             self._answer(400, b"expected a choice\n")
             return
-        self.server.viewer.choice.update({name: told[name] for name in CHOICE if name in told})
+        self.server.viewer.choice.update({name: message[name] for name in CHOICE if name in message})
         self._answer(204, b"")
 
     def _refused(self) -> bool:
