@@ -6,11 +6,11 @@ from eigenprobe.cli.arguments import Command
 
 
 def evaluation() -> Command:
-    """``evaluate surfaces | volumes``."""
+    """``evaluate surfaces | volumes | scans``."""
     from . import evaluate
 
     about = "Measure methods against the cotangent oracle, with peers beside."
-    return Command.group("evaluate", about, evaluate.surfaces, evaluate.volumes)
+    return Command.group("evaluate", about, evaluate.surfaces, evaluate.volumes, evaluate.scans)
 
 
 def reproduction() -> Command:

@@ -1,4 +1,4 @@
-"""Commands that measure against an oracle: ``evaluate surfaces|volumes``."""
+"""Commands that measure against an oracle: ``evaluate surfaces|volumes|scans``."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +74,40 @@ def volumes(
         jobs: shapes in parallel, -1 for one per core
     """
     _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k, volume=True)
+
+
+def scans(
+    shapes: list[Path],
+    *,
+    k: list[int] = [10, 20],  # noqa: B006 (a default for the parser; never changed)
+    points: int = 4000,
+    kinds: list[str] = [],  # noqa: B006
+    jobs: int = 1,
+    session: Session,
+) -> None:
+    """Meshes as a virtual scanner measures them: every kind of damage, plain, ours and robust_laplacian.
+
+    Kinds: even, random, rings:R (six spinning scans merged, rings R times as far apart as points on them), side:R (one
+    such scan), depth:S (one depth image, a share S of the pixels at edges fly), noise:S, misregistered:S (in radii),
+    strays:S (a share), blobs, floor, step:R (of density), voxels:N (along the longest side).
+
+    Examples:
+      eigenprobe evaluate scans meshes/ --kinds even rings:8 noise:0.01
+      eigenprobe evaluate scans bunny.obj -k 10 20 --points 2000 --jobs 2
+
+    Args:
+        shapes: mesh files, or folders of them
+        k: levels of the cosines
+        points: points of each cloud (noise and misregistered: four times as many; voxels: as many as are crossed)
+        kinds: kinds of damage, all of the table by default
+        jobs: clouds in parallel, -1 for one per core
+    """
+    from ..evaluation.scans import ROWS, ScanMeasure, compare_scans
+
+    measure = ScanMeasure(kinds or ROWS, k, points, session.seed)
+    report = compare_scans(shapes, measure, out=session.folder("scans"), jobs=jobs)
+    session.tell(report)
+    session.finish(f"measured {len(report.rows)} decompositions")
 
 
 def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any) -> None:

@@ -113,21 +113,27 @@ def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
     return measures | {"deviation": alignment.eigenvalue_deviation(levels[-1])}
 
 
-def measure_files(measure: Callable[[Path], Measured], paths: Sequence[str | Path], jobs: int = 1) -> Measured:
-    """``measure(file)`` of files and of all that folders hold, ``jobs`` at a time. A file that cannot be used is
+def measure_files(
+    measure: Callable[..., Measured],
+    paths: Sequence[str | Path],
+    jobs: int = 1,
+    parts: Sequence[tuple[Any, ...]] = ((),),
+) -> Measured:
+    """``measure(file, *part)`` of files and of all that folders hold, ``jobs`` at a time. A file that cannot be used is
     skipped and its reason kept; only when none can is it an error."""
     files = find_shapes([Path(path) for path in paths])
+    tasks = [(path, *part) for path in files for part in parts]
 
-    def guarded(path: Path) -> Measured:
+    def guarded(*task: Any) -> Measured:
         try:
-            return measure(path)
+            return measure(*task)
         except (InputError, OSError) as error:
             return [], {"": str(error)}
 
     rows: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    results = in_parallel(guarded, ((path,) for path in files), "measuring", len(files), jobs)
-    for path, (found, reasons) in zip(files, results, strict=True):
+    results = in_parallel(guarded, tasks, "measuring", len(tasks), jobs)
+    for (path, *_), (found, reasons) in zip(tasks, results, strict=True):
         rows += found
         failed |= {f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()}
     if not rows:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from eigenprobe.errors import InputError, extra
@@ -50,12 +51,6 @@ class Scan:
         return self.faces >= 0
 
     @property
-    def size(self) -> tuple[Array, float]:
-        """The centre (3,) and the radius of the mesh."""
-        centre = self.mesh[0].mean(0)
-        return centre, float(np.linalg.norm(self.mesh[0] - centre, axis=1).max())
-
-    @property
     def places(self) -> Array:
         """The true places (m, 3) of the rows on the surface."""
         return self.interpolate(self.mesh[0])
@@ -81,8 +76,13 @@ class Scan:
 
 def joined(scans: Sequence[Scan]) -> Scan:
     """The rows of several scans of one mesh."""
-    columns = (np.concatenate([getattr(scan, name) for scan in scans]) for name in PER_ROW)
-    return Scan(scans[0].mesh, *columns)
+    return Scan(scans[0].mesh, *(np.concatenate([getattr(scan, name) for scan in scans]) for name in PER_ROW))
+
+
+def centre_and_radius(vertices: Array) -> tuple[Array, float]:
+    """The mean of the vertices (3,) and the largest distance from it."""
+    centre = vertices.mean(0)
+    return centre, float(np.linalg.norm(vertices - centre, axis=1).max())
 
 
 # --- clouds of a surface ---
@@ -114,13 +114,8 @@ def voxels(mesh: Mesh, cells: int, rng: Generator) -> Scan:
     side = float(np.ptp(vertices, axis=0).max()) / cells
     dense = drawn(mesh, int(DRAWS * face_areas(vertices, faces).sum() / side**2), rng)
     centres = (np.unique(np.floor(dense.points / side), axis=0) + 0.5) * side
-    igl = extra("igl")
-    tree = igl.AABB()
-    tree.init(vertices, faces)
-    _, nearest, places = tree.squared_distance(vertices, faces, centres)
-    corners = (np.ascontiguousarray(vertices[faces[nearest, c]]) for c in range(3))
-    barycentric = igl.barycentric_coordinates(np.ascontiguousarray(places), *corners)
-    return Scan((vertices, faces), centres, nearest, barycentric, np.zeros(len(centres), int))
+    nearest = dense.take(cKDTree(dense.points).query(centres)[1])  # of the surface, to a tenth of a side
+    return replace(nearest, points=centres)
 
 
 # --- instruments ---
@@ -162,21 +157,17 @@ class View:
         else:
             window = np.arctan2(right, forward), np.arctan2(up, np.hypot(right, forward))
         stretch = np.sqrt(self.ratio or 1.0)
-        across, along = (_ticks(w, s, rng) for w, s in zip(window, (step / stretch, step * stretch), strict=True))
-        u, v = np.meshgrid(across, along)
-        if self.ratio is None:
-            local = np.stack([u, v, np.ones_like(u)], -1)
-            local /= np.linalg.norm(local, axis=-1, keepdims=True)
-        else:
-            local = np.stack([np.sin(u) * np.cos(v), np.sin(v), np.cos(u) * np.cos(v)], -1)
-        return local @ self.axes
+        u, v = np.meshgrid(_ticks(window[0], step / stretch, rng), _ticks(window[1], step * stretch, rng))
+        if self.ratio is not None:  # the same direction, with 1 forward
+            u, v = np.tan(u), np.tan(v) / np.cos(u)
+        local = np.stack([u, v, np.ones_like(u)], -1)
+        return local / np.linalg.norm(local, axis=-1, keepdims=True) @ self.axes
 
 
 def _ticks(window: Array, step: float, rng: Generator) -> Array:
     """Places ``step`` apart that cover a window and its margin."""
-    low, high = window.min(), window.max()
-    margin = MARGIN * (high - low)
-    return np.arange(low - margin - rng.random() * step, high + margin + step, step)
+    margin = MARGIN * np.ptp(window)
+    return np.arange(window.min() - margin - rng.random() * step, window.max() + margin + step, step)
 
 
 def first_hits(mesh: tuple[Array, Array], eye: Array, directions: Array) -> tuple[Array, Array, Array]:
@@ -192,18 +183,11 @@ def first_hits(mesh: tuple[Array, Array], eye: Array, directions: Array) -> tupl
 
 def around(mesh: Mesh, count: int, rng: Generator, **instrument: Any) -> list[View]:
     """Up to six views of a mesh from the ends of three random perpendicular axes."""
-    vertices = as_mesh(mesh)[0]
-    centre = vertices.mean(0)
-    radius = np.linalg.norm(vertices - centre, axis=1).max()
+    centre, radius = centre_and_radius(as_mesh(mesh)[0])
     frame = Rotation.random(random_state=rng).as_matrix()
-    views = []
-    for index in range(count):
-        axis, sign = divmod(index, 2)
-        forward = frame[axis] * (2 * sign - 1)
-        right = np.cross(frame[(axis + 1) % 3], forward)
-        axes = np.stack([right, np.cross(forward, right), forward])
-        views.append(View(centre - DISTANCE * radius * forward, axes, **instrument))
-    return views
+    forward, right = np.concatenate([frame, -frame]), np.tile(np.roll(frame, 1, axis=0), (2, 1))
+    axes = np.stack([right, np.cross(forward, right), forward], 1)[:count]
+    return [View(centre - DISTANCE * radius * own[2], own, **instrument) for own in axes]
 
 
 def scanned(mesh: Mesh, n: int, views: Sequence[View], rng: Generator) -> Scan:
@@ -221,11 +205,16 @@ def scanned(mesh: Mesh, n: int, views: Sequence[View], rng: Generator) -> Scan:
     return joined(parts)
 
 
+def merged(mesh: Mesh, n: int, rng: Generator, **instrument: Any) -> Scan:
+    """Six views together."""
+    return scanned(mesh, n, around(mesh, 6, rng, **instrument), rng)
+
+
 def one_sided(mesh: Mesh, n: int, rng: Generator, **instrument: Any) -> Scan:
     """One view, with the part of the mesh that it sees as the true surface: open, of one piece.
 
-    Faces are divided until they are finer than the scan; those whose centre another face hides, and those turned away,
-    are left out, then all but the largest piece. Points on what is left out are not in the scan.
+    Faces are divided until they are finer than the scan; those whose centre another face hides are left out, then all
+    but the largest piece. Points on what is left out are not in the scan.
     """
     import trimesh
 
@@ -237,14 +226,12 @@ def one_sided(mesh: Mesh, n: int, rng: Generator, **instrument: Any) -> Scan:
     scan = scanned(surface, n, [view], rng)
     seen = np.flatnonzero(visible(surface, view.eye))
     _, pieces = extra("igl").facet_components(np.ascontiguousarray(faces[seen]))
-    largest = np.bincount(pieces, face_areas(vertices, faces)[seen]).argmax()
-    kept = seen[pieces == largest]
+    kept = seen[pieces == np.bincount(pieces, face_areas(vertices, faces)[seen]).argmax()]
     used, triangles = np.unique(faces[kept], return_inverse=True)
     number = np.full(len(faces) + 1, -1)  # of faces; the last is that of flying pixels
     number[kept] = np.arange(len(kept))
-    rows = (number[scan.faces] >= 0) | ~scan.surface
     part = replace(scan, mesh=(vertices[used], triangles.reshape(-1, 3)), faces=number[scan.faces])
-    return part.take(np.flatnonzero(rows))
+    return part.take(part.surface | ~scan.surface)
 
 
 def visible(mesh: tuple[Array, Array], eye: Array) -> Array:
@@ -261,12 +248,14 @@ def visible(mesh: tuple[Array, Array], eye: Array) -> Array:
 
 def noisy(scan: Scan, level: float, rng: Generator) -> Scan:
     """Independent normal noise, ``level`` radii in each coordinate."""
-    return replace(scan, points=scan.points + level * scan.size[1] * rng.normal(size=scan.points.shape))
+    return replace(
+        scan, points=scan.points + level * centre_and_radius(scan.mesh[0])[1] * rng.normal(size=scan.points.shape)
+    )
 
 
 def misregistered(scan: Scan, level: float, rng: Generator) -> Scan:
     """Every view is turned by a normal angle of ``level`` and shifted by ``level`` radii (root mean square)."""
-    centre, radius = scan.size
+    centre, radius = centre_and_radius(scan.mesh[0])
     points = scan.points.copy()
     for view in np.unique(scan.views):
         axis = rng.normal(size=3)
@@ -286,11 +275,11 @@ def with_strays(scan: Scan, share: float, rng: Generator) -> Scan:
 
 def with_blobs(scan: Scan, rng: Generator, count: int = 2, size: int = 40) -> Scan:
     """Clusters of ``size`` points off the shape, 1.35 radii from its centre and .03 radii wide."""
-    centre, radius = scan.size
+    centre, radius = centre_and_radius(scan.mesh[0])
     direction = rng.normal(size=(count, 1, 3))
-    direction /= np.linalg.norm(direction, axis=2, keepdims=True)
-    points = centre + radius * (1.35 * direction + 0.03 * rng.normal(size=(count, size, 3)))
-    return scan.beside(points.reshape(-1, 3))
+    points = 1.35 * direction / np.linalg.norm(direction, axis=2, keepdims=True)
+    points = points + 0.03 * rng.normal(size=(count, size, 3))
+    return scan.beside(centre + radius * points.reshape(-1, 3))
 
 
 def with_floor(scan: Scan, rng: Generator, size: int = 2000) -> Scan:
