@@ -39,6 +39,7 @@ SHORTER = {
     "eigenprobe decompose bunny.obj --method network": "--steps 20 --no-report",
     "eigenprobe evaluate surfaces": "--n 250 --no-figures",
     "eigenprobe evaluate volumes": "--n 250 --no-figures",
+    "eigenprobe evaluate scans": "--points 250 -k 5 --kinds even strays:0.05",
     "eigenprobe features": "--model weights",
     "eigenprobe cache": "--jobs 1",
     "eigenprobe view": "--port 18090",

@@ -129,7 +129,7 @@ def test_version_and_bare_call(run: Run) -> None:
     "words, pattern",
     [
         ("nope", "no command 'nope', there are decompose"),
-        ("evaluate", "missing COMMAND, one of surfaces, volumes"),
+        ("evaluate", "missing COMMAND, one of surfaces, volumes, scans"),
         ("reproduce nope", "no command 'nope', there are toy1d"),
         ("decompose", "missing SHAPE"),
         ("train", "missing RECIPE"),

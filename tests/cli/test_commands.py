@@ -250,6 +250,8 @@ def test_evaluate(run: Run) -> None:
     out = done(run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"), "m/surfaces.csv", "m/surfaces.json")
     assert "| a " in out and "robust" in out
     done(run("evaluate volumes solid.off --n 300 -k 6 --no-figures --out v"), "v/volumes.json")
+    out = done(run("evaluate scans solid.off --kinds random strays:0.1 --points 250 -k 5 --out s"), "s/scans.json")
+    assert "a share of 0.1 strays" in out and "robust_laplacian" in out
 
 
 def test_reproduce_toy1d(run: Run) -> None:
