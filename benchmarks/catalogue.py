@@ -1,183 +1,118 @@
-"""Which command makes which file of benchmarks/results, and from which sources.
+"""Which command makes which file of benchmarks/results, and by which small sample it is confirmed.
 
     python -m benchmarks.catalogue                  run all commands that need no GPU (`make results`): some hours
     python -m benchmarks.catalogue --gpu            run the others (`make results-gpu`)
-    python -m benchmarks.catalogue --stale [--gpu]  only those whose sources have changed since
-    python -m benchmarks.catalogue --list           say which files are stale
+    python -m benchmarks.catalogue --stale [--gpu]  only those that are missing, stale or unconfirmed
+    python -m benchmarks.catalogue --list           say which are which
 
-A file carries a hash of the definitions that its benchmark can reach (`reached`) in the rooms that it measures: of what
-they do, so that comments and docstrings do not count, and of model weights as they are. A function that a measurement
-never calls does not make it stale. `make readme` refuses a file whose hash is another one.
+A file keeps a small sample of its own measurement (`samples`): inputs, seed and the numbers they gave. It is confirmed
+where the same sample gives the same numbers today, stale where it gives others, and unconfirmed where it has none.
+Moving or renaming code changes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from benchmarks.reached import reached
+from benchmarks.samples import agrees
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "eigenprobe"
 DATA = "../shared/data"
-
-CORE = ("cloud.py", "graph", "smoothers", "eigen", "decomposition")
-NEIGHBOURS = ("pretrained/neighbours.py", "networks/shortcut.py", "pretrained/shortcuts")
-ORACLE = ("geometry/oracle.py", "geometry/mesh.py", "evaluation/alignment.py", "evaluation/samples.py")
-MODEL = ("pretrained/model.py", "pretrained/prediction.py", "pretrained/surface", "networks/spectral.py")
-TABLES = ("graph", "smoothers/neighbourhood.py", "eigen", "extensions", "estimators")
-TRAINING = ("probes", "networks/transformer.py", "training")
-PAPER = ("cloud.py", "graph", "smoothers", *TRAINING, "paper/single.py", "paper/amortised.py", "paper/published.py")
-ROOMS = ("probes", "smoothers", "eigen", "extensions", "estimators")  # whose tests are tried
 EMBEDDINGS = ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
+TABLES = " ".join(f"{DATA}/embeddings/{name}.npz" for name in EMBEDDINGS)
+State = Literal["confirmed", "stale", "unconfirmed"]
 
 
 @dataclass(frozen=True)
 class Result:
-    """The command that writes a file, the rooms that it measures (below src/eigenprobe), and what it calls, if that is
-    not the benchmark as a whole: entries of `reached`."""
+    """The command that writes a file, and the sample that it keeps: a name of `samples` and its inputs."""
 
     command: str
-    sources: tuple[str, ...]
+    sample: str | None
+    inputs: dict[str, Any] = field(default_factory=dict)
     gpu: bool = False
-    entries: tuple[str, ...] = ()
-
-    @property
-    def module(self) -> str:
-        """The benchmark's file."""
-        return shlex.split(self.command)[2].replace(".", "/") + ".py"
 
 
 def _kept(name: str, command: str) -> str:
     return f"python -m benchmarks.keep {name} {command}"
 
 
-RESULTS = (
-    {
-        "surfaces.json": Result(
-            _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"),
-            (*CORE, *NEIGHBOURS, *ORACLE),
-            entries=("src/eigenprobe/evaluation/surfaces.py",),
+def _bench(command: str, sample: str | None, **inputs: Any) -> Result:
+    return Result(f"python -m benchmarks.{command}", sample, inputs, gpu="--device cuda" in command)
+
+
+# Sizes of samples: seconds each on two cores.
+CLOUD = {"n": 600, "k": 12}
+SHAPE = {"n": 400, "k": 20}
+
+RESULTS = {
+    "surfaces.json": Result(
+        _kept("surfaces.json", f"evaluate surfaces {DATA}/mpz14 --no-figures"),
+        "alignment",
+        SHAPE | {"methods": ["direct", "robust"]},
+    ),
+    "neighbours.json": Result(
+        _kept("neighbours.json", f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2"),
+        "neighbours",
+        {"n": 400},
+    ),
+    "generalisation_mpz14.json": Result(
+        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"), "encoding", CLOUD
+    ),
+    "generalisation_shrec07.json": Result(
+        _kept(
+            "generalisation_shrec07.json",
+            f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
         ),
-        "neighbours.json": Result(
-            _kept(
-                "neighbours.json", f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2"
-            ),
-            (*CORE, *NEIGHBOURS, *ORACLE, "evaluation/neighbours.py"),
-            entries=("src/eigenprobe/evaluation/neighbours.py",),
-        ),
-        "generalisation_mpz14.json": Result(
-            _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"),
-            (*CORE, *ORACLE, *MODEL),
-            entries=("src/eigenprobe/paper/generalisation.py",),
-        ),
-        "generalisation_shrec07.json": Result(
-            _kept(
-                "generalisation_shrec07.json",
-                f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
-            ),
-            (*CORE, *ORACLE, *MODEL),
-            entries=("src/eigenprobe/paper/generalisation.py",),
-        ),
-        "toy1d.json": Result(
-            _kept("toy1d.json", "reproduce toy1d --way both"),
-            ("smoothers", "probes", "training", "networks/transformer.py", "paper/toy1d.py"),
-            entries=("src/eigenprobe/paper/toy1d.py",),
-        ),
-        "probe_scale.json": Result(
-            f"python -m benchmarks.probe_scale {DATA}/mpz14", (*CORE, *ORACLE, "probes/learned.py")
-        ),
-        "maps.json": Result(
-            "python -m benchmarks.maps "
-            + " ".join(
-                f"{DATA}/embeddings/{t}.npz" for t in ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
-            ),
-            (*TABLES,),
-        ),
-        "scale_cpu.json": Result("python -m benchmarks.scale", (*CORE, *NEIGHBOURS, *TABLES)),
-        "scale_cuda.json": Result("python -m benchmarks.scale --device cuda", (*CORE, *NEIGHBOURS, *TABLES), gpu=True),
-        "cluster.json": Result("python -m benchmarks.cluster", (*CORE, *NEIGHBOURS, *TABLES, "cli/cluster.py")),
-        "robustness.json": Result(
-            f"python -m benchmarks.robustness {DATA}/mpz14", (*CORE, *NEIGHBOURS, *MODEL, *ORACLE)
-        ),
-        "operators.json": Result(
-            f"python -m benchmarks.operators {DATA}/mpz14 --nine",
-            (*CORE, *NEIGHBOURS, "operators", "apps/geodesics.py", *ORACLE),
-        ),
-        "retrieval.json": Result(
-            f"python -m benchmarks.retrieval {DATA}/surfaces", (*CORE, *NEIGHBOURS, "apps", *ORACLE)
-        ),
-        "direct_cpu.json": Result("python -m benchmarks.direct", (*CORE, *NEIGHBOURS, "probes/objective.py")),
-        "direct_cuda.json": Result(
-            "python -m benchmarks.direct --device cuda --sizes 100000 1000000 --embeddings",
-            (*CORE, *NEIGHBOURS, "probes/objective.py"),
-            gpu=True,
-        ),
-        "multigrid.json": Result("python -m benchmarks.multigrid", ("graph", "smoothers", "eigen")),
-        "constants.json": Result("python -m benchmarks.constants", ("graph", "smoothers", "eigen", "estimators")),
-        "encode_cpu.json": Result("python -m benchmarks.encode --device cpu", (*CORE, *NEIGHBOURS, *MODEL)),
-        "encode_cuda.json": Result("python -m benchmarks.encode --device cuda", (*CORE, *NEIGHBOURS, *MODEL), gpu=True),
-        "training_cpu.json": Result("python -m benchmarks.training loss step --device cpu", ("smoothers", *TRAINING)),
-        "training_cuda.json": Result(
-            "python -m benchmarks.training loss step --device cuda", ("smoothers", *TRAINING), gpu=True
-        ),
-        "training_shapes_cuda.json": Result(
-            "python -m benchmarks.training shapes --device cuda", ("graph", "smoothers", "eigen", *TRAINING), gpu=True
-        ),
-        "paper_overfit*.json": Result(
-            "python -m benchmarks.paper overfit --data carried/overfit --device cuda",
-            PAPER,
-            gpu=True,
-            entries=("benchmarks/paper.py:overfit",),
-        ),
-        "paper_generalisation.json": Result(
-            "python -m benchmarks.paper generalisation --data carried/unseen --device cuda",
-            (*PAPER, "pretrained/shapes.py", "geometry/procedural"),
-            gpu=True,
-            entries=("benchmarks/paper.py:generalisation",),
-        ),
-        "embedding_cpu.json": Result(
-            f"python -m benchmarks.embedding {' '.join(f'{DATA}/embeddings/{name}.npz' for name in EMBEDDINGS)}"
-            " --rows 1000000",
-            (*TABLES, *TRAINING),
-        ),
-        "embedding_cuda.json": Result(
-            "python -m benchmarks.embedding --device cuda --rows 1000000", (*TABLES, *TRAINING), gpu=True
-        ),
-        "mutants.json": Result(
-            "python -m benchmarks.mutants --each 16 --seed 1717",
-            ROOMS,
-            entries=("benchmarks/mutants.py", *(f"src/eigenprobe/{room}" for room in ROOMS)),
-        ),
-    }
-    | {
-        f"probes_{name}.json": Result(
-            f"python -m benchmarks.probes {name} {DATA}/mpz14{options}",
-            ("graph", "smoothers", "probes", "training", *ORACLE),
-            entries=(f"benchmarks/probes.py:{name}",),
-        )
-        for name, options in (
-            ("families", " --n 500"),
-            ("learned", " --n 400 --k 20"),
-            ("losses", " --names horse kitten bimba --n 800 --k 20 --steps 150"),
-        )
-    }
-    | {
-        f"images_{name}.json": Result(
-            f"python -m benchmarks.clusters {DATA}/embeddings/{name}.npz --jobs 2",
-            (*TABLES, *TRAINING, "evaluation/clustering.py"),
-        )
-        for name in EMBEDDINGS
-    }
-)
+        "encoding",
+        CLOUD,
+    ),
+    "toy1d.json": Result(_kept("toy1d.json", "reproduce toy1d --way both"), "toy", {"steps": 10}),
+    "probe_scale.json": _bench(f"probe_scale {DATA}/mpz14", "probes", n=300, k=8),
+    "maps.json": _bench(f"maps {TABLES}", "layout", n=240, k=6),
+    "scale_cpu.json": _bench("scale", "decomposition", **CLOUD),
+    "scale_cuda.json": _bench("scale --device cuda", "decomposition", **CLOUD),
+    "cluster.json": _bench("cluster", "table", n=300, k=6),
+    "robustness.json": _bench(f"robustness {DATA}/mpz14", "alignment", **SHAPE, methods=["direct", "pretrained"]),
+    "operators.json": _bench(f"operators {DATA}/mpz14 --nine", "operators", n=500),
+    "retrieval.json": _bench(f"retrieval {DATA}/surfaces", "operators", n=500),
+    "direct_cpu.json": _bench("direct", "decomposition", **CLOUD),
+    "direct_cuda.json": _bench("direct --device cuda --sizes 100000 1000000 --embeddings", "decomposition", **CLOUD),
+    "multigrid.json": _bench("multigrid", "decomposition", **CLOUD),
+    "constants.json": _bench("constants", "decomposition", **CLOUD),
+    "encode_cpu.json": _bench("encode --device cpu", "encoding", **CLOUD),
+    "encode_cuda.json": _bench("encode --device cuda", "encoding", **CLOUD),
+    "training_cpu.json": _bench("training loss step --device cpu", "loss", n=300, k=8, m=40),
+    "training_cuda.json": _bench("training loss step --device cuda", "loss", n=300, k=8, m=40),
+    "training_shapes_cuda.json": _bench("training shapes --device cuda", "fit", n=300, k=6, steps=3),
+    "paper_overfit*.json": _bench(
+        "paper overfit --data carried/overfit --device cuda", "paper_overfit", n=300, k=10, steps=3
+    ),
+    "paper_generalisation.json": _bench(
+        "paper generalisation --data carried/unseen --device cuda", "paper_generalisation", n=200, k=6, steps=2
+    ),
+    "embedding_cpu.json": _bench(f"embedding {TABLES} --rows 1000000", "table", n=300, k=6),
+    "embedding_cuda.json": _bench("embedding --device cuda --rows 1000000", "table", n=300, k=6),
+    "mutants.json": _bench("mutants --each 16 --seed 1717", None),  # of the sources themselves: of its commit only
+    "probes_families.json": _bench(f"probes families {DATA}/mpz14 --n 500", "probes", n=300, k=8),
+    "probes_learned.json": _bench(f"probes learned {DATA}/mpz14 --n 400 --k 20", "learned_probes", n=200, k=6),
+    "probes_losses.json": _bench(
+        f"probes losses {DATA}/mpz14 --names horse kitten bimba --n 800 --k 20 --steps 150", "loss", n=300, k=8, m=40
+    ),
+} | {
+    f"images_{name}.json": _bench(
+        f"clusters {DATA}/embeddings/{name}.npz --jobs 2", "clusters", n=240, methods=["direct", "pca", "isomap"]
+    )
+    for name in EMBEDDINGS
+}
 
 
 def made_by(name: str) -> Result:
@@ -188,31 +123,16 @@ def made_by(name: str) -> Result:
     raise SystemExit(f"benchmarks.catalogue: no command makes {name}: add it to RESULTS")
 
 
-def digest(name: str, sources: tuple[str, ...] | None = None) -> str:
-    """The hash of what a file measures, its benchmark among it; of ``sources`` alone: what a part of it measures."""
-    result = made_by(name)
-    rooms = [SOURCE / source for source in (result.sources if sources is None else sources)]
-    others = [file for room in rooms for file in sorted(room.rglob("*")) if file.suffix not in (".py", ".md")]
-    kept = [file for file in others if file.is_file() and "__pycache__" not in file.parts]
-    lines = [f"{_path(file)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in kept]
-    rooms += [ROOT / result.module] if sources is None else []
-    found = reached(result.entries or (result.module,), ROOT)
-    inside = sorted(place for place in found if any(place[0].is_relative_to(room) for room in rooms))
-    lines += [f"{_path(file)} {name} {found[file, name]}" for file, name in inside]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+def state(content: dict[str, Any]) -> State:
+    """What the sample of a file says of it today."""
+    if content.get("sample") is None:
+        return "unconfirmed"
+    return "confirmed" if agrees(content["sample"]) else "stale"
 
 
-def _path(file: Path) -> str:
-    return file.relative_to(ROOT).as_posix()
-
-
-def stale(name: str, content: dict[str, Any]) -> bool:
-    """Whether the sources are others than those that a file was made from."""
-    return content.get("sources") != digest(name)
-
-
-def _is_stale(path: Path) -> bool:
-    return stale(path.name, json.loads(path.read_text()))
+def states(name: str, results: Path) -> list[State]:
+    """Of all files of a name or pattern."""
+    return [state(json.loads(path.read_text())) for path in sorted(results.glob(name))]
 
 
 def run(names: list[str]) -> int:
@@ -232,19 +152,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="files to make, all by default")
     parser.add_argument("--gpu", action="store_true", help="those that need a GPU instead of the others")
-    parser.add_argument("--stale", action="store_true", help="only those that are missing or stale")
-    parser.add_argument("--list", action="store_true", help="say which are stale and stop")
+    parser.add_argument("--stale", action="store_true", help="only those that are not confirmed")
+    parser.add_argument("--list", action="store_true", help="say which are confirmed and stop")
     options = parser.parse_args()
     if unknown := set(options.names) - set(RESULTS):
         parser.error(f"no command makes {sorted(unknown)[0]}, there are {', '.join(RESULTS)}")
-    stored = ROOT / "benchmarks" / "results"
-    old = [n for n in RESULTS if not (found := list(stored.glob(n))) or any(_is_stale(path) for path in found)]
+    names = options.names or [name for name, result in RESULTS.items() if options.list or result.gpu == options.gpu]
+    found = {name: states(name, ROOT / "benchmarks" / "results") for name in names if options.list or options.stale}
     if options.list:
-        for name, result in RESULTS.items():
-            print(f"{'stale' if name in old else 'fresh'}  {name}: {result.command}")
+        for name, each in found.items():
+            print(f"{', '.join(dict.fromkeys(each)) or 'missing':12s} {name}: {RESULTS[name].command}", flush=True)
         return
-    names = options.names or [name for name, result in RESULTS.items() if result.gpu == options.gpu]
-    sys.exit(min(run([name for name in names if name in old or not options.stale]), 1))
+    sys.exit(min(run([name for name in names if set(found.get(name, ())) != {"confirmed"}]), 1))
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    result: dict[str, Any] = facts("cluster", "cpu", peers=("dask", "distributed"))
+    result: dict[str, Any] = facts("cluster", "cpu", options, peers=("dask", "distributed"))
     with LocalCluster(**SPREAD) as local, Client(local) as client, tempfile.TemporaryDirectory() as place:
         for name, call in (
             ("folder", lambda: folder(client, options.shapes, Path(place))),

@@ -7,9 +7,9 @@ Seven scores of k-means, means over random class-weighted subsets of 1500; rows 
 estimator's defaults were chosen on even rows, so that the subsets are of the odd ones; the paper's network is trained
 on even rows and sees the subsets in one pass. Seconds are warm: every method has run once before.
 
-A file is written whole after each method: rows of peers stay valid while their own sources (`PEERS`) do, whatever
-changes in ours, and are not measured again. Without --methods those that are missing or out of date are measured, but
-for t-SNE and the paper's network, which may have fewer runs: every row says its own.
+A file is written whole after each method: rows of a confirmed file (`catalogue`) stay, rows of peers in any case, and
+are not measured again. Without --methods those that are missing or out of date are measured, but for t-SNE and the
+paper's network, which may have fewer runs: every row says its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from joblib import parallel_config
 
-from benchmarks.catalogue import digest
+from benchmarks.catalogue import state
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe.host.files import plain
 from eigenprobe.readers.tables import read_table
@@ -37,13 +37,6 @@ from eigenprobe_lab.paper.protocol import Protocol, summarise
 
 OURS = ("direct", "network")
 SLOW = ("tsne", "paper")
-PEERS = ("paper/peers.py", "paper/protocol.py", "evaluation/clustering.py")
-NETWORK = (*PEERS, "paper/images_recipe.py", "probes", "training", "networks/transformer.py")
-
-
-def sources(name: str, method: str) -> str:
-    """The hash of what the rows of a method in a file measure."""
-    return digest(name, NETWORK if method in FITTED else None if method in OURS else PEERS)
 
 
 def measure(x: np.ndarray, y: np.ndarray, method: str, o: argparse.Namespace) -> list[dict[str, Any]]:
@@ -63,10 +56,11 @@ def measure(x: np.ndarray, y: np.ndarray, method: str, o: argparse.Namespace) ->
 
 
 def kept(name: str, runs: int) -> list[dict[str, Any]]:
-    """The rows of a file that are as measured today."""
-    rows = json.loads(results_file(name).read_text())["rows"] if results_file(name).is_file() else []
-    enough = [row for row in rows if row["runs"] >= runs or row["method"] in SLOW]
-    return [row for row in enough if row.get("sources") == sources(name, row["method"])]
+    """The rows of a file that are as measured today: all of a confirmed one, else those that are not of our code."""
+    content = json.loads(results_file(name).read_text()) if results_file(name).is_file() else {"rows": []}
+    ours = () if state(content) == "confirmed" else (*OURS, *FITTED)
+    enough = [row for row in content["rows"] if row["runs"] >= runs or row["method"] in SLOW]
+    return [row for row in enough if row["method"] not in ours]
 
 
 def main() -> None:
@@ -84,9 +78,9 @@ def main() -> None:
         name, table = f"images_{path.stem}.json", read_table(path)
         known = {row["method"] for row in kept(name, o.runs)}
         for method in o.methods or [m for m in METHODS if m not in (*SLOW, *known)]:
-            made = facts("clusters", o.device, peers=("umap-learn",))
+            made = facts("clusters", o.device, o, peers=("umap-learn",))
             found = measure(np.asarray(table.features), np.asarray(table.labels), method, o)
-            origin = {"commit": made["commit"], "device": made["device"], "sources": sources(name, method)}
+            origin = {"commit": made["commit"], "device": made["device"]}
             rows = [row for row in kept(name, o.runs) if row["method"] != method]
             rows += [row | origin for row in plain(found)]
             rows.sort(key=lambda row: (row["k"], list(METHODS).index(row["method"])))

@@ -380,7 +380,7 @@ def main() -> None:
             if not options.groups or name in options.groups:
                 tables[name] = vary(name, constants, prepare())
     if not options.groups:
-        write("constants.json", facts("constants", "cpu", seed=options.seed) | {"tables": tables})
+        write("constants.json", facts("constants", "cpu", options, seed=options.seed) | {"tables": tables})
 
 
 if __name__ == "__main__":

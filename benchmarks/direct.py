@@ -246,7 +246,7 @@ def main() -> None:
         print(json.dumps(JOBS[job.pop("kind")](job)))
         return
     warnings.simplefilter("ignore")
-    result: dict[str, Any] = facts("direct", options.device, seed=options.seed, peers=("robust_laplacian",))
+    result: dict[str, Any] = facts("direct", options.device, options, seed=options.seed, peers=("robust_laplacian",))
     result |= {"tables": [], "loss": {}}
     for n, d in [*((n, 3) for n in options.sizes), *((n, 384) for n in options.embeddings)]:
         result["tables"].append(table(n, d, options))

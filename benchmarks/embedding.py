@@ -186,7 +186,7 @@ def main() -> None:
         "new rows": lambda: (new_rows(p, s, options.splits) for p in options.features for s in solvers),
         "many rows": lambda: (many_rows(count, solver, device, 0) for solver in many),
     }
-    name, about = f"embedding_{device.split(':')[0]}.json", facts("embedding", device, peers=("umap-learn",))
+    name, about = f"embedding_{device.split(':')[0]}.json", facts("embedding", device, options, peers=("umap-learn",))
     found, made = (earlier(name, about["device"]).get(key, {}) for key in ("parts", "made"))
     for part, rows in every.items():
         if part.split()[0] not in asked:

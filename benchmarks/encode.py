@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,6 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.record import best_device, clock, facts, spread, turns, write
-from eigenprobe.networks.spectral import SpectralNetwork
-from eigenprobe.networks.store import packaged
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe_lab.shapes import ProceduralShapes
 
@@ -48,8 +45,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", ep.EigenprobeWarning)
     device, k = options.device, options.k
-    known = options.model in packaged() or Path(options.model).is_dir()
-    model = SpectralModel.from_pretrained(options.model) if known else SpectralModel(SpectralNetwork(), {}, "random")
+    model = SpectralModel.from_pretrained(options.model)
     model.to(device)
     clouds = ProceduralShapes(seed=7, device=device).draw(options.batch if device.startswith("cuda") else 1, options.n)
     one, batch = clouds[0], options.batch
@@ -73,7 +69,7 @@ def main() -> None:
     elif find_spec("robust_laplacian") is not None:
         calls["robust_laplacian + eigsh, one cloud"] = partial(robust, one.numpy(), k)
     rows: dict[str, Any] = {}
-    about = facts("encode", device, seed=7) | {"n": options.n, "k": k, "model": model.name, "rows": rows}
+    about = facts("encode", device, options, seed=7) | {"n": options.n, "k": k, "model": model.name, "rows": rows}
     for group in groups:  # the file is whole after each; what takes seconds (all graphs one by one) is timed less often
         start = clock(device)
         for call in group.values():

@@ -30,7 +30,8 @@ def main() -> None:
             raise SystemExit(code)
         (report,) = Path(folder).glob("*.json")
         found = json.loads(report.read_text())
-    write(options.name, facts("keep", "cpu", peers=("robust_laplacian",)) | found)
+    given = {"words": [Path(word) if Path(word).exists() else word for word in words]}
+    write(options.name, facts("keep", "cpu", given, peers=("robust_laplacian",)) | found)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def main() -> None:
     for path in options.features:
         rows += compare(path, options.runs, options.seed)
         print(tables.markdown(rows[-2:]), flush=True)
-    write("maps.json", facts("maps", "cpu", peers=("umap-learn", "openTSNE")) | {"rows": plain(rows)})
+    write("maps.json", facts("maps", "cpu", options, peers=("umap-learn", "openTSNE")) | {"rows": plain(rows)})
 
 
 if __name__ == "__main__":

@@ -151,7 +151,8 @@ def main() -> None:
             for name, row in table["rows"].items():
                 print(f"  {name:34} {spread(row)} s   residual {row['residual']:.1e}   {row['last gap']:.6e}")
             print(f"  {table['ratio']['of']}: {spread(table['ratio'], 3, 'median')}", flush=True)
-        write("multigrid.json", facts("multigrid", "cpu", seed=options.seed, peers=("pyamg",)) | {"tables": tables})
+        about = facts("multigrid", "cpu", options, seed=options.seed, peers=("pyamg",))
+        write("multigrid.json", about | {"tables": tables})
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ class Trial:
         functions = [f for f in functions if f.__code__.co_filename.startswith(str(PACKAGE))]
         items = {item.nodeid: item for item in session.items}
         known = self.trace(session, items)
-        made = facts("mutants", "cpu", seed=self.seed, peers=("cosmic-ray",))
+        made = facts("mutants", "cpu", {"each": self.each, "seed": self.seed}, seed=self.seed, peers=("cosmic-ray",))
         for room in self.rooms:
             self.found[room] = self.score(session, items, known, functions, room)
             if self.rooms == list(ROOMS):

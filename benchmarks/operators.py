@@ -124,7 +124,7 @@ def main() -> None:
             for name, first in next(iter(rows.values())).items()
         }
         print(title, found[title])
-    write("operators.json", facts("operators", "cpu", peers=("robust_laplacian", "potpourri3d")) | found)
+    write("operators.json", facts("operators", "cpu", options, peers=("robust_laplacian", "potpourri3d")) | found)
 
 
 if __name__ == "__main__":

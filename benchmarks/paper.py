@@ -30,10 +30,10 @@ from eigenprobe import geometry
 from eigenprobe.evaluation import nearest_sample_areas
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.training import RunSettings
+from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
-from eigenprobe_lab.paper.overfit import SAMPLE_SEED
-from eigenprobe_lab.paper.paper_generalisation import AmortisedRecipe, amortise, unseen
-from eigenprobe_lab.paper.paper_overfit import SETTINGS, learn_their_way
+from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
+from eigenprobe_lab.paper.overfit import SETTINGS, learn_their_way
 from eigenprobe_lab.paper.published import single_shape
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
@@ -110,15 +110,22 @@ def overfit(o: argparse.Namespace) -> None:
     if o.probes:
         paper = replace(settings.probes.paper, count=o.probes)
         settings = replace(settings, probes=replace(settings.probes, paper=paper))
-    for name in o.names or sorted(path.stem for path in o.data.glob("*.npz")):
+    for name in o.names or [path.stem for path in prepared(o)]:
         if finished(name, settings.optimisation.steps):
             continue
         run, clock = how(o, name)
         sample = Sample.load(o.data / f"{name}.npz", o.k)
         rows = learn_their_way(sample, o.k, settings, replace(run, validate_every=o.every))
         rows[0]["seconds"] = clock.spent
-        found = facts("paper", o.device) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
+        found = facts("paper", o.device, o) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
         write(f"paper_overfit_{name}.json", found)
+
+
+def prepared(o: argparse.Namespace) -> list[Path]:
+    """The files of the data folder; a measurement without its data fails."""
+    if not (files := sorted(o.data.glob("*.npz"))):
+        raise SystemExit(f"benchmarks.paper: no samples in {o.data}: run 'python -m benchmarks.paper prepare' first")
+    return files
 
 
 def finished(name: str, steps: int) -> bool:
@@ -129,14 +136,14 @@ def finished(name: str, steps: int) -> bool:
 
 def generalisation(o: argparse.Namespace) -> None:
     small = {} if not o.preset else {"preset": o.preset, "clouds": 4, "points": 300, "chunk": 16}
-    recipe = AmortisedRecipe(steps=o.steps or 2000, k=o.k, validate_every=o.every, **small)
-    samples = [Sample.load(path, o.k) for path in sorted(o.data.glob("*.npz"))]
+    recipe = GeneralisationRecipe(steps=o.steps or 2000, k=o.k, validate_every=o.every, **small)
+    samples = [Sample.load(path, o.k) for path in prepared(o)]
     run, clock = how(o, "generalisation")
     module, history = amortise(recipe, run, samples)
     rows = unseen(module, samples, recipe.probes)
     found = {"n": len(samples[0].points), "k": o.k, "recipe": str(recipe), "steps": module.global_step}
     found |= {"seconds": clock.spent}
-    write("paper_generalisation.json", {"facts": facts("paper", o.device) | found, "history": history, "rows": rows})
+    write("paper_generalisation.json", {"facts": facts("paper", o.device, o) | found, "history": history, "rows": rows})
     levels = [name for name in rows[0] if name.startswith("k<=")]
     means = [
         mean_row(group, levels, start=start, shapes=len(group)) for (start,), group in grouped(rows, "start").items()

@@ -19,9 +19,9 @@ import torch
 from benchmarks.record import facts, over_meshes, write
 from eigenprobe import decompose, geometry
 from eigenprobe.probes.scale import learn_scale
+from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surface_report import levels
-from eigenprobe_lab.paper.overfit import SAMPLE_SEED
 
 PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere
 
@@ -53,10 +53,7 @@ def main() -> None:
     print(f"{f'mean over {len(rows)} shapes':24s} k<=10  k<=20  k<=50  discrepancy")
     for key in [key for key in rows[0] if "," in key]:
         print(f"{key:24s} " + "  ".join(f"{x:.3f}" for x in np.mean([row[key] for row in rows], axis=0)))
-    write(
-        "probe_scale.json",
-        facts("probe_scale", "cpu", seed=SAMPLE_SEED) | {"options": {"n": o.n, "k": o.k}, "shapes": rows},
-    )
+    write("probe_scale.json", facts("probe_scale", "cpu", o, seed=SAMPLE_SEED) | {"shapes": rows})
 
 
 if __name__ == "__main__":

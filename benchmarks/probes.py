@@ -31,10 +31,10 @@ from eigenprobe.probes.families import FAMILIES
 from eigenprobe.probes.probes import Probes
 from eigenprobe.probes.scale import learn_scale
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
+from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surface_report import levels
 from eigenprobe_lab.factory.probes import learn_probes
-from eigenprobe_lab.paper.overfit import SAMPLE_SEED
 from eigenprobe_lab.paper.published import NINE
 
 LOSSES = {
@@ -122,7 +122,7 @@ def main() -> None:
         mean_row(rows, **{label: name}) | {"shapes": len(rows)} for (name,), rows in grouped(by_shape, label).items()
     ]
     print(markdown(means))
-    write(f"probes_{o.what}.json", facts("probes", "cpu") | {"rows": means, "shapes": by_shape})
+    write(f"probes_{o.what}.json", facts("probes", "cpu", o) | {"rows": means, "shapes": by_shape})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 No number there is typed by hand. Where no file is there yet, the text says so and gives the command that makes it.
 ``python -m benchmarks.readme`` (or ``make readme``) rewrites the pages; a test fails while one is out of date. A file
-whose sources have changed since (`catalogue`) is refused; ``--stale`` shows it, marked.
+whose sample gives other numbers today (`catalogue`) is refused; ``--stale`` shows it, marked. One without a sample is
+shown and marked as unconfirmed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks.catalogue import ROOT, made_by, stale
+from benchmarks.catalogue import ROOT, made_by, state
 from benchmarks.shown import TABLES, Document
 from benchmarks.summaries import SUMMARIES
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "constants.md")
+MARKS = {
+    "stale": "Stale, a small sample gives other numbers today",
+    "unconfirmed": "Unconfirmed, measured before files kept a sample",
+}
 MARK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -34,10 +39,13 @@ def section(name: str, results: Path) -> str:
     """All files of one result: the command, when and where it ran, and the table."""
     if name in SUMMARIES:
         files, summary = SUMMARIES[name]
-        old = [f"`{path.name}`" for path in _files(files, results) if _stale(path)]
-        return summary(results) + (
-            f"\n\n*Stale, made from other sources by their hash: {', '.join(old)}.*" if old else ""
-        )
+        found = {path.name: _state(path) for path in _files(files, results)}
+        marks = [
+            f"\n\n*{words}: {', '.join(f'`{name}`' for name in found if found[name] == kind)}.*"
+            for kind, words in MARKS.items()
+            if kind in found.values()
+        ]
+        return summary(results) + "".join(marks)
     if name not in TABLES:
         known = ", ".join((*SUMMARIES, *TABLES))
         raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are {known}")
@@ -57,8 +65,8 @@ def _head(path: Path, document: Document) -> str:
     facts = {**document, **document.get("facts", {})}
     where = ", ".join(str(facts[key]).split("T")[0] for key in ("device", "date", "commit") if facts.get(key))
     command = made_by(path.name).command
-    if _stale(path):
-        return f"*Stale: made from other sources by its hash ({where}); `{command}` measures it again.*"
+    if mark := MARKS.get(_state(path)):
+        return f"*{mark}* ({where}); `{command}` measures it again:"
     return f"`{facts.get('command', command)}` ({where}):"
 
 
@@ -66,8 +74,8 @@ def _files(patterns: Iterable[str], results: Path) -> list[Path]:
     return sorted(path for pattern in patterns for path in results.glob(pattern))
 
 
-def _stale(path: Path) -> bool:
-    return stale(path.name, json.loads(path.read_text()))
+def _state(path: Path) -> str:
+    return state(json.loads(path.read_text()))
 
 
 def _documents(content: Document) -> Iterator[Document]:
@@ -81,12 +89,13 @@ def _documents(content: Document) -> Iterator[Document]:
 def main() -> None:
     """Rewrite the pages in place."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stale", action="store_true", help="show numbers of earlier sources, marked as stale")
+    parser.add_argument("--stale", action="store_true", help="show stale numbers, marked")
     options = parser.parse_args()
-    old = [path.name for path in _files([shown.pattern for shown in TABLES.values()], RESULTS) if _stale(path)]
+    files = _files([shown.pattern for shown in TABLES.values()], RESULTS)
+    old = [path.name for path in files if _state(path) == "stale"]
     if old and not options.stale:
         for name in dict.fromkeys(old):
-            print(f"{name} was measured from other sources: run {made_by(name).command}", file=sys.stderr)
+            print(f"{name} is stale, its sample differs today: run {made_by(name).command}", file=sys.stderr)
         sys.exit(f"benchmarks.readme: {len(set(old))} files are stale (--stale shows them marked)")
     for page in PAGES:
         before = page.read_text()

@@ -1,16 +1,17 @@
 """What every benchmark shares: clocks, memory, the facts of a run, and the file of results.
 
-facts    command, commit, date, device, threads, versions, seed
+facts    command, options, data, commit, date, device, threads, versions, seed
 turns    seconds of several calls that take turns in one process: medians, ranges, and ratios turn by turn
 peak     the high-water mark of this process during a call, above what it held before
 over_meshes   the parser of a benchmark over meshes
-write    facts and numbers as JSON in $OUT or benchmarks/results, with a hash of the sources (`catalogue`)
+write    facts and numbers as JSON in $OUT or benchmarks/results, with a small sample of the measurement (`samples`)
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import hashlib
 import json
 import os
 import platform
@@ -19,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,7 +28,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.catalogue import ROOT, digest
+from benchmarks.catalogue import ROOT, made_by, state
+from benchmarks.samples import take
 
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
@@ -118,12 +120,22 @@ def _resident(name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def facts(module: str, device: str | torch.device, *, seed: int = 0, peers: Sequence[str] = ()) -> dict[str, Any]:
-    """What ran, from which commit, when, where and with what."""
+def facts(
+    module: str,
+    device: str | torch.device,
+    options: argparse.Namespace | Mapping[str, Any],
+    *,
+    seed: int = 0,
+    peers: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What ran with which options on which data, from which commit, when, where and with what."""
     cuda = str(device).startswith("cuda")
     name = torch.cuda.get_device_name(device) if cuda else f"{platform.machine()}, {os.cpu_count()} cores"
+    given = dict(options) if isinstance(options, Mapping) else vars(options)
     return {
         "command": shlex.join(["python", "-m", f"benchmarks.{module}", *map(portable, sys.argv[1:])]),
+        "options": {key: _plain(value) for key, value in given.items()},
+        "data": {path.name: fingerprint(path) for path in _paths(given.values()) if path.exists()},
         "commit": _commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "device": name,
@@ -131,6 +143,31 @@ def facts(module: str, device: str | torch.device, *, seed: int = 0, peers: Sequ
         "versions": {"python": platform.python_version(), **_versions((*PACKAGES, *peers))},
         "seed": seed,
     }
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """How many files, and a hash of their names and contents."""
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    found = hashlib.sha256()
+    for each in files:
+        found.update(each.relative_to(path.parent).as_posix().encode())
+        with each.open("rb") as opened:
+            found.update(hashlib.file_digest(opened, "sha256").digest())
+    return {"files": len(files), "sha256": found.hexdigest()[:16]}
+
+
+def _paths(values: Iterable[Any]) -> Iterator[Path]:
+    for value in values:
+        if isinstance(value, Path):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _paths(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return portable(str(value)) if isinstance(value, str | Path) else value
 
 
 def portable(word: str) -> str:
@@ -167,19 +204,20 @@ def results_file(name: str) -> Path:
 
 
 def write(name: str, content: dict[str, Any]) -> None:
-    """``content`` as JSON in $OUT or benchmarks/results, with the hash of the sources that were measured."""
-    path = results_file(name)
-    text = json.dumps(rounded({"sources": digest(name)} | content), indent=1)
+    """``content`` as JSON in $OUT or benchmarks/results, with the sample by which it is confirmed later."""
+    path, made = results_file(name), made_by(name)
+    sample = None if made.sample is None else take(made.sample, made.inputs)
+    text = json.dumps({**rounded(content), "sample": sample}, indent=1)
     path.with_suffix(".partial").write_text(text + "\n")
     path.with_suffix(".partial").replace(path)
     print(f"written to {path}", flush=True)
 
 
 def earlier(name: str, device: str) -> dict[str, Any]:
-    """The file of results as it is, if the same sources were measured on the same device; else nothing."""
+    """The file of results as it is, if it is confirmed and was measured on the same device; else nothing."""
     path = results_file(name)
     found = json.loads(path.read_text()) if path.is_file() else {}
-    return found if found.get("sources") == digest(name) and found["device"] == device else {}
+    return found if found.get("device") == device and state(found) == "confirmed" else {}
 
 
 def rounded(value: Any) -> Any:

@@ -71,7 +71,7 @@ def main() -> None:
     rows = [{"eigenvalues of": name, **scores(given, kinds, options.count)} for name, given in bases.items()]
     found: dict[str, Any] = {"n": options.n, "count": options.count, "shapes": len(kinds), "rows": rows}
     print(rows)
-    write("retrieval.json", facts("retrieval", "cpu", peers=("robust_laplacian",)) | found)
+    write("retrieval.json", facts("retrieval", "cpu", options, peers=("robust_laplacian",)) | found)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def main() -> None:
         loss = means["n=1500"]["pretrained"] - by["pretrained"]
         print(f"{name:10s} pretrained {by['pretrained']:.3f} (loses {loss:+.3f})   direct {by['direct']:.3f}")
     content = {"model": model.fingerprint, "shapes": count, "cosine10": means}
-    write("robustness.json", facts("robustness", "cpu", seed=options.seed) | content)
+    write("robustness.json", facts("robustness", "cpu", options, seed=options.seed) | content)
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ def measure(options: argparse.Namespace) -> None:
     clouds, n = STACKED
     together = spawn(options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS, OURS)["stacked"]
     print(f"  {clouds} clouds of {n} points: {together}", flush=True)
-    about = facts("scale", options.device, seed=options.seed, peers=("robust_laplacian", "umap-learn"))
+    about = facts("scale", options.device, options, seed=options.seed, peers=("robust_laplacian", "umap-learn"))
     chosen, tables = {3: options.sizes, 384: options.rows}, []
     for d, usual in SIZES[options.device].items():
         tables.append(Table(options, d))

@@ -16,10 +16,10 @@ from benchmarks.record import spread
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.neighbours import NeighbourReport
 from eigenprobe_lab.evaluation.surface_report import Evaluation
-from eigenprobe_lab.paper.generalisation import Generalisation
+from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.peers import METHODS
-from eigenprobe_lab.paper.published import DIFFERENT, PAPER, single_shape
+from eigenprobe_lab.paper.published import DIFFERENT, GENERALISATION, PAPER, single_shape
 
 LEVELS = (10, 20, 50)
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
@@ -55,7 +55,7 @@ def surfaces(document: Document) -> str:
 
 def generalisation(document: Document) -> str:
     """Means over the shapes: starts and stages, the paper's rows first."""
-    return Generalisation(document["rows"], {}, document["facts"]).markdown().strip()
+    return Generalisation(document["rows"], {}, document["facts"], published=GENERALISATION).markdown().strip()
 
 
 def overfit(document: Document) -> str:
@@ -111,7 +111,7 @@ def paper_overfit(document: Document) -> str:
 
 def paper_generalisation(document: Document) -> str:
     """Means over the shapes, the paper's rows first."""
-    report = Generalisation(document["rows"], {}, document["facts"])
+    report = Generalisation(document["rows"], {}, document["facts"], published=GENERALISATION)
     return f"{document['facts'].get('steps')} optimiser steps.\n\n" + markdown(
         given(report.means(), **{"subspace 10": "not printed"})
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.shown import COSINES, LEVELS, Document, evaluation
 from eigenprobe.host.tables import markdown, mean_row
-from eigenprobe_lab.paper.generalisation import Generalisation
+from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.published import IMAGE_SCORES, NINE, PAPER, single_shape
 from eigenprobe_lab.paper.toy1d import LOSSES
 

@@ -8,8 +8,9 @@
     quality   seconds until the loss on held-out resamplings of one shape is within 1 % of the closed form
     shapes    every shape of the data folder with one recipe: cosines and eigenvalues against the mesh oracle
 
-Shapes come from the npz files that `--prepare` writes, so that the machine with the GPU needs no mesh library; without
-any, a procedural one is made. The table is printed last; the JSON goes to $OUT, or benchmarks/results.
+`loss` and `step` time a built-in surface. `quality` and `shapes` take the npz files that `--prepare` writes, so that
+the machine with the GPU needs no mesh library, and fail without them. The table is printed last; the JSON goes to $OUT,
+or benchmarks/results.
 """
 
 from __future__ import annotations
@@ -27,18 +28,17 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 
-from benchmarks.direct import textbook_errors
+from benchmarks.direct import surface, textbook_errors
 from benchmarks.record import best_device, clock, facts, peak, turns, write
 from eigenprobe import geometry
-from eigenprobe.decomposition import decompose
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.probes.covariance import Covariance
 from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
+from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED, learn_shape
 from eigenprobe_lab.evaluation.samples import Sample, agreement
 from eigenprobe_lab.evaluation.surface_report import levels
-from eigenprobe_lab.paper.overfit import SAMPLE_SEED, learn_shape
 from eigenprobe_lab.paper.published import NINE
 
 SECTIONS = ("loss", "step", "quality", "shapes")
@@ -55,8 +55,8 @@ def measure(call: Callable[[], Any], device: torch.device, repeats: int) -> dict
     return {"best_ms": low, "median_ms": 1000 * row["seconds"], "range_ms": [low, high], "peak_gib": held}
 
 
-def loss(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    points = torch.as_tensor(sample.points, dtype=torch.float32, device=device)
+def loss(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+    points = torch.as_tensor(surface(o.n, o.seed), dtype=torch.float32, device=device)
     smoother = build_smoother(points.double(), "adaptive", dimension=2).to(dtype=torch.float32)
     g = torch.Generator(device).manual_seed(0)
     probes = smoother.power(2 * torch.rand(len(points), o.m, generator=g, device=device) - 1, o.smoothing)
@@ -90,8 +90,8 @@ def loss(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[di
     return rows
 
 
-def step(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    points = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=device)
+def step(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+    points = torch.as_tensor(surface(2 * o.n, o.seed), dtype=torch.float32, device=device)
     base = settings(o, held_out=0, reference=False, resamplings=2)
     modes = [("32", "none")]
     if device.type == "cuda":
@@ -146,8 +146,8 @@ def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
     return replace(base, **changes)
 
 
-def quality(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    return learn(sample, o, device)
+def quality(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+    return learn(load(o.data, o.names, o.k)[0], o, device)
 
 
 def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
@@ -163,9 +163,9 @@ def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[d
     return rows
 
 
-def shapes(samples: list[Sample], o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+def shapes(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     rows = []
-    for sample in samples:
+    for sample in load(o.data, o.names, o.k):
         try:
             rows += learn(sample, o, device)
         except Exception as error:
@@ -183,24 +183,12 @@ def prepare(meshes: Path, folder: Path, names: list[str], n: int, k: int) -> Non
             Sample.of_file(path, n, k, SAMPLE_SEED).save(folder / f"{path.stem}.npz")
 
 
-def load(folder: Path, names: list[str], n: int, k: int) -> list[Sample]:
+def load(folder: Path, names: list[str], k: int) -> list[Sample]:
+    """The samples of a folder; a measurement without its data fails."""
     files = [folder / f"{name}.npz" for name in names] if names else sorted(folder.glob("*.npz"))
-    return [Sample.load(path, k) for path in files] or [procedural(2 * n, n, k)]
-
-
-def procedural(count: int, n: int, k: int) -> Sample:
-    """A sphere with six smooth bumps; its oracle is the closed form on all points."""
-    i = torch.arange(count) + 0.5
-    height, angle = 1 - 2 * i / count, np.pi * (1 + 5**0.5) * i
-    ring = (1 - height.square()).sqrt()
-    x = torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
-    directions = torch.nn.functional.normalize(torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), dim=1)
-    bumps = (torch.exp(6 * (x @ directions.T - 1)) * torch.tensor([0.9, -0.4, 0.7, 0.5, -0.3, 1.0])).sum(1)
-    points = (x * (1 + bumps)[:, None] * torch.tensor([1.0, 0.8, 0.6])).numpy()
-    indices = torch.randperm(count, generator=torch.Generator().manual_seed(1))[:n].numpy()
-    best = decompose(points, k, dimension=2)
-    shape = geometry.Shape(points, None, "procedural")
-    return Sample(shape, points[indices], best.vectors[indices], best.eigenvalues, indices)
+    if not files or not all(path.is_file() for path in files):
+        raise SystemExit(f"benchmarks.training: no samples in {folder}: run it with --prepare MESHES --data {folder}")
+    return [Sample.load(path, k) for path in files]
 
 
 def table(results: dict[str, Any]) -> str:
@@ -244,13 +232,14 @@ def main() -> None:
     device = torch.device(o.device)
     o.repeats = o.repeats or (1 if device.type == "cpu" else 20)
     o.timed = o.timed or (8 if device.type == "cpu" else 150)
-    samples = load(o.data, o.names, o.n, o.k)
-    results = facts("training", device, seed=o.seed)
-    results["options"] = {key: str(value) if isinstance(value, Path) else value for key, value in vars(o).items()}
-    for section in o.sections or SECTIONS:
+    sections = o.sections or list(SECTIONS)
+    if {"quality", "shapes"} & set(sections):
+        load(o.data, o.names, o.k)  # before anything is timed
+    results = facts("training", device, o, seed=o.seed)
+    for section in sections:
         start = time.perf_counter()
         try:
-            results[section] = globals()[section](samples if section == "shapes" else samples[0], o, device)
+            results[section] = globals()[section](o, device)
         except Exception as error:
             traceback.print_exc()
             results[f"{section}_error"] = f"{type(error).__name__}: {error}"

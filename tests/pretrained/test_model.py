@@ -15,7 +15,7 @@ from eigenprobe.host.weights import drawing
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
 from eigenprobe.networks.store import packaged
 from eigenprobe.pretrained.model import SpectralModel
-from eigenprobe_lab.paper import generalisation
+from eigenprobe_lab.evaluation import pretrained as generalisation
 from eigenprobe_lab.shapes import ProceduralShapes
 from eigenprobe_lab.shapes.meshing import creature
 from tests.playground import without_network

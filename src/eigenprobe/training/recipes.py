@@ -225,8 +225,7 @@ def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
     shape = load(str(recipe.shape))
     points = torch.as_tensor(shape.vertices).float()
     if recipe.validate_every and shape.faces is not None:
-        watch = OracleCosine([_with_oracle(shape, recipe)], recipe.validate_every)
-        run = replace(run, flags={**run.flags, "callbacks": [*run.flags.get("callbacks", []), watch]})
+        run = run.watched(OracleCosine([_with_oracle(shape, recipe)], recipe.validate_every))
     basis = fit_network(points, recipe.k, settings=recipe, run=run, device=how.device)
     result = out / "basis.safetensors"
     basis.save(result)

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,6 +218,10 @@ class RunSettings:
     def where(self) -> torch.device:
         """The device, ``"auto"`` resolved."""
         return resolved(self.device)
+
+    def watched(self, *callbacks: pl.Callback) -> RunSettings:
+        """The same with further callbacks."""
+        return replace(self, flags={**self.flags, "callbacks": [*self.flags.get("callbacks", []), *callbacks]})
 
 
 def train(module: SpectralModule, data: Any, settings: RunSettings | None = None) -> pl.Trainer:

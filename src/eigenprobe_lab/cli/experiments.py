@@ -81,12 +81,12 @@ def overfit(
     """
     from eigenprobe.readers.shapes import find_shapes
 
-    from ..paper import overfit
-    from ..paper import paper_overfit as single
+    from ..evaluation.fitted import SETTINGS as OURS
+    from ..paper.overfit import SETTINGS as PAPER
     from ..paper.reproduction import QUICK_PROBES, reproduce_overfit
 
-    settings = replace(overfit.SETTINGS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
-    theirs = replace(single.SETTINGS, steps=steps, size=size or single.SETTINGS.size, seed=session.seed)
+    settings = replace(OURS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
+    theirs = replace(PAPER, steps=steps, size=size or PAPER.size, seed=session.seed)
     if quick:
         k, n, size = min(k, 20), min(n, 500), min(size or 400, 400)
         settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps or 100)
@@ -134,12 +134,12 @@ def generalisation(
     from eigenprobe.pretrained.model import SpectralModel
     from eigenprobe.readers.shapes import find_shapes
 
-    from ..paper.generalisation import Comparison
-    from ..paper.paper_generalisation import AmortisedRecipe
+    from ..evaluation.pretrained import Comparison
+    from ..paper.generalisation import GeneralisationRecipe
     from ..paper.reproduction import reproduce_generalisation
 
     folder, device = session.folder("generalisation"), session.device()
-    recipe = AmortisedRecipe(steps=steps, points=n, k=k, seed=session.seed)
+    recipe = GeneralisationRecipe(steps=steps, points=n, k=k, seed=session.seed)
     if quick:
         n, k, volumes, figures = min(n, 300), min(k, 20), 0, False
         small: dict[str, Any] = {"preset": "tiny", "clouds": 4, "chunk": 16, "accumulate": 1, "validate_every": 20}

@@ -1,13 +1,12 @@
-"""The paper's experiments, and what only they need. The library proper imports nothing from here.
+"""The paper's experiments its own way, and what only they need.
 
-reproduction           the experiments by the paper's way, by ours or by both; three columns
-published              the numbers the paper prints
-toy1d                  five functions on an interval, by either loss
-overfit                one network per shape, our way;             single: the paper's
-generalisation         the pretrained model on unseen shapes, with controls, our way;        amortised: the paper's
-images                 clusters in embeddings of image features: protocol (subsets, scores), peers (other methods)
-images_recipe          the paper's own network on image features, by recipe
-extract                images to features, by frozen encoders; datasets: image data sets as their authors pack them
+overfit, generalisation   one network per shape; one network for all shapes
+toy1d                     five functions on an interval, by either loss
+images                    clusters in embeddings of image features: protocol (subsets, scores), peers (other methods)
+images_recipe             the paper's own network on image features, by recipe
+extract, datasets         images to features by frozen encoders; image data sets as their authors pack them
+published                 the numbers the paper prints
+reproduction              every experiment the paper's way, ours (`evaluation.fitted`, `evaluation.pretrained`) or both
 """
 
 from __future__ import annotations

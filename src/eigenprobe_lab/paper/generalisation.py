@@ -1,226 +1,150 @@
-r"""The paper's generalisation table: one pretrained model on shapes it has never seen, and the controls beside it.
+"""The paper's generalisation experiment its own way: one network from coordinates, by its probes and loss.
 
-    mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz | 1 sweep | 3 sweeps -> |cosine| with oracle
+    clouds (30, 1500, 3) in the unit sphere -> transformer of width 1024, 32 heads -> 50 features -> QR
+    probes    500 for each cloud, 20 steps of a Gaussian of sigma .1 on 15 neighbours, the point itself among them
+    training  AdamW, 5e-4 falling to 1e-5 as a cosine, clipped at .01, gradients of two batches
 
-Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight has touched); the
-span in which `encode` rotates, columns, seeds and guards, 148 in all; and controls of 148 columns each: diffused seeds
-with more landmarks, polynomials, random Fourier features, random vectors. All share one smoother per cloud, the same
-Ritz rotation and the same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what
-the network has learned is seen in the feed-forward rows. Volumes are measured against the closed form on the same
-points.
+What differs: the paper trains on some 200 000 scans and CAD models for 100 epochs; here clouds are procedural, drawn
+anew all the time, and the schedule is as long as the recipe says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
-from eigenprobe.errors import InputError, RankError
-from eigenprobe.evaluation import compare_vectors, rebuild
-from eigenprobe.geometry import is_closed, sample_volume
-from eigenprobe.host.tables import Report, grouped, markdown, mean_row
-from eigenprobe.networks.spectral import GUARDS, SEEDS
-from eigenprobe.pretrained.model import SpectralModel
-from eigenprobe.readers.shapes import Shape, find_shapes, load
-from eigenprobe.smoothers import Smoother, build_smoother
+from eigenprobe import networks
+from eigenprobe.cloud import Frame
+from eigenprobe.host.files import atomic_path, write_json
+from eigenprobe.probes.objective import Objective
+from eigenprobe.probes.probes import Probes
+from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.training.data import Batch, ManifoldData
+from eigenprobe.training.module import Optimisation, SpectralModule
+from eigenprobe.training.recipes import recipe_kind
+from eigenprobe.training.runs import OracleCosine, RunSettings, train
 
-from ..evaluation.samples import Measured, Sample, measure_files
-from .published import GENERALISATION
-
-Array = NDArray[Any]
-LEVELS = tuple(range(5, 55, 5))
-ORDERED = ("network", "its inputs alone")  # starts whose own order means something: shown feed-forward too
-BY_COLLECTION = [("closed form", ""), ("network", "feed-forward"), ("network", "Ritz"), (ORDERED[1], "feed-forward")]
+from ..evaluation.samples import Sample
+from ..evaluation.unseen import agreement_by_level, polynomials
+from ..shapes.stream import ShapeSettings, ShapeStream
+from .overfit import best_of_probes
 
 
-class Generalisation(Report):
-    """Rows: one per shape, start and stage (and one per shape for the closed form)."""
+@dataclass(frozen=True)
+class GeneralisationRecipe:
+    """The paper's settings, and the size of the run. ``meshes`` are validated on (|cosine| with their oracle)."""
 
-    def means(self, domain: str = "surface") -> list[dict[str, Any]]:
-        """Mean over the shapes, one row per start and stage, the paper's rows first."""
-        chosen = [row for row in self.rows if row["domain"] == domain]
-        numbers = [name for name in chosen[0] if name.startswith(("k<=", "subspace"))]
-        table = []
-        if domain == "surface":
-            for name, values in GENERALISATION.items():
-                printed = {f"k<={k}": value for k, value in zip(LEVELS, values, strict=True) if f"k<={k}" in numbers}
-                about = {"start": f"the paper, {name}", "stage": "feed-forward"}
-                table.append(about | printed | {"subspace 10": "not printed"})
-        for (start, stage), rows in grouped(chosen, "start", "stage").items():
-            table.append(mean_row(rows, numbers, start=start, stage=stage))
-        return table
-
-    def collections(self) -> list[dict[str, Any]]:
-        """The surfaces by collection (the folder, or what stands before ``__`` in the file name)."""
-        surfaces = [row for row in self.rows if row["domain"] == "surface"]
-        shown = [row for row in surfaces if (row["start"], row["stage"]) in BY_COLLECTION]
-        levels = [f"k<={level}" for level in (5, 10, 20, 50) if f"k<={level}" in shown[0]]
-        return [
-            mean_row(rows, levels, collection=group, shapes=len(rows), start=start, stage=stage)
-            for (group, start, stage), rows in grouped(shown, "group", "start", "stage").items()
-        ]
-
-    def markdown(self) -> str:
-        parts = []
-        for (domain,), rows in grouped(self.rows, "domain").items():
-            count = len({row["shape"] for row in rows})
-            against = "the mesh oracle" if domain == "surface" else "the closed form on the same points"
-            parts.append(f"{count} unseen {domain}s, n={self.facts['n']}, |cosine| with {against}, mean over i <= k")
-            parts.append(markdown(self.means(domain)))
-        if len({row["group"] for row in self.rows}) > 1:
-            parts += ["By collection", markdown(self.collections())]
-        return "\n\n".join(parts) + "\n"
-
-
-def run(
-    paths: Sequence[str | Path], comparison: Comparison, out: Path | None = None, *, figures: bool = True
-) -> Generalisation:
-    """Measure a pretrained model on files and folders of meshes; tables and figures go to ``out`` where given.
-
-    A mesh that cannot be used is reported and skipped.
-    """
-    files = find_shapes([Path(p) for p in paths])
-    rows, failed = measure_files(comparison, files)
-    network = comparison.network
-    facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
-    result = Generalisation(rows, failed, facts | {"seed": comparison.seed})
-    if out is None:
-        return result
-    result = result.write(out, "generalisation")
-    shapes = {row["shape"] for row in rows}
-    drawn = draw(comparison, [path for path in files if path.stem in shapes][:3], out) if figures else []
-    return replace(result, written=(*result.written, *drawn))
-
-
-@dataclass
-class Comparison:
-    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside."""
-
-    network: SpectralModel
-    n: int = 1500
+    steps: int = 2000
+    rate: float = 5e-4
+    final_rate: float = 1e-5
+    clip: float = 0.01
+    accumulate: int = 2
+    clouds: int = 30
+    points: int = 1500
     k: int = 50
+    probes: Probes = field(default_factory=lambda: Probes(500, steps=20, k=15, sigma=0.1, self_loops=True))
+    preset: str = "generalisation"
+    sizes: dict[str, Any] | None = None
+    chunk: int = 1024
+    renew: int = 128
+    meshes: Path | None = None
+    validate_every: int = 200
     seed: int = 0
-    device: str = "cpu"
-    volumes: int = 6
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.k <= self.network.k:
-            raise InputError(f"this model predicts at most {self.network.k} vectors, got k={self.k}")
-        self.network.to(self.device)
-
-    def __call__(self, path: Path) -> Measured:
-        shape = load(path)
-        sample = Sample.on_surface(shape, self.n, self.k, self.seed)
-        group = path.stem.split("__")[0] if "__" in path.stem else path.parent.name
-        base = {"shape": path.stem, "group": group}
-        rows = [base | {"domain": "surface"} | row for row in self.rows(sample.points, sample.vectors)]
-        if self.volumes and _closed(shape):
-            try:
-                inside = sample_volume(shape, self.n, self.seed, spread=True)
-            except InputError as error:
-                return rows, {"inside": str(error)}
-            rows += [base | {"domain": "volume"} | row for row in self.rows(inside)]
-            self.volumes -= 1
-        return rows, {}
-
-    def rows(self, points: Array, truth: Array | None = None) -> Iterable[dict[str, Any]]:
-        """Every start and stage at ``points (n, 3)`` against ``truth (n, k)``, or against the closed form there."""
-        x = torch.as_tensor(points, dtype=torch.float64, device=self.device)
-        x = (x - x.mean(0)) / (x - x.mean(0)).abs().max()
-        smoother = build_smoother(x)
-        assert smoother.mass is not None
-        root = smoother.mass.sqrt()[:, None]
-        optimum = (solve(smoother, self.k).vectors / root).cpu().numpy()
-        truth = optimum if truth is None else truth
-        yield {"start": "closed form", "stage": ""} | agreement_by_level(optimum, truth)
-        generator = torch.Generator().manual_seed(self.seed)
-        for start, columns in starts(self.network, x, generator).items():
-            for stage, q in stages(root * columns, smoother, self.k):
-                if stage != "feed-forward" or start in ORDERED:
-                    yield {"start": start, "stage": stage} | agreement_by_level((q / root).cpu().numpy(), truth)
 
 
-def _closed(shape: Shape) -> bool:
-    return shape.faces is not None and is_closed(shape.faces)[0]
+class ProbedClouds:
+    """Batches of procedural clouds with probes on them, by step."""
+
+    def __init__(self, recipe: GeneralisationRecipe) -> None:
+        n = recipe.points
+        self.probes = recipe.probes
+        self.stream = ShapeStream(
+            ShapeSettings(recipe.seed, recipe.clouds * n, n, (n, n), chunk=recipe.chunk, chunks=4, renew=recipe.renew)
+        )
+
+    def to(self, device: torch.device | str) -> ProbedClouds:
+        """The same clouds, drawn on a device."""
+        self.stream = self.stream.to(device)
+        return self
+
+    def at(self, step: int) -> Batch:
+        clouds = self.stream.at(step).contiguous()
+        return Batch(clouds, probes=lambda generator: self.probes.draw(clouds, generator, compiled=True))
 
 
-def agreement_by_level(vectors: Array, truth: Array) -> dict[str, float]:
-    """|cosine| of vectors ``(n, k)`` with the oracle's, averaged over i <= 5, 10, ..., k."""
-    k = vectors.shape[1]
-    alignment = compare_vectors(vectors, truth, np.zeros(k), np.zeros(k))
-    cosines = {f"k<={level}": alignment.cosine(level) for level in LEVELS if level <= k}
-    return cosines | {"subspace 10": alignment.subspace(min(10, k))}
+def amortise(
+    recipe: GeneralisationRecipe, run: RunSettings, samples: Sequence[Sample] = ()
+) -> tuple[SpectralModule, list[dict[str, float]]]:
+    """Train; the module, and |cosine| with the oracle on the samples along the way."""
+    network = networks.build(
+        recipe.preset, 3, recipe.k, torch.Generator().manual_seed(recipe.seed), **(recipe.sizes or {})
+    )
+    schedule = Optimisation(
+        *(recipe.steps, recipe.rate, recipe.final_rate),
+        warmup=0,
+        betas=(0.9, 0.999),
+        weight_decay=0.01,
+        clip=recipe.clip,
+    )
+    objective = Objective("sampled", "hybrid", relative=True)
+    module = SpectralModule(
+        network, objective, schedule, precision="bf16" if run.where.type == "cuda" else "32", seed=recipe.seed
+    )
+    cosines = OracleCosine([known(sample) for sample in samples], recipe.validate_every)
+    run = run.watched(cosines) if samples else run
+    data = ManifoldData(ProbedClouds(recipe), steps=recipe.steps * recipe.accumulate)
+    source = {"network": str(recipe.sizes), "points": str(recipe.points)}
+    trainer = train(module, data, replace(run, accumulate=recipe.accumulate, source=source))
+    module.to(trainer.strategy.root_device).eval()
+    return module, cosines.history
 
 
-def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-    """The columns of every start, the constant first, on points of about unit size."""
-    k = network.k + SEEDS + GUARDS  # as many as `encode` rotates in
-    waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
-    phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
-    columns = {
-        "network, seeds, guards": network.span(x),
-        "network": network.columns(x),
-        "its inputs alone": network.inputs_alone(x),
-        "diffused seeds, 148": network.inputs_alone(x, k - 1 - SEEDS),
-        "polynomials": polynomials(x, k)[:, 1:],
-        "Fourier features": torch.cos(x @ waves + phase),
-        "random vectors": torch.randn(len(x), k - 1, generator=generator),
-    }
-    return {name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1) for name, each in columns.items()}
+def known(sample: Sample) -> tuple[Batch, torch.Tensor]:
+    """A sample in the unit sphere, as the network sees it, and the oracle there."""
+    x = torch.as_tensor(sample.points)
+    return Batch(Frame.of(x)(x, torch.float32)[None]), torch.as_tensor(sample.vectors)
 
 
-def polynomials(points: Tensor, k: int) -> Tensor:
-    """The first ``k`` monomials of the coordinates ``(n, 3)`` by degree: what the input gives without a network."""
-    powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if a + b + c < 9), key=sum)
-    return torch.stack([(points ** torch.tensor(power).to(points)).prod(1) for power in powers[:k]], 1)
+@torch.no_grad()
+def unseen(module: SpectralModule, samples: Sequence[Sample], probes: Probes) -> list[dict[str, Any]]:
+    """Rows of `Generalisation`: one feed-forward pass of the network, the same untrained, polynomials of its input, and
+    the closed form of its probes."""
+    rows = []
+    trained = module.network.double().eval()
+    untrained = networks.described(trained.describe()).to(module.device).double().eval()  # type: ignore[operator]
+    for sample in samples:
+        batch, _ = known(sample)
+        points = batch.points.to(module.device, torch.float64)
+        columns = {
+            "the paper's way": trained(points),
+            "random weights": untrained(points),
+            "polynomials": polynomials(points[0], sample.vectors.shape[1])[None],
+            "closed form of its probes": best_of_probes(points[0].float(), probes, sample.vectors.shape[1], 0)[None],
+        }
+        name, _, rest = sample.shape.name.partition("__")
+        base = {"shape": sample.shape.name, "group": name if rest else "", "domain": "surface"}
+        for start, features in columns.items():
+            vectors = batch.vectors(features)[0][0].cpu().numpy()
+            rows.append(base | {"start": start, "stage": "feed-forward"} | agreement_by_level(vectors, sample.vectors))
+    return rows
 
 
-def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:
-    """The start orthonormalised, then rotated, then after one and after three sweeps, `(n, k)` each."""
-    first = columns[:, :k]
-    try:
-        q, _ = orthonormalise(first)
-    except RankError:  # polynomials on an algebraic surface: any completion of their span will do
-        noise = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
-        first = first + 1e-7 * first.norm() / len(first) * noise
-        q, _ = torch.linalg.qr(first)
-    if columns.shape[1] > k:
-        q, _, present = widen(first, columns[:, k:])
-        q = q[:, present]
-    yield "feed-forward", q[:, :k]
-    q = q @ ritz(q, smoother)[1]
-    yield "Ritz", q[:, :k]
-    for stage in ("1 sweep", "2 sweeps", "3 sweeps"):
-        q = sweep(q, smoother).double()
-        q = q @ ritz(q, smoother)[1]
-        if stage != "2 sweeps":
-            yield stage, q[:, :k]
+@recipe_kind("paper_generalisation", GeneralisationRecipe)
+def _run(recipe: GeneralisationRecipe, out: Path, how: RunSettings) -> Path:
+    """Train and write ``network.safetensors``, whose metadata rebuilds the network, and ``history.json``."""
+    from safetensors.torch import save_file
 
-
-def draw(comparison: Comparison, files: Sequence[Path], folder: Path) -> list[Path]:
-    """`V` and `xyz` rebuilt from few vectors, on unseen surfaces and inside the closed ones."""
-    from eigenprobe.sampling.farthest import farthest_points
-    from eigenprobe.viz import figures
-
-    network, n, seed = comparison.network, comparison.n, comparison.seed
-    written = []
-    for path in files:
-        shape = load(path)
-        clouds = {"surface": shape.vertices[farthest_points(shape.vertices, n, seed)]}
-        if _closed(shape):
-            clouds["volume"] = sample_volume(shape, n, seed, spread=True)
-        for kind, points in clouds.items():
-            basis = network.encode(points, k=network.k)
-            written += [folder / f"{path.stem}_{kind}.png", folder / f"{path.stem}_{kind}_xyz.png"]
-            figures.eigenfunctions(points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=written[-2])
-            rebuilt = {k: rebuild(basis, points, k) for k in (5, 10, 20, 50) if k <= basis.k}
-            figures.reconstructions(points, {"pretrained": rebuilt}, path=written[-1])
-    return written
+    files = [] if recipe.meshes is None else find_shapes([recipe.meshes])
+    samples = [Sample.of_file(file, recipe.points, recipe.k, recipe.seed) for file in files]
+    module, history = amortise(recipe, how, samples)
+    result, network = out / "network.safetensors", module.network.cpu()
+    with atomic_path(result) as temporary:
+        facts = {"network": json.dumps(network.describe())}  # type: ignore[operator]
+        save_file({name: value.contiguous() for name, value in network.state_dict().items()}, temporary, facts)
+    write_json(out / "history.json", history)
+    return result

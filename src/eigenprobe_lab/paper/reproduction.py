@@ -20,13 +20,14 @@ from eigenprobe.readers.tables import read_table
 from eigenprobe.training.fit import FitSettings
 from eigenprobe.training.runs import RunSettings
 
+from ..evaluation import fitted, pretrained
 from ..evaluation.clustering import METRICS
 from ..evaluation.samples import Measured, Sample, measure_files
 from ..evaluation.surface_report import Evaluation, levels
-from . import generalisation, images, overfit, toy1d
-from . import paper_overfit as single
+from ..evaluation.unseen import LEVELS, Generalisation
+from . import images, overfit, toy1d
+from .generalisation import GeneralisationRecipe, amortise, unseen
 from .images_recipe import ImagesRecipe, feed_forward, learn_rows
-from .paper_generalisation import AmortisedRecipe, amortise, unseen
 from .protocol import Protocol
 from .published import GENERALISATION, PAPER, published_scores, single_shape
 
@@ -72,22 +73,22 @@ def reproduce_overfit(
     *,
     k: int = 50,
     n: int = 4000,
-    settings: FitSettings = overfit.SETTINGS,
-    their_settings: FitSettings = single.SETTINGS,
+    settings: FitSettings = fitted.SETTINGS,
+    their_settings: FitSettings = overfit.SETTINGS,
     device: str = "cpu",
 ) -> Reproduced:
     """One network for each shape. A file is a mesh, or a sample that `Sample.save` wrote."""
     history: dict[str, Any] = {}
 
     def measure(path: Path) -> Measured:
-        sample = Sample.of_file(path, n, k, overfit.SAMPLE_SEED)
+        sample = Sample.of_file(path, n, k, fitted.SAMPLE_SEED)
         rows: list[dict[str, Any]] = []
         if way != "ours":
-            rows += single.learn_their_way(sample, k, their_settings, replace(single.RUN, device=device))
+            rows += overfit.learn_their_way(sample, k, their_settings, replace(overfit.RUN, device=device))
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            run = replace(overfit.RUN, device=device)
-            found, _, history[f"{sample.shape.name}, ours"] = overfit.learn_shape(sample, k, settings, run)
+            run = replace(fitted.RUN, device=device)
+            found, _, history[f"{sample.shape.name}, ours"] = fitted.learn_shape(sample, k, settings, run)
             rows += found
         return rows, {}
 
@@ -115,16 +116,16 @@ def reproduce_generalisation(
     out: Path,
     way: Way = "both",
     *,
-    comparison: generalisation.Comparison | None = None,
-    recipe: AmortisedRecipe,
+    comparison: pretrained.Comparison | None = None,
+    recipe: GeneralisationRecipe,
     device: str = "cpu",
     figures: bool = True,
 ) -> Reproduced:
     """One network for all shapes, on unseen ones; the paper's rows are those of MPZ14."""
     rows: list[dict[str, Any]] = []
-    report = generalisation.Generalisation(rows, {}, {"n": recipe.points, "k": recipe.k})
+    report = Generalisation(rows, {}, {"n": recipe.points, "k": recipe.k}, published=GENERALISATION)
     if comparison is not None and way != "paper":
-        report = generalisation.run(files, comparison, figures=figures)
+        report = pretrained.run(files, comparison, figures=figures, published=GENERALISATION)
     if way != "ours":
 
         def taken(path: Path) -> Measured:
@@ -135,12 +136,12 @@ def reproduce_generalisation(
         module, history = amortise(recipe, RunSettings(folder=out / "network", device=device), samples)
         facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}
         rows = [*report.rows, *unseen(module, samples, recipe.probes)]
-        report = generalisation.Generalisation(rows, failed | report.failed, facts)
+        report = Generalisation(rows, failed | report.failed, facts, published=GENERALISATION)
     report = report.write(out, "generalisation")
     means = {(row["start"], row["stage"]): row for row in report.means()}
     theirs, ours = (means.get((start, "feed-forward"), {}) for start in (THEIRS, "network"))
-    printed = dict(zip(generalisation.LEVELS, GENERALISATION["MPZ14"], strict=True))
-    keys = [level for level in generalisation.LEVELS if level <= recipe.k]
+    printed = dict(zip(LEVELS, GENERALISATION["MPZ14"], strict=True))
+    keys = [level for level in LEVELS if level <= recipe.k]
     lines = [_line(f"|cosine| k <= {i}", printed[i], theirs.get(f"k<={i}"), ours.get(f"k<={i}")) for i in keys]
     return Reproduced(report, lines)
 

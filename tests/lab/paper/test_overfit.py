@@ -1,32 +1,155 @@
-"""The single-shape table on a small mesh made here."""
+"""The paper's own way of training: probes in the unit sphere, one kernel, fresh samplings, its losses and schedule."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+import torch
 
+from eigenprobe import networks
+from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe_lab.paper.overfit import SETTINGS
-from eigenprobe_lab.paper.reproduction import reproduce_overfit
+from eigenprobe.host.device import graphed
+from eigenprobe.probes.objective import Objective, prefix_errors
+from eigenprobe.probes.probes import Probes
+from eigenprobe.smoothers import build_smoother
+from eigenprobe.training.data import Fresh, ProbeSettings, prepare
+from eigenprobe.training.fit import FitSettings, fit_network
+from eigenprobe.training.module import Optimisation, SpectralModule, Whole
 
 
-def test_table_of_a_bumpy_sphere(tmp_path):
-    trimesh = pytest.importorskip("trimesh")
-    mesh = trimesh.creation.icosphere(3)
-    x = np.asarray(mesh.vertices)
-    mesh.vertices = x * (1 + 0.3 * np.sin(2 * x[:, :1]) + 0.2 * x[:, 1:2] ** 2) * [1, 0.8, 0.6]
-    mesh.export(tmp_path / "bumpy.obj")
-    (tmp_path / "broken.obj").write_text("not a mesh")
-    settings = replace(SETTINGS, resamplings=2, held_out=1, size=400, steps=120)
-    files = list(tmp_path.glob("*.obj"))
-    result = reproduce_overfit(files, tmp_path / "out", "ours", k=12, n=500, settings=settings).report
-    assert set(result.failed) == {"broken.obj"} and len(result.rows) == 3
-    rows = {row["method"]: row for row in result.rows}
-    assert list(rows) == ["feedforward", "ritz", "closed form"]
-    assert rows["ritz"]["cosine_10"] >= 0.95 * rows["closed form"]["cosine_10"]
-    assert rows["ritz"]["discrepancy"] < 0.1 and rows["ritz"]["gap"] < 0.05 and result.facts["history"]["bumpy, ours"]
-    assert "bumpy" in result.markdown() and "**mean, all**" in result.headline().splitlines()[-1]
-    with pytest.raises(InputError, match="none of the shapes"):
-        reproduce_overfit([tmp_path / "broken.obj"], tmp_path / "out", "ours", k=12)
+def ellipsoid(n: int = 300) -> torch.Tensor:
+    i = torch.arange(n, dtype=torch.float64) + 0.5
+    height, angle = 1 - 2 * i / n, np.pi * (1 + 5**0.5) * i
+    ring = (1 - height.square()).sqrt()
+    return torch.stack([ring * angle.cos(), 0.8 * ring * angle.sin(), 0.6 * height], 1)
+
+
+def draw(points: torch.Tensor, paper: Probes) -> torch.Tensor:
+    settings = ProbeSettings("row", paper=paper)
+    batch = prepare(points, Frame.of(points), settings, Objective("sampled", "hybrid"), 5)
+    assert callable(batch.probes)
+    return batch.probes(torch.Generator().manual_seed(0))[0]
+
+
+def test_probes_of_the_paper_do_not_depend_on_the_unit_of_the_file():
+    # sigma is a length in the unit sphere: the armadillo (radius 100) and its copy of radius 1 have the same probes.
+    paper = Probes(20, steps=10, k=10, sigma=(0.05, 0.2))
+    small, large = draw(ellipsoid(), paper), draw(100 * ellipsoid() + 7, paper)
+    torch.testing.assert_close(small, large, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        small, paper.draw(ellipsoid().float(), torch.Generator().manual_seed(0)), atol=5e-3, rtol=0
+    )
+
+
+def test_the_row_smoother_is_the_operator_of_the_probes_with_the_cosine_metric_too():
+    rows = torch.randn(80, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    graph = {"k": 9, "metric": "cosine", "self_loops": True}
+    probes, g = Probes(4, steps=1, sigma=0.3, **graph), torch.Generator()
+    seed = Probes(4, steps=0, sigma=0.3, **graph).draw(rows, g.manual_seed(1))
+    smoother = build_smoother(rows, "row", bandwidth=0.3, dimension=3, **graph)
+    torch.testing.assert_close(smoother.apply(seed), probes.draw(rows, g.manual_seed(1)))
+
+
+def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():
+    # Rows far from the origin, as features are: moving their centre to it would change every angle.
+    rows = 3 + torch.randn(80, 6, generator=torch.Generator().manual_seed(0))
+    paper = Probes(4, steps=3, k=9, sigma=0.02, metric="cosine", self_loops=True)
+    settings = FitSettings(smoother="row", metric="cosine", loss="sampled", probes=ProbeSettings("row", paper=paper))
+    batch = prepare(rows, settings.frame(rows), settings.all_probes(), settings.objective(), 3)
+    batch = getattr(batch, "batch", batch)
+    drawn = batch.probes(torch.Generator().manual_seed(1))[0]
+    torch.testing.assert_close(drawn, paper.draw(rows, torch.Generator().manual_seed(1)), atol=1e-4, rtol=1e-3)
+
+
+def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
+    points = 50 * ellipsoid()
+    frame = Frame.of(points)
+    first, again = (Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3) for _ in range(2))
+    assert first.at(0).points.shape == (1, 100, 3)
+    assert not torch.equal(first.at(0).points, first.at(1).points)
+    assert torch.equal(first.at(200).points, again.at(200).points)  # asked out of order
+    assert float(first.at(0).points.norm(dim=-1).max()) == pytest.approx(1, abs=0.1)
+    uniform = Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
+    spacing = [torch.cdist(f.at(0).points[0], f.at(0).points[0]).fill_diagonal_(9).min() for f in (first, uniform)]
+    assert spacing[0] > 1.2 * spacing[1]
+
+
+def test_the_step_that_a_gpu_replays_has_the_loss_and_the_gradient_of_the_plain_one():
+    points, paper = ellipsoid(), Probes(30, steps=8, k=6, sigma=(0.1, 0.3))
+    fresh = Fresh(points, Frame.of(points), paper, 120)
+    network = networks.build("cpu", 3, 6, torch.Generator().manual_seed(0))
+    module = SpectralModule(network, Objective("sampled", "hybrid", relative=True))
+    batch = fresh.at(3)
+    found = []
+    for whole in ([], [Whole(module.mixed, module.objective, paper)]):
+        module._whole = whole
+        loss = module.loss(batch, torch.Generator().manual_seed(5))
+        found.append((loss.detach(), torch.autograd.grad(loss.sum(), list(network.parameters()))))
+    (plain, gradients), (replayed, others) = found
+    torch.testing.assert_close(replayed, plain, rtol=1e-3, atol=0)  # probes of half precision
+    cosine = torch.cosine_similarity(*(torch.cat([g.flatten() for g in each]) for each in (gradients, others)), dim=0)
+    assert float(cosine) > 0.999
+    with torch.no_grad():  # a measure is never replayed
+        assert torch.equal(module.loss(batch, torch.Generator().manual_seed(5)), plain)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there the passes are captured")
+def test_a_machine_that_captures_no_graph_goes_on_without():
+    with pytest.warns(UserWarning, match="CUDA graphs are not used"):
+        assert graphed(torch.square, torch.ones(2)) is None
+
+
+@pytest.mark.parametrize(("projection", "probe"), [("hybrid", "mean"), ("hybrid", "worst"), ("mass", "mean")])
+def test_the_papers_losses_against_k_separate_solves(projection, probe):
+    g = torch.Generator().manual_seed(0)
+    features, probes = (torch.randn(40, m, generator=g, dtype=torch.float64) for m in (6, 30))
+    mass = features[:, 0].square() / features[:, 0].square().sum()
+    errors = []
+    for k in range(1, 7):
+        q = features[:, :k]
+        rest = probes - q @ torch.linalg.solve(q.T @ (mass[:, None] * q), q.T @ (mass[:, None] * probes))
+        weight = mass[:, None] if projection == "mass" else 1.0
+        each = (weight * rest.square()).sum(0)
+        errors.append(each.max() if probe == "worst" else each.mean())
+    found, _ = Objective("sampled", projection, probe=probe).errors(features, probes=probes)
+    torch.testing.assert_close(found, torch.stack(errors))
+
+
+def test_the_rate_falls_over_the_annealing_steps_and_stays():
+    schedule = Optimisation(steps=12_000, rate=1e-3, final_rate=1e-5, warmup=0, anneal=5000)
+    rates = [1e-3 * schedule.factor(step) for step in (0, 2500, 5000, 11_999)]
+    assert rates == pytest.approx([1e-3, 0.5 * (1e-3 + 1e-5), 1e-5, 1e-5])
+
+
+def test_the_whole_way_on_a_cloud_of_radius_100():
+    probes = ProbeSettings(paper=Probes(64, steps=20, k=10, sigma=(0.05, 0.3)))
+    schedule = Optimisation(steps=150, rate=3e-3, warmup=0, clip=0.01)
+    basis = fit_network(
+        100 * ellipsoid(600), 5, smoother="row", loss="sampled", probes=probes, preset="tiny", resamplings="fresh",
+        size=300, optimisation=schedule, ritz=False,
+    )  # fmt: skip
+    assert basis.info["samplings"] == "fresh" and basis.info["steps"] == 150
+    x = ellipsoid(600)
+    span = torch.linalg.qr(torch.cat([torch.ones(600, 1, dtype=torch.float64), x], 1)).Q
+    v = basis.vectors[:, :3] / basis.vectors[:, :3].norm(dim=0)
+    assert float((span.T @ v).norm(dim=0).min()) > 0.9  # the constant and the two longest axes
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="fresh"):
+        fit_network(ellipsoid(), 4, resamplings="fresh")
+    with pytest.raises(InputError, match="drawn probes"):
+        Objective("expected", "mass")
+    with pytest.raises(InputError, match="probe must be 'mean' or 'worst', got 'least'"):
+        Objective("sampled", probe="least")
+    assert prefix_errors(torch.ones(5, 1), torch.ones(5, 2)).shape == (1, 2)
+
+
+def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
+    points = ellipsoid()
+    probes = Probes(5, steps=2, k=6, sigma=0.1)
+    batch = Fresh(points, Frame.of(points), probes, 100, seed=3).at(2)
+    assert callable(batch.probes)
+    expected = probes.draw(batch.points[0], torch.Generator().manual_seed(0))
+    torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0))[0], expected)

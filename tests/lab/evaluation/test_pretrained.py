@@ -10,7 +10,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.readers.shapes import Shape, save
-from eigenprobe_lab.paper.generalisation import Comparison, run
+from eigenprobe_lab.evaluation.pretrained import Comparison, run
 
 pytest.importorskip("igl")
 

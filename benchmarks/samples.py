@@ -1,0 +1,240 @@
+"""Small samples of the measurements, by which a file of results is confirmed without measuring it again.
+
+    take("decomposition", n=600, k=12)  ->  {"of": ..., "inputs": ..., "tolerance": ..., "numbers": {name: [...]}}
+    agrees(block)                       ->  whether the same inputs give the same numbers today
+
+A sample calls what its benchmark calls, on a small input that is made here from a seed: some seconds on two cores, no
+data, no GPU. It sees what is computed, wherever the code lies and whatever it is called. It does not see how fast it
+is: a file of times is confirmed to have timed the same answer.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+TOLERANCE = 1e-3  # of the largest number of an entry: other processors and libraries round differently
+TRAINED = 0.02  # the same after some steps of training, which magnify rounding
+Numbers = dict[str, Any]
+
+
+def blob(n: int, seed: int) -> np.ndarray:
+    """Random points of a bumpy sphere ``(n, 3)``."""
+    x = np.random.default_rng(seed).normal(size=(n, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return x * (1 + 0.25 * np.sin(3 * x[:, :1]) + 0.2 * x[:, 1:2] * x[:, 2:]) * [1.0, 0.8, 0.6]
+
+
+def creature() -> Path:
+    """The mesh that the package ships."""
+    return Path(str(files("eigenprobe.cli") / "creature.ply"))
+
+
+def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three noisy clusters ``(n, 24)`` and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    return (rng.normal(size=(n, 24)) + 5 * np.eye(24)[labels]).astype(np.float32), labels
+
+
+def decomposition(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe import decompose
+
+    basis = decompose(blob(n, seed), k)
+    return {"eigenvalues": basis.eigenvalues, "mass": np.sort(basis.mass)[:: n // 10]}
+
+
+def operators(n: int, seed: int = 0) -> Numbers:
+    import eigenprobe as ep
+
+    x = blob(n, seed)
+    laplacian, mass = ep.laplacian(x)
+    return {
+        "energy": [float(c @ (laplacian @ c)) for c in x.T],
+        "mass": [float(mass.sum())],
+        "distances": ep.apps.geodesic_distance(x, 0)[:: n // 10],
+        "descriptor": ep.apps.shape_dna(ep.decompose(x, 12)),
+    }
+
+
+def alignment(n: int, k: int, methods: tuple[str, ...] = ("direct",), seed: int = 0) -> Numbers:
+    from eigenprobe_lab.evaluation.surfaces import Measure
+
+    found, _ = Measure(methods, n, k, seed)(creature())
+    return {row["method"]: [row[f"cosine_{k}"], row["discrepancy"], row["mass_correlation"]] for row in found}
+
+
+def neighbours(n: int, seed: int = 0) -> Numbers:
+    from eigenprobe_lab.evaluation.neighbours import NeighbourMeasure
+
+    found, _ = NeighbourMeasure((n,), (0.0, 0.01), seed=seed)(creature())
+    named = {f"{row['neighbours']}, noise {row['noise']}": row for row in found}
+    return {name: [row["cosine_10"], row["cosine_20"], row["discrepancy"]] for name, row in named.items()}
+
+
+def encoding(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe import SpectralModel
+
+    model = SpectralModel.from_pretrained("surface")
+    return {kind: model.encode(blob(n, seed), k=k, smoother=kind).eigenvalues for kind in ("heat", "adaptive")}
+
+
+def probes(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe import decompose
+    from eigenprobe.probes.families import FAMILIES
+    from eigenprobe.probes.scale import learn_scale
+
+    x = blob(n, seed)
+    found = {name: decompose(x, k, probes=name, dimension=2, neighbours="plain").eigenvalues for name in FAMILIES}
+    return found | {"scale": [float(learn_scale(torch.as_tensor(x), dimension=2).sigma)]}
+
+
+def learned_probes(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe_lab.factory.probes import learn_probes
+
+    return {"errors": list(learn_probes(blob(n, seed), k, degree=3, trials=6).errors.values())}
+
+
+def loss(n: int, k: int, m: int, seed: int = 0) -> Numbers:
+    from eigenprobe.probes.covariance import Covariance
+    from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
+    from eigenprobe.smoothers import build_smoother
+
+    generator = torch.Generator().manual_seed(seed)
+    smoother = build_smoother(torch.as_tensor(blob(n, seed)), "adaptive", dimension=2)
+    probe = smoother.power(torch.randn(n, m, generator=generator, dtype=torch.float64), 10)
+    q = torch.linalg.qr(torch.randn(n, k, generator=generator, dtype=torch.float64)).Q
+    q[:, 0] = q[:, 0].abs() + 0.01
+    covariance, mass = Covariance(smoother, steps=10, variance=1.0), first_mass(q)
+    expected = expected_errors(q, covariance.apply, covariance.trace(), mass)
+    return {"sampled": prefix_errors(q, probe, mass).mean(-1), "expected": expected}
+
+
+def fit(n: int, k: int, steps: int, seed: int = 0) -> Numbers:
+    from eigenprobe import decompose
+
+    basis = decompose(blob(n, seed), k, method="network", steps=steps, seed=seed)
+    return {"eigenvalues": basis.eigenvalues}
+
+
+def paper_overfit(n: int, k: int, steps: int, seed: int = 0) -> Numbers:
+    from eigenprobe.probes.probes import Probes
+    from eigenprobe.readers.shapes import Shape
+    from eigenprobe_lab.evaluation.samples import Sample
+    from eigenprobe_lab.paper.overfit import SETTINGS, learn_their_way
+
+    x = blob(n, seed)
+    sample = Sample(
+        Shape(x, None, "blob"),
+        x,
+        np.cos(np.outer(x[:, 0], np.arange(k))),
+        np.arange(k, dtype=float),
+        np.arange(n),
+        np.full(n, 1 / n),
+    )
+    paper = Probes(60, steps=10, k=10, sigma=(0.05, 0.3))
+    settings = replace(
+        SETTINGS,
+        preset="tiny",
+        size=n,
+        steps=steps,
+        seed=seed,
+        optimisation=None,
+        probes=replace(SETTINGS.probes, paper=paper),
+    )
+    found = learn_their_way(sample, k, settings)
+    return {row["method"]: [row[f"cosine_{k}"], row["discrepancy"]] for row in found}
+
+
+def paper_generalisation(n: int, k: int, steps: int, seed: int = 0) -> Numbers:
+    from eigenprobe.training import RunSettings
+    from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise
+
+    recipe = GeneralisationRecipe(steps, k=k, points=n, clouds=2, chunk=4, preset="tiny", validate_every=0, seed=seed)
+    module, _ = amortise(recipe, RunSettings(device="cpu", logs=False), [])
+    x = torch.as_tensor(blob(n, seed), dtype=torch.float32)
+    with torch.no_grad():
+        features = module.network(x[None])[0]
+    return {"singular values": torch.linalg.svdvals(features)}
+
+
+def toy(steps: int, seed: int = 0) -> Numbers:
+    from eigenprobe_lab.paper.toy1d import FUNCTIONS, toy1d
+
+    found = toy1d(seed=seed, steps=steps, probes=2000).rows
+    return {row["loss"]: [row[name] for name in FUNCTIONS] for row in found}
+
+
+def table(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe import OptimalApproximationEigenmaps
+
+    x, _ = rows(n, seed)
+    model = OptimalApproximationEigenmaps(k, random_state=seed).fit(x)
+    placed = model.transform(rows(n, seed + 1)[0])
+    return {
+        "eigenvalues": model.eigenvalues_,
+        "spread": np.abs(model.embedding_).mean(0),
+        "new": np.abs(placed).mean(0),
+    }
+
+
+def layout(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe import OptimalApproximationEigenmaps
+    from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
+
+    x, labels = rows(n, seed)
+    y = OptimalApproximationEigenmaps(k, random_state=seed).fit(x).layout_
+    return {"scores": [kmeans_scores(y, labels)["nmi"], trustworthiness(x, y)]}
+
+
+def clusters(n: int, methods: tuple[str, ...], seed: int = 0) -> Numbers:
+    from eigenprobe_lab.paper.protocol import Protocol, summarise
+
+    x, labels = rows(n, seed)
+    found = summarise(Protocol(1, n // 2, (2, 5), methods, seed).records(x, labels))
+    return {f"{row['method']}, k = {row['k']}": [row["nmi"], row["ari"], row["trustworthiness"]] for row in found}
+
+
+SAMPLES: dict[str, Callable[..., Numbers]] = {
+    call.__name__: call
+    for call in (decomposition, operators, alignment, neighbours, encoding, probes, learned_probes, loss, fit)
+} | {call.__name__: call for call in (paper_overfit, paper_generalisation, toy, table, layout, clusters)}
+TOLERANCES = dict.fromkeys(("fit", "paper_overfit", "paper_generalisation", "toy", "layout"), TRAINED)
+
+
+def take(of: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The block that a file of results keeps."""
+    numbers = json.loads(_numbers(of, json.dumps(dict(inputs), sort_keys=True)))
+    return {"of": of, "inputs": dict(inputs), "tolerance": TOLERANCES.get(of, TOLERANCE), "numbers": numbers}
+
+
+def agrees(block: Mapping[str, Any]) -> bool:
+    """Whether the inputs of a block give its numbers today: within its tolerance of the largest number of an entry."""
+    if block["of"] not in SAMPLES:
+        return False
+    today, before = take(block["of"], block["inputs"])["numbers"], block["numbers"]
+    return today.keys() == before.keys() and all(_near(today[name], before[name], block["tolerance"]) for name in today)
+
+
+def _near(a: list[float], b: list[float], tolerance: float) -> bool:
+    return len(a) == len(b) and bool(np.allclose(a, b, rtol=0, atol=tolerance * max(map(abs, b), default=0)))
+
+
+@cache
+def _numbers(of: str, inputs: str) -> str:
+    """As JSON, once per process: files share samples."""
+    given = {name: tuple(v) if isinstance(v, list) else v for name, v in json.loads(inputs).items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = SAMPLES[of](**given)
+    plain = {name: [float(f"{float(value):.7g}") for value in values] for name, values in found.items()}
+    return json.dumps(plain)

@@ -1,0 +1,174 @@
+r"""The pretrained model on shapes it has never seen, and the controls beside it.
+
+    mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz | 1 sweep | 3 sweeps -> |cosine| with oracle
+
+Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight has touched); the
+span in which `encode` rotates, columns, seeds and guards, 148 in all; and controls of 148 columns each: diffused seeds
+with more landmarks, polynomials, random Fourier features, random vectors. All share one smoother per cloud, the same
+Ritz rotation and the same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what
+the network has learned is seen in the feed-forward rows. Volumes are measured against the closed form on the same
+points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
+from eigenprobe.errors import InputError, RankError
+from eigenprobe.evaluation import rebuild
+from eigenprobe.geometry import is_closed, sample_volume
+from eigenprobe.networks.spectral import GUARDS, SEEDS
+from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.readers.shapes import Shape, find_shapes, load
+from eigenprobe.smoothers import Smoother, build_smoother
+
+from .samples import Measured, Sample, measure_files
+from .unseen import Generalisation, Published, agreement_by_level, polynomials
+
+Array = NDArray[Any]
+ORDERED = ("network", "its inputs alone")  # starts whose own order means something: shown feed-forward too
+
+
+def run(
+    paths: Sequence[str | Path],
+    comparison: Comparison,
+    out: Path | None = None,
+    *,
+    figures: bool = True,
+    published: Published | None = None,
+) -> Generalisation:
+    """Measure a pretrained model on files and folders of meshes; tables and figures go to ``out`` where given.
+
+    A mesh that cannot be used is reported and skipped.
+    """
+    files = find_shapes([Path(p) for p in paths])
+    rows, failed = measure_files(comparison, files)
+    network = comparison.network
+    facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
+    result = Generalisation(rows, failed, facts | {"seed": comparison.seed}, published=published or {})
+    if out is None:
+        return result
+    result = result.write(out, "generalisation")
+    shapes = {row["shape"] for row in rows}
+    drawn = draw(comparison, [path for path in files if path.stem in shapes][:3], out) if figures else []
+    return replace(result, written=(*result.written, *drawn))
+
+
+@dataclass
+class Comparison:
+    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside."""
+
+    network: SpectralModel
+    n: int = 1500
+    k: int = 50
+    seed: int = 0
+    device: str = "cpu"
+    volumes: int = 6
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.k <= self.network.k:
+            raise InputError(f"this model predicts at most {self.network.k} vectors, got k={self.k}")
+        self.network.to(self.device)
+
+    def __call__(self, path: Path) -> Measured:
+        shape = load(path)
+        sample = Sample.on_surface(shape, self.n, self.k, self.seed)
+        group = path.stem.split("__")[0] if "__" in path.stem else path.parent.name
+        base = {"shape": path.stem, "group": group}
+        rows = [base | {"domain": "surface"} | row for row in self.rows(sample.points, sample.vectors)]
+        if self.volumes and _closed(shape):
+            try:
+                inside = sample_volume(shape, self.n, self.seed, spread=True)
+            except InputError as error:
+                return rows, {"inside": str(error)}
+            rows += [base | {"domain": "volume"} | row for row in self.rows(inside)]
+            self.volumes -= 1
+        return rows, {}
+
+    def rows(self, points: Array, truth: Array | None = None) -> Iterable[dict[str, Any]]:
+        """Every start and stage at ``points (n, 3)`` against ``truth (n, k)``, or against the closed form there."""
+        x = torch.as_tensor(points, dtype=torch.float64, device=self.device)
+        x = (x - x.mean(0)) / (x - x.mean(0)).abs().max()
+        smoother = build_smoother(x)
+        assert smoother.mass is not None
+        root = smoother.mass.sqrt()[:, None]
+        optimum = (solve(smoother, self.k).vectors / root).cpu().numpy()
+        truth = optimum if truth is None else truth
+        yield {"start": "closed form", "stage": ""} | agreement_by_level(optimum, truth)
+        generator = torch.Generator().manual_seed(self.seed)
+        for start, columns in starts(self.network, x, generator).items():
+            for stage, q in stages(root * columns, smoother, self.k):
+                if stage != "feed-forward" or start in ORDERED:
+                    yield {"start": start, "stage": stage} | agreement_by_level((q / root).cpu().numpy(), truth)
+
+
+def _closed(shape: Shape) -> bool:
+    return shape.faces is not None and is_closed(shape.faces)[0]
+
+
+def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    """The columns of every start, the constant first, on points of about unit size."""
+    k = network.k + SEEDS + GUARDS  # as many as `encode` rotates in
+    waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
+    phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
+    columns = {
+        "network, seeds, guards": network.span(x),
+        "network": network.columns(x),
+        "its inputs alone": network.inputs_alone(x),
+        "diffused seeds, 148": network.inputs_alone(x, k - 1 - SEEDS),
+        "polynomials": polynomials(x, k)[:, 1:],
+        "Fourier features": torch.cos(x @ waves + phase),
+        "random vectors": torch.randn(len(x), k - 1, generator=generator),
+    }
+    return {name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1) for name, each in columns.items()}
+
+
+def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:
+    """The start orthonormalised, then rotated, then after one and after three sweeps, `(n, k)` each."""
+    first = columns[:, :k]
+    try:
+        q, _ = orthonormalise(first)
+    except RankError:  # polynomials on an algebraic surface: any completion of their span will do
+        noise = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
+        first = first + 1e-7 * first.norm() / len(first) * noise
+        q, _ = torch.linalg.qr(first)
+    if columns.shape[1] > k:
+        q, _, present = widen(first, columns[:, k:])
+        q = q[:, present]
+    yield "feed-forward", q[:, :k]
+    q = q @ ritz(q, smoother)[1]
+    yield "Ritz", q[:, :k]
+    for stage in ("1 sweep", "2 sweeps", "3 sweeps"):
+        q = sweep(q, smoother).double()
+        q = q @ ritz(q, smoother)[1]
+        if stage != "2 sweeps":
+            yield stage, q[:, :k]
+
+
+def draw(comparison: Comparison, files: Sequence[Path], folder: Path) -> list[Path]:
+    """`V` and `xyz` rebuilt from few vectors, on unseen surfaces and inside the closed ones."""
+    from eigenprobe.sampling.farthest import farthest_points
+    from eigenprobe.viz import figures
+
+    network, n, seed = comparison.network, comparison.n, comparison.seed
+    written = []
+    for path in files:
+        shape = load(path)
+        clouds = {"surface": shape.vertices[farthest_points(shape.vertices, n, seed)]}
+        if _closed(shape):
+            clouds["volume"] = sample_volume(shape, n, seed, spread=True)
+        for kind, points in clouds.items():
+            basis = network.encode(points, k=network.k)
+            written += [folder / f"{path.stem}_{kind}.png", folder / f"{path.stem}_{kind}_xyz.png"]
+            figures.eigenfunctions(points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=written[-2])
+            rebuilt = {k: rebuild(basis, points, k) for k in (5, 10, 20, 50) if k <= basis.k}
+            figures.reconstructions(points, {"pretrained": rebuilt}, path=written[-1])
+    return written
