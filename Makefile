@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: demo test fuzz mutants lint types format docs bench results results-gpu readme clean
+.PHONY: demo test fuzz mutants lint types format docs bench results results-gpu readme lines clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -17,7 +17,7 @@ test: lint types
 fuzz: $(READY)
 	EIGENPROBE_FUZZ=10000 $(BIN)/python -m pytest tests/fuzz -n $(WORKERS)
 
-# 16 one-line changes of each mathematical room, which the tests that run the line should notice: about eight minutes.
+# 16 one-line changes of each mathematical folder, which the tests that run the line should notice: about eight minutes.
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
 	$(BIN)/python -m benchmarks.mutants
@@ -46,9 +46,13 @@ results: $(READY)
 results-gpu: $(READY)
 	$(BIN)/python -m benchmarks.catalogue --stale --gpu
 
-# The tables of the pages; refuses results whose sources have changed since (STALE=--stale shows them, marked).
+# The tables of the pages; refuses results whose sample gives other numbers today (STALE=--stale shows them, marked).
 readme: $(READY)
 	$(BIN)/python -m benchmarks.readme $(STALE)
+
+# Lines of code by folder, without docstrings, comments and blank lines.
+lines: $(READY)
+	$(BIN)/python -m benchmarks.lines
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eigenprobe needs Python 3.11 or later; set PYTHON=/path/to/python")'

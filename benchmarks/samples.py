@@ -193,7 +193,8 @@ def layout(n: int, k: int, seed: int = 0) -> Numbers:
 
     x, labels = rows(n, seed)
     y = OptimalApproximationEigenmaps(k, random_state=seed).fit(x).layout_
-    return {"scores": [kmeans_scores(y, labels)["nmi"], trustworthiness(x, y)]}
+    scores = [kmeans_scores(y, labels)["nmi"], trustworthiness(x, y)]
+    return {"scores": scores, "extent": np.linalg.svd(y - y.mean(0), compute_uv=False)}
 
 
 def clusters(n: int, methods: tuple[str, ...], seed: int = 0) -> Numbers:

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.shown import COSINES, LEVELS, Document, evaluation
 from eigenprobe.host.tables import markdown, mean_row
 from eigenprobe_lab.evaluation.unseen import Generalisation
-from eigenprobe_lab.paper.published import IMAGE_SCORES, NINE, PAPER, single_shape
+from eigenprobe_lab.paper.published import GENERALISATION, IMAGE_SCORES, NINE, PAPER, single_shape
 from eigenprobe_lab.paper.toy1d import LOSSES
 
 
@@ -25,7 +25,7 @@ def headlines(results: Path) -> str:
 
     nine = {row["method"]: row for row in evaluation(read("surfaces.json")).means() if row["over"] == PAPER.group}
     ours, robust = nine["direct"], nine["robust"]
-    unseen = Generalisation(read("generalisation_mpz14.json")["rows"])
+    unseen = Generalisation(read("generalisation_mpz14.json")["rows"], published=GENERALISATION)
     count = len({row["shape"] for row in unseen.rows if row["domain"] == "surface"})
     alone = {row["start"]: [row[f"k<={k}"] for k in LEVELS] for row in unseen.means() if row["stage"] == "feed-forward"}
     tables = [read(path.name) for path in sorted(results.glob("images*.json"))]
@@ -84,7 +84,8 @@ def experiments(results: Path) -> str:
     nine = [single_shape(name) for name in NINE]
     single = [row for row in rows("paper_overfit.json") if row["shape"] in NINE]
     direct = [row for row in rows("surfaces.json") if row["shape"] in NINE]
-    levels, unseen = [f"k<={k}" for k in LEVELS], Generalisation(rows("generalisation_mpz14.json"))
+    levels = [f"k<={k}" for k in LEVELS]
+    unseen = Generalisation(rows("generalisation_mpz14.json"), published=GENERALISATION)
     amortised = [row for row in rows("paper_generalisation.json") if "__" not in row["shape"]]
     means = unseen.means() if unseen.rows else []
     table = [

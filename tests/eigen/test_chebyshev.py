@@ -19,7 +19,7 @@ from eigenprobe.eigen.chebyshev import (
     spectral_bounds,
     terms,
 )
-from eigenprobe.eigen.problem import Eigenpairs, Problem, null_vectors
+from eigenprobe.eigen.problem import Problem
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
 from eigenprobe.search.order import memory_order
@@ -152,54 +152,6 @@ def problem(n: int = 12, c: int = 1, wanted: int = 3, guard: int = 4, **options:
     known = torch.linalg.qr(block(n, c)).Q if c else torch.empty((n, 0), dtype=torch.float64)
     operator = SparseOperator(symmetric(n).to_sparse_csr())
     return Problem(operator, known, wanted, guard, 1e-6, 50, generator(), **options)  # type: ignore[arg-type]
-
-
-def test_blocks_of_a_problem() -> None:
-    assert problem().n == 12 and problem().width == 7
-    assert problem(wanted=9).width == 11 and problem(c=0, wanted=9).width == 12
-    assert problem().sparse is not None and problem(c=0).sparse is None
-    fresh = problem().block()
-    assert fresh.shape == (12, 7) and fresh.dtype == torch.float32
-    torch.testing.assert_close(fresh, torch.randn(12, 7, generator=generator()))
-    start = block(12, 2)
-    given = problem(start=start).block()
-    torch.testing.assert_close(given[:, :2], start.float())
-    torch.testing.assert_close(given[:, 2:], torch.randn(12, 5, generator=generator()) / 12**0.5)
-    torch.testing.assert_close(problem(start=block(12, 9)).block(), block(12, 9)[:, :7].float())
-    pairs = Eigenpairs(start, torch.tensor([0.0, 0.25]))
-    assert pairs.factors.tolist() == [1.0, 0.75]
-
-
-def test_known_vectors_are_constants_of_the_parts() -> None:
-    mass = torch.rand(9, generator=generator(2), dtype=torch.float64)
-    mass = mass / mass.sum()
-    labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0, 1])
-    for k, width in ((1, 1), (2, 2), (3, 3), (5, 3)):
-        found = null_vectors(mass, labels, 3, k)
-        assert found.shape == (9, width)
-        torch.testing.assert_close(found.T @ found, torch.eye(width, dtype=torch.float64), atol=1e-12, rtol=0)
-        torch.testing.assert_close(found[:, 0], mass.sqrt())
-        constant = found / mass.sqrt()[:, None]
-        for part in range(3):
-            inside = constant[labels == part]
-            torch.testing.assert_close(inside, inside[:1].expand_as(inside))
-    torch.testing.assert_close(null_vectors(mass, torch.zeros(9, dtype=torch.int64), 1, 4), mass.sqrt()[:, None])
-
-
-def test_lapack_takes_small_problems_and_many_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense, "LARGEST", 20)
-    assert dense.suits(problem(20)) and not dense.suits(problem(24)) and not dense.suits(problem(26))
-    assert dense.suits(problem(23)) and not dense.suits(problem(30, 2, 4, 4)) and dense.suits(problem(29, 2, 4, 4))
-    a = symmetric()
-    known = torch.linalg.eigh(a).eigenvectors[:, [11, 4]]
-    asked = Problem(SparseOperator(a.to_sparse_csr()), known, 4, 0, 1e-6, 9, generator())
-    values, vectors = torch.linalg.eigh(a)
-    rest = [10, 9, 8, 7]
-    for operator in (asked.operator, FunctionOperator(lambda x: a @ x, 12, CPU)):
-        asked.operator = operator
-        pairs = dense.solve(asked)
-        torch.testing.assert_close(pairs.gaps, 1 - values[rest])
-        torch.testing.assert_close((pairs.vectors * vectors[:, rest]).sum(0).abs(), torch.ones(4, dtype=torch.float64))
 
 
 def solved_order(a: torch.Tensor) -> torch.Tensor | None:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 from eigenprobe.eigen import inverse, multigrid, nested, solve, sparse
 from eigenprobe.eigen.chebyshev import SparseOperator
-from eigenprobe.graph.edges import Edges, _joined, components
+from eigenprobe.graph.edges import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
 
@@ -21,12 +20,6 @@ from tests import clouds as c
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From the call on, everything is done as on a device without scipy."""
     return lambda: monkeypatch.setattr(sparse, "on_host", lambda matrix: False)
-
-
-def random_sparse(rows: int, columns: int, rng: np.random.Generator) -> Tensor:
-    dense = rng.standard_normal((rows, columns)) * (rng.random((rows, columns)) < 0.1)
-    dense[rows // 2] = 0
-    return torch.from_numpy(dense).to_sparse_csr()
 
 
 def smoother(n: int, rng: np.random.Generator) -> Smoother:
@@ -38,24 +31,6 @@ def problem(n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     operator = smoother(n, rng)
     assert operator.mass is not None
     return SparseOperator(operator.matrix, None, operator.leaving).laplacian(), operator.mass.sqrt()[:, None]
-
-
-@pytest.mark.parametrize("device", [False, True])
-def test_sparse_algebra_is_dense_algebra(device, anywhere, monkeypatch, rng):
-    if device:
-        anywhere()
-        monkeypatch.setattr(sparse, "PRODUCTS", 50)  # several parts, some of one row
-    a, b = random_sparse(60, 40, rng), random_sparse(40, 70, rng)
-    left, right = torch.rand(60, dtype=torch.float64), torch.rand(40, dtype=torch.float64)
-    torch.testing.assert_close(sparse.multiply(a, b).to_dense(), a.to_dense() @ b.to_dense())
-    assert torch.equal(sparse.transpose(a).to_dense(), a.to_dense().mT)
-    torch.testing.assert_close(
-        sparse.scaled(a, left, right).to_dense(), left[:, None] * a.to_dense() * right, rtol=1e-12, atol=0
-    )
-    square = random_sparse(50, 50, rng)
-    key = torch.from_numpy(rng.permutation(50))
-    near = torch.where(square.to_dense() != 0, key, -1).amax(1)
-    assert torch.equal(sparse.row_max(square, key), torch.maximum(near, key))
 
 
 def test_a_hierarchy_is_the_same_on_every_device(anywhere, rng):
@@ -71,22 +46,6 @@ def test_a_hierarchy_is_the_same_on_every_device(anywhere, rng):
     for one, other in zip(host, device, strict=True):
         torch.testing.assert_close(one.laplacian.to_dense(), other.laplacian.to_dense(), rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(one.scale, other.scale)
-
-
-def test_nested_eigenvalues_are_those_of_lanczos(anywhere, rng):
-    operator = smoother(12_000, rng)
-    laplacian = sparse.as_scipy(SparseOperator(operator.matrix, None, operator.leaving).laplacian())
-    exact = np.sort(eigsh(laplacian.tocsc(), 20, sigma=-1e-6, tol=1e-12)[0])[1:]
-    for device in (False, True):
-        if device:
-            anywhere()
-        pairs = solve(operator, 20)
-        np.testing.assert_allclose(pairs.gaps[1:].numpy(), exact, rtol=1e-6)
-        torch.testing.assert_close(
-            pairs.vectors.mT @ pairs.vectors, torch.eye(20, dtype=torch.float64), rtol=0, atol=1e-9
-        )
-        residual = torch.from_numpy(laplacian @ pairs.vectors.numpy()) - pairs.vectors * pairs.gaps
-        assert float(residual.norm(dim=0).max()) <= 1e-6
 
 
 def test_sweeps_in_double_precision_go_on_to_the_end(rng):
@@ -119,18 +78,6 @@ def test_a_graph_that_does_not_coarsen_is_not_inverted_densely(rng, monkeypatch)
     monkeypatch.setattr(nested, "NESTING", nested.Nesting(points=1000))
     exact = torch.linalg.eigvalsh(laplacian.to_dense())[:8]
     torch.testing.assert_close(solve(operator, 8).gaps, exact, rtol=1e-6, atol=1e-12)
-
-
-def test_parts_without_a_loop_over_points(rng):
-    n = 4000
-    chain = torch.arange(n - 1)
-    chain = chain[chain % 1000 != 999]  # four long chains: the hardest case
-    shuffled = torch.from_numpy(rng.permutation(n))
-    head, tail = shuffled[chain], shuffled[chain + 1]
-    count, labels = _joined(head, tail, n)
-    expected, names = components(head, tail, n)
-    assert count == expected == 4
-    assert len(torch.stack([labels, names]).unique(dim=1).T) == 4  # the same parts
 
 
 def test_every_level_takes_part_in_a_cycle(rng):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,8 @@ from scipy import sparse
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import coordinates as layout
-from eigenprobe.estimators import eigenmaps, precomputed, solvers
+from eigenprobe.estimators import eigenmaps, precomputed
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
-from eigenprobe.graph import arranged
-from eigenprobe.graph.arranged import arrange, extend
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.readers import rows as lazy
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
@@ -163,22 +160,6 @@ def test_growth_starts_from_the_vectors_that_are_known(
         np.testing.assert_allclose(seen[-1].numpy(), known[:90], atol=1e-12)
 
 
-def test_many_new_rows_are_searched_with_all(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    """Up to half of what a cell is compared with they are compared with all rows, exactly."""
-    X = torch.from_numpy(rng.normal(size=(300, 16)))
-    cloud = arrange(X[:200], 5, 3, dtype=torch.float32)
-    monkeypatch.setattr(arranged, "EXACT_POINTS", 250)
-    monkeypatch.setattr(arranged, "HOST", replace(arranged.HOST, searched=160))
-    assert extend(cloud, X[200:281]) is None
-    for count in (80, 50):
-        grown = extend(cloud, X[200 : 200 + count])
-        assert grown is not None and grown.graph is not None
-        fresh = build_graph(cloud.frame(X[: 200 + count], torch.float32), 5, backend="torch")
-        assert torch.equal(grown.graph.indices, fresh.indices)
-    monkeypatch.setattr(arranged, "EXACT_POINTS", 300)
-    assert extend(cloud, X[200:]) is not None and extend(arrange(X[:200, :3], 5, 3), X[200:, :3]) is not None
-
-
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
 def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) -> None:
     X = rng.normal(size=(50, 4))
@@ -191,16 +172,6 @@ def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) 
     plain = _model(3).fit(X)
     plain.save(tmp_path / "plain")
     assert OptimalApproximationEigenmaps.load(tmp_path / "plain")._place is None
-
-
-def test_a_network_of_several_subsets_is_defined_on_the_first(rng: np.random.Generator) -> None:
-    clouds = [arrange(torch.from_numpy(rng.normal(size=(n, 3))), 8, 4) for n in (60, 45)]
-    basis = solvers.fit_by_network(clouds, 3, 0, solvers.Training((8,), 2, 0.01, {}))
-    assert basis.n == 60 and basis.info["subsets"] == 2
-    vectors = basis.normalized / basis.mass.sqrt()[:, None]
-    torch.testing.assert_close(basis.extension(clouds[0].given), vectors, atol=1e-6, rtol=1e-5)
-    points = basis.extension.context.points * clouds[0].frame.scale + clouds[0].frame.centre
-    torch.testing.assert_close(points.double(), clouds[0].given.double(), atol=1e-6, rtol=0)
 
 
 def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Generator) -> None:
@@ -231,113 +202,9 @@ def smoother(rng: np.random.Generator) -> Smoother:
     return neighbourhood_smoother(build_graph(torch.from_numpy(rng.normal(size=(70, 5))), 8))
 
 
-def _principal(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, and principal directions over the root of their deviation (times the root of the mean deviation)."""
-    values, vectors = np.linalg.eigh(np.cov(x.T, bias=True))
-    deviation, vectors = np.sqrt(np.maximum(values[::-1][:width], 0)), vectors[:, ::-1][:, :width]
-    kept = deviation > 1e-3 * deviation[0]
-    return x.mean(0), vectors[:, kept] / np.sqrt(deviation[kept] * deviation[kept].mean())
-
-
-def test_context_features_are_averages_along_principal_directions(smoother: Smoother) -> None:
-    x, a = smoother.graph.points.numpy(), smoother.matrix.to_dense().double().numpy()
-    root = np.sqrt(smoother.mass.double().numpy())
-    walk = a / root[:, None] * root  # averages of functions
-    mean, turn = _principal(x, solvers.PRINCIPAL)
-    start, expected = (x - mean) @ turn, []
-    for steps in solvers.CONTEXT:
-        part = np.linalg.matrix_power(walk, steps) @ start
-        mean, turn = _principal(part, part.shape[1])
-        expected.append((part - mean) @ turn)
-    (found,) = solvers.context_features([smoother])
-    expected = np.concatenate(expected, 1)
-    assert found.shape == expected.shape
-    sign = np.sign((found.numpy() * expected).sum(0))
-    np.testing.assert_allclose(found.numpy() * sign, expected, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(solvers.root_mass(smoother).numpy(), root)
-    # of a second cloud: the directions and scales of the first
-    other = neighbourhood_smoother(build_graph(smoother.graph.points + 0.5, 8))
-    both = solvers.context_features([smoother, other])
-    torch.testing.assert_close(both[0], found)
-    shift = both[1] - both[0]
-    torch.testing.assert_close(shift, shift[:1].expand_as(shift), atol=1e-4, rtol=1e-4)
-    assert float(shift.norm()) > 0.1
-
-
-def test_constant_columns_have_no_direction(rng: np.random.Generator) -> None:
-    x = torch.from_numpy(np.column_stack([rng.normal(size=(50, 3)), np.full((50, 2), 4.0), 1e-5 * rng.normal(size=50)]))
-    mean, turn = solvers._principal(x, 6)
-    assert turn.shape == (6, 3)
-    np.testing.assert_allclose(mean.numpy(), x.mean(0).numpy())
-
-
 def _parts(rng: np.random.Generator, count: int = 5) -> Smoother:
     x = np.concatenate([rng.normal(size=(12 + 3 * i, 3)) + 90 * rng.normal(size=3) for i in range(count)])
     return neighbourhood_smoother(build_graph(torch.from_numpy(x), 6))
-
-
-def test_columns_of_parts_are_principal_directions_of_their_centres(rng: np.random.Generator) -> None:
-    smoother = _parts(rng)
-    count, labels = smoother.components
-    assert count == 5
-    columns = solvers._part_columns(smoother, 3).numpy()
-    np.testing.assert_allclose(columns.T @ columns, np.eye(3), atol=1e-12)
-    mass = smoother.mass.double().numpy()
-    v = columns / np.sqrt(mass)[:, None]
-    np.testing.assert_allclose(np.abs(v[:, 0]), 1, rtol=1e-6)
-    x, weight = smoother.graph.points.numpy(), np.bincount(labels, mass)
-    centres = np.stack([np.bincount(labels, mass * x[:, j]) / weight for j in range(3)], 1)
-    values = np.array([v[labels.numpy() == part][0] for part in range(5)])
-    for part in range(5):
-        np.testing.assert_allclose(v[labels.numpy() == part], values[[part]].repeat((labels == part).sum(), 0))
-    spread = (centres - weight @ centres) * np.sqrt(weight)[:, None]
-    left = np.linalg.svd(spread, full_matrices=False)[0][:, :2]
-    overlap = np.abs(left.T @ (values[:, 1:] * np.sqrt(weight)[:, None]))
-    np.testing.assert_allclose(overlap, np.eye(2), atol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-@pytest.mark.parametrize(("k", "directions"), [(1, True), (3, True), (4, False), (5, False)])
-def test_more_parts_than_columns_are_told_apart_by_their_centres(
-    k: int, directions: bool, rng: np.random.Generator
-) -> None:
-    """Up to as many columns as coordinates; with as many columns as parts every part has its own."""
-    x = _parts(rng, 5 if k < 4 else k + 1).graph.points.numpy()
-    model = _model(k, n_neighbors=6, coordinates="vectors", metric="euclidean").fit(x)
-    smoother = neighbourhood_smoother(model._graph)
-    expected = solvers._part_columns(smoother, min(k, 3) + 1).numpy() / np.sqrt(model.mass_)[:, None]
-    overlap = np.abs(expected[:, 1:].T @ (model.mass_[:, None] * model.vectors_))
-    if directions:
-        np.testing.assert_allclose(overlap, np.eye(k), atol=1e-4)
-    else:
-        assert np.abs(overlap[:, :3] - np.eye(3)).max() > 1e-2
-
-
-def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother: Smoother) -> None:
-    """Ten steps of warm-up, or a tenth of the steps, at least one; dense covariances of small clouds."""
-    from eigenprobe.probes.covariance import Covariance, DenseCovariance
-    from eigenprobe.training import module, runs
-
-    seen: list[Any] = []
-    real = module.Optimisation
-    monkeypatch.setattr(
-        module, "Optimisation", lambda *given, **named: seen.append((given, named)) or real(*given, **named)
-    )
-    monkeypatch.setattr(runs, "train", lambda trained, data, settings: seen.append((trained, data, settings)))
-    features = solvers.context_features([smoother])
-    for steps, warmup in ((5, 1), (19, 1), (20, 2), (99, 9), (100, 10), (400, 10)):
-        training = solvers.Training((7,), steps, 0.02, {})
-        seen.clear()
-        network = solvers._train(features, [smoother], 4, 0, training)
-        assert seen[0] == ((steps,), {"rate": 0.02, "warmup": warmup})
-        trained, _, settings = seen[1]
-        assert trained.objective.relative and trained.objective.kind == "expected" and settings.device == "cpu"
-    values = solvers.outputs(network.double(), features[0])
-    assert values.shape == (70, 4) and bool((values[:, 0] == 1).all())
-    for limit, kind in ((70, DenseCovariance), (69, Covariance)):
-        monkeypatch.setattr(solvers, "DENSE_ROWS", limit)
-        batch = solvers._sampling(features[0], smoother, torch.Generator().manual_seed(0))
-        assert isinstance(batch.covariance, kind) and batch.covariance.trace().item() == pytest.approx(1, rel=1e-5)
 
 
 def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
@@ -442,14 +309,6 @@ def test_given_neighbours_at_their_limits(rng: np.random.Generator) -> None:
         with pytest.raises(InputError, match=r"neighbors must be indices and distances, both \(8, k\)"):
             precomputed.given_neighbours(x, wrong, "euclidean")
     assert precomputed.arranged_by(x, 99, "manhattan").graph.k == 7
-
-
-def test_arranged_rows_know_their_copies(rng: np.random.Generator) -> None:
-    X = rng.normal(size=(30, 3))
-    whole, doubled = (arrange(torch.from_numpy(x), 5, 4) for x in (X, np.concatenate([X, X[:4]])))
-    assert whole.duplicates == 0 and doubled.duplicates == 4
-    model = _model(2, n_neighbors=5).fit(np.concatenate([X, X[:4]]))
-    assert model.basis_.info["duplicates"] == 4 and "duplicates" not in _model(2, n_neighbors=5).fit(X).basis_.info
 
 
 def _sampled(table: Any, size: int, seed: int = 0) -> Any:

@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
-from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
+from eigenprobe import Basis, InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators.coordinates import Coordinates
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
@@ -99,25 +99,6 @@ def test_scale_and_offset(digits: tuple[np.ndarray, np.ndarray]) -> None:
     np.testing.assert_allclose(
         np.abs(_model(metric="cosine").fit(rescaled).embedding_), np.abs(cosine.embedding_), atol=1e-4
     )
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_disconnected_clusters_are_told_apart(solver: str) -> None:
-    X, y = make_blobs(90, 3, centers=[[0, 0, 0], [50, 0, 0], [0, 80, 0]], random_state=0)
-    model = _model(2, solver=solver)
-    with pytest.warns(EigenprobeWarning, match="3 separate parts"):
-        model.fit(X)
-    assert kmeans_scores(model.embedding_, y)["ari"] == pytest.approx(1)
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_more_parts_than_components(rng: np.random.Generator, solver: str) -> None:
-    centres = 40 * rng.normal(size=(12, 16))
-    X, y = make_blobs(480, centers=centres, random_state=0)
-    model = _model(4, solver=solver).fit(X)
-    assert kmeans_scores(model.embedding_, y)["ari"] > 0.95
-    assert _orthonormality(model) < 1e-5
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
-from eigenprobe.graph.graph import build_graph
 from eigenprobe.readers.rows import PROJECTED
-from eigenprobe.search.cells import CellIndex, Division
-from eigenprobe.search.neighbours import nearest_rows
 
 
 def _model(k: int = 4, **options: Any) -> OptimalApproximationEigenmaps:
@@ -186,21 +182,6 @@ def test_many_neighbours_take_little_memory(rng: np.random.Generator) -> None:
     model = _model(n_neighbors=1000).fit(X)
     assert model._graph.k == 399  # 22 GB with an array of neighbours squared
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
-
-
-def test_cells_find_most_of_the_nearest(rng: np.random.Generator) -> None:
-    centres = rng.normal(size=(30, 20)) * 3
-    x = torch.from_numpy(centres[rng.integers(30, size=6000)] + rng.normal(size=(6000, 20))).float()
-    exact, _ = nearest_rows(x, x[:500], 10, "torch")
-    index = CellIndex(x, lambda data, queries, k: nearest_rows(data, queries, k, "torch"), Division(100, 1200))
-    found, lengths = index.search(x[:500], 10)
-    shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
-    assert shared > 0.95
-    np.testing.assert_allclose((x[found] - x[:500, None]).norm(dim=2), lengths, atol=1e-4)
-    alone = torch.cat([index.search(x[i : i + 1], 10)[0] for i in range(20)])
-    assert torch.equal(alone, found[:20])
-    graph = build_graph(x, 10, backend="cells")
-    assert not bool((graph.indices == torch.arange(6000)[:, None]).any())
 
 
 def test_addresses_are_read(table: np.ndarray) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import types
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +14,7 @@ from torch import Tensor
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
 from eigenprobe.graph.graph import Graph, build_graph
-from eigenprobe.search.neighbours import SEARCHES, nearest_rows, query
-from eigenprobe.search.order import memory_order, morton_order
-from eigenprobe.smoothers import build_smoother
+from eigenprobe.search.neighbours import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]
 
@@ -74,27 +70,6 @@ def test_duplicates_and_self_loops(n, d, seed, loops):
         assert all(len(set(row)) == graph.k for row in graph.indices.tolist())
 
 
-def test_neighbour_descent_is_called_as_documented(monkeypatch):
-    """pynndescent compiles for minutes, so a stand-in with its interface answers by brute force."""
-
-    class NNDescent:
-        def __init__(self, data, metric, n_neighbors, random_state):
-            assert data.dtype == np.float32 and metric == "euclidean" and random_state == 0
-            self.data = data
-            self.neighbor_graph = self.query(data, n_neighbors)
-
-        def query(self, rows, k):
-            lengths = np.linalg.norm(rows[:, None] - self.data, axis=2)
-            order = np.argsort(lengths, 1)[:, :k].astype(np.int32)
-            return order, np.take_along_axis(lengths, order, 1)
-
-    monkeypatch.setitem(sys.modules, "pynndescent", types.SimpleNamespace(NNDescent=NNDescent))
-    x = points(120, 6)
-    truth = build_graph(x, 9)
-    assert torch.equal(build_graph(x, 9, backend="pynndescent").indices, truth.indices)
-    assert torch.equal(query(x, x[:7], 3, backend="pynndescent")[0], query(x, x[:7], 3)[0])
-
-
 def test_large_clouds_are_searched_in_memory_order():
     x = points(9000, 3)
     assert torch.allclose(build_graph(x, 5).distances, build_graph(x, 5, backend="torch").distances, atol=1e-10)
@@ -104,29 +79,6 @@ def test_far_from_the_origin():
     x = points(300, 20).float() + 1000
     exact = build_graph(x.double(), 6)
     assert torch.allclose(build_graph(x, 6, backend="torch").distances.double(), exact.distances, rtol=1e-3)
-
-
-def test_query_of_new_points():
-    x, new = points(300, 3), points(40, 3, seed=1)
-    for backend in EXACT:
-        indices, distances = query(x, new, 4, backend=backend)
-        truth = torch.cdist(new, x, compute_mode="donot_use_mm_for_euclid_dist").sort(1).values[:, :4]
-        assert torch.allclose(distances, truth, atol=1e-10)
-        assert torch.allclose((x[indices] - new[:, None]).norm(dim=2), truth, atol=1e-10)
-    assert query(x, new, 1000)[0].shape == (40, 300)
-
-
-def test_query_has_the_units_of_the_metric():
-    """One minus the cosine, the same number that the graph has for its own points."""
-    x, new = points(300, 5), points(40, 5, seed=1)
-    unit, other = (y / y.norm(dim=1, keepdim=True) for y in (x, new))
-    truth = (1 - other @ unit.T).sort(1)
-    graph = build_graph(x, 5, metric="cosine")
-    for backend in EXACT:
-        indices, distances = query(x, new, 4, "cosine", backend)
-        assert torch.equal(indices, truth.indices[:, :4])
-        assert torch.allclose(distances, truth.values[:, :4], atol=1e-12)
-    assert torch.allclose(query(x, x[:9], 6, "cosine")[1][:, 1:], graph.distances[:9], atol=1e-12)
 
 
 def test_truncate_and_components():
@@ -152,24 +104,6 @@ def test_precision_and_errors():
         build_graph(x, 2, metric="cosine")
     assert set(SEARCHES) == {"kdtree", "torch", "cells", "pynndescent"}
     assert nearest_rows(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_morton_order_keeps_neighbours_close(d):
-    x = torch.rand((20000, d), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    order = morton_order(x)
-    assert torch.equal(order.sort().values, torch.arange(20000))
-    steps = (x[order].diff(dim=0)).norm(dim=1).median()
-    assert float(steps) < 3 * 20000 ** (-1 / d)
-
-
-def test_memory_order_is_a_permutation_for_any_cloud():
-    for d in (2, 5):
-        smoother = build_smoother(points(9000, d), "symmetric", k=6)
-        assert smoother.graph is not None
-        order = memory_order(smoother.matrix, smoother.graph.points)
-        assert order is not None and torch.equal(order.sort().values, torch.arange(9000))
-    assert memory_order(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None
 
 
 def test_doubtful_edges_go_with_their_cloud() -> None:

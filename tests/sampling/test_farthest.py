@@ -10,12 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenprobe import geometry
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.draws import draw_surface, sample_surface, sample_volume, winding_number
 from eigenprobe.sampling import farthest
 from eigenprobe.sampling.farthest import farthest_points
-from tests.meshes import cube, sphere, torus
 
 
 def brute_force(x: np.ndarray, n: int, start: int) -> list[int]:
@@ -136,69 +133,6 @@ def test_farthest_points_refuses(x, n, message) -> None:
         farthest_points(x, n)
     with pytest.raises(InputError, match="start"):
         farthest_points(np.zeros((3, 3)), 1, start=3)
-
-
-def test_surface_samples_are_uniform_by_area() -> None:
-    vertices, faces = cube(1)
-    vertices = vertices * [1.0, 2.0, 3.0]  # faces of area 2, 3 and 6, twice each
-    points = sample_surface((vertices, faces), 20_000, seed=1)
-    assert points.shape == (20_000, 3)
-    for axis, side, area in ((0, 1, 6), (1, 2, 3), (2, 3, 2)):
-        share = np.isclose(points[:, axis], 0).mean() + np.isclose(points[:, axis], side).mean()
-        assert share == pytest.approx(2 * area / 22, abs=0.015)
-    top = points[np.isclose(points[:, 2], 3)]
-    assert np.abs(top.mean(0) - [0.5, 1, 3]).max() < 0.06
-    assert (sample_surface((vertices, faces), 10, seed=1) == sample_surface((vertices, faces), 10, seed=1)).all()
-
-
-def test_functions_are_read_off_at_surface_samples() -> None:
-    mesh = torus(20, 10)
-    drawn = draw_surface(mesh, 500, seed=0)
-    assert np.allclose(drawn.interpolate(mesh, mesh[0]), drawn.points)
-    assert np.allclose(drawn.interpolate(mesh, mesh[0] @ [1.0, 2, 3]), drawn.points @ [1.0, 2, 3])
-
-
-def test_density_of_surface_samples() -> None:
-    vertices, faces = sphere(8)
-    density = np.where(vertices[faces].mean(1)[:, 2] > 0, 10.0, 1.0)
-    points = sample_surface((vertices, faces), 11_000, seed=0, density=density)
-    assert (points[:, 2] > 0).mean() == pytest.approx(10 / 11, abs=0.02)
-    with pytest.raises(InputError, match="positive area"):
-        sample_surface((np.zeros((3, 3)), [[0, 1, 2]]), 5)
-
-
-@pytest.mark.parametrize("spread", [False, True])
-def test_volume_samples_fill_the_inside(spread) -> None:
-    vertices, faces = cube(2, side=2.0)
-    points = sample_volume((vertices + 5, faces), 3000, seed=0, spread=spread)
-    assert points.shape == (3000, 3)
-    assert points.min() > 5
-    assert points.max() < 7
-    assert np.abs(points.mean(0) - 6).max() < 0.05
-    assert np.abs(points.var(0) - 1 / 3).max() < 0.04
-
-
-def test_volume_samples_with_vertices_and_either_turning() -> None:
-    vertices, faces = torus()
-    inside_out = sample_volume((vertices, faces[:, ::-1]), 200, seed=0, surface_vertices=True)
-    assert len(inside_out) == 200 + len(vertices)
-    assert (inside_out[200:] == vertices).all()
-    ring = np.hypot(np.hypot(*inside_out[:200, :2].T) - 1, inside_out[:200, 2])
-    assert ring.max() < 0.4
-
-
-def test_winding_number_counts_turns() -> None:
-    vertices, faces = sphere(6)
-    queries = np.array([[0.0, 0, 0], [0.5, 0.2, 0.1], [2, 0, 0], [0, -3, 1]])
-    assert np.allclose(winding_number(vertices, faces, queries), [1, 1, 0, 0], atol=0.02)
-
-
-def test_an_open_mesh_has_no_inside() -> None:
-    vertices, faces = cube(2)
-    with pytest.raises(InputError, match="closed mesh, got one with 3 boundary"):
-        sample_volume((vertices, faces[1:]), 10)
-    with pytest.raises(InputError, match="point cloud"):
-        sample_volume(geometry.Shape(vertices), 10)
 
 
 def test_few_graphs_of_a_device_are_kept(monkeypatch) -> None:

@@ -11,20 +11,12 @@ import pytest
 import torch
 
 from eigenprobe.decomposition import decompose
-from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.errors import InputError
 from eigenprobe.graph import Edges, Graph, stack
 from eigenprobe.graph.graph import build_graph, local_spacing
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
-from eigenprobe.smoothers import neighbourhood as neighbourhoods
 from eigenprobe.smoothers import stencil as stencils
-from eigenprobe.smoothers.balanced import BALANCE, EXACT, Balance, _Incidence, balanced_smoother, balanced_stencil
-from eigenprobe.smoothers.neighbourhood import (
-    Neighbourhood,
-    closed_neighbours,
-    fuzzy_weights,
-    neighbourhood_smoother,
-    overlaps,
-)
+from eigenprobe.smoothers.balanced import BALANCE, EXACT, Balance, balanced_smoother, balanced_stencil
 from eigenprobe.smoothers.smoother import csr
 from eigenprobe.smoothers.stencil import (
     SELECTION,
@@ -241,19 +233,6 @@ def test_the_dual_system_is_solved_in_twenty_steps_with_a_boundary(rng: np.rando
     assert float((found - exact).norm() / exact.norm()) < 0.015
 
 
-def test_blocks_of_the_dual_matrix_are_inverted(rng: np.random.Generator) -> None:
-    edges = Edges(torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3]), 4)
-    forward, backward = torch.from_numpy(rng.standard_normal((2, 4, 3)))
-    weight, ridge = (torch.from_numpy(rng.random(shape)) + 0.1 for shape in ((4,), (4, 3)))
-    incidence = _Incidence(forward, backward, edges, weight, ridge)
-    b = torch.zeros((4, 3, 4), dtype=torch.float64)  # (points, width, edges)
-    for e, (i, j) in enumerate(zip(edges.head, edges.tail, strict=True)):
-        b[i, :, e], b[j, :, e] = forward[e], backward[e]
-    torch.testing.assert_close(incidence.to_points.to_dense(), b.flatten(0, 1))
-    blocks = (b * weight) @ b.mT + torch.diag_embed(ridge)
-    torch.testing.assert_close(incidence.nearly.to_dense(), torch.block_diag(*torch.linalg.inv(blocks)))
-
-
 def test_dimensions_are_whole_and_at_most_those_of_the_space(rng: np.random.Generator) -> None:
     graph = build_graph(torch.from_numpy(bumpy(100, rng)), 20)
     for given, whole in ((2.4, 2.0), (1.6, 2.0), (3.4, 3.0), (0.3, 1.0), (9.0, 3.0)):
@@ -440,26 +419,6 @@ def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
     assert fits.crow_indices().dtype == torch.int32
 
 
-def test_parts_are_said_with_their_sizes(rng: np.random.Generator) -> None:
-    def parts(sizes: list[int]) -> Any:
-        heads = [torch.arange(size - 1) + sum(sizes[:i]) for i, size in enumerate(sizes)]
-        head = torch.cat(heads)
-        edges = Edges(head, head + 1, sum(sizes))
-        ones = torch.ones(len(head), dtype=torch.float64)
-        return laplacian_smoother(edges, ones, torch.ones(sum(sizes), dtype=torch.float64), None, 1.0)
-
-    with pytest.warns(EigenprobeWarning, match=r"has 2 separate parts \(5, 3 points\): 2 eigenvalues are 0"):
-        assert parts([3, 5]).warn_of_parts() == 2
-    with pytest.warns(EigenprobeWarning, match=r"6 separate parts \(7, 6, 5, 4, 3, \.\.\. points\)"):
-        assert parts([2, 3, 4, 5, 6, 7]).warn_of_parts() == 6
-    with pytest.warns(EigenprobeWarning, match=r"5 separate parts \(6, 5, 4, 3, 2 points\)"):
-        parts([2, 3, 4, 5, 6]).warn_of_parts()
-    assert parts([9]).warn_of_parts() == 1
-    stacked = replace(parts([4, 5]), clouds=(4, 5))  # as many as there are clouds
-    assert stacked.warn_of_parts() == 2
-    assert replace(stacked, edges=None).components[0] == 2
-
-
 def test_dense_blocks_of_stacked_clouds(rng: np.random.Generator) -> None:
     graphs = [build_graph(torch.from_numpy(bumpy(40, rng)), 12) for _ in range(2)]
     smoother = build_smoother(stack(graphs), dimension=2)
@@ -480,50 +439,6 @@ def test_dense_blocks_of_stacked_clouds(rng: np.random.Generator) -> None:
     torch.testing.assert_close(row.apply_symmetric(x[0], 2), s @ s @ s.T @ s.T @ x[0])
     power = torch.linalg.matrix_power(s, 20)
     torch.testing.assert_close(row.apply_symmetric(x[0]), power @ (power.T @ x[0]))
-
-
-def test_shared_neighbours_are_counted(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = build_graph(torch.from_numpy(rng.normal(size=(40, 3))), 6)
-    closed = closed_neighbours(graph.indices)
-    assert closed.shape == (40, 7) and closed.dtype == torch.int32
-    rows, columns = torch.arange(40).repeat_interleave(40), torch.arange(40).repeat(40)
-    sets = [{i, *row} for i, row in enumerate(graph.indices.tolist())]
-    assert [set(row) for row in closed.tolist()] == sets
-    expected = [len(sets[i] & sets[j]) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
-    assert overlaps(closed, closed, rows, columns).tolist() == expected
-    for block in (1, 14, 70):
-        monkeypatch.setattr(neighbourhoods, "SETTINGS", Neighbourhood(block=block))
-        assert overlaps(closed, closed, rows, columns).tolist() == expected
-
-
-def test_scales_of_one_and_of_equal_distances() -> None:
-    one = fuzzy_weights(torch.tensor([[2.0]], dtype=torch.float64))
-    assert one.tolist() == [[1.0]]
-    equal = fuzzy_weights(torch.full((1, 5), 3.0, dtype=torch.float64))
-    torch.testing.assert_close(equal, torch.ones(1, 5, dtype=torch.float64))
-    two = fuzzy_weights(torch.tensor([[1.0, 4.0]], dtype=torch.float64))
-    assert float(two.sum()) == pytest.approx(1, abs=0.02)  # log2 of two
-    far = torch.tensor([[1.0, 1.0, 1.0, 1.0, 1e6]], dtype=torch.float64)  # more ones than log2 k: the smallest scale
-    scale = 1e-3 * float(far.mean())
-    assert fuzzy_weights(far)[0, 4] == pytest.approx(math.exp(-(1e6 - 1) / scale), abs=1e-12)
-    near = torch.tensor([[1.0, 1.0, 1.0, 1.0, 1.02]], dtype=torch.float64)
-    assert float(fuzzy_weights(near)[0, 4]) == pytest.approx(math.exp(-0.02 / (1e-3 * 1.004)), rel=1e-3)
-
-
-def test_rows_without_coordinates_have_a_bound_only(rng: np.random.Generator) -> None:
-    graph = build_graph(torch.from_numpy(rng.normal(size=(60, 3))), 8)
-    measured = neighbourhood_smoother(graph)
-    bare = neighbourhood_smoother(Graph(torch.empty((60, 0)), graph.indices, graph.distances, "precomputed"))
-    other = neighbourhood_smoother(replace(graph, metric="manhattan"))
-    torch.testing.assert_close(measured.matrix.to_dense(), bare.matrix.to_dense(), atol=1e-6, rtol=1e-5)
-    assert float(bare.step_time) == pytest.approx(float(other.step_time), rel=0.05)
-    assert float(measured.step_time) != pytest.approx(float(other.step_time), rel=1e-6)
-    empty = neighbourhood_smoother(replace(graph, points=torch.empty((60, 0))))
-    assert float(empty.step_time) > 0
-    with pytest.raises(InputError, match="all rows are equal"):
-        neighbourhood_smoother(replace(graph, distances=0 * graph.distances))
-    with pytest.raises(InputError, match="all rows are equal"):
-        neighbourhood_smoother(replace(graph, points=torch.ones((60, 3), dtype=torch.float64)))
 
 
 @pytest.mark.parametrize(("dimension", "balanced"), [(3, True), (3.4, True), (3.6, False), (4, False)])

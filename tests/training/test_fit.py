@@ -88,32 +88,6 @@ def test_a_learned_sphere_extends_to_unseen_points():
     assert float((basis.eigenvalues[1:] / target - 1).abs().max()) < 0.05
 
 
-@pytest.mark.parametrize("smoother", ["row", "symmetric", "adaptive"])
-@pytest.mark.parametrize("loss", ["expected", "sampled"])
-def test_every_smoother_with_both_losses(smoother, loss):
-    points = potato(300)
-    projection = "hybrid" if loss == "sampled" else None
-    probes = ProbeSettings(steps=8, count=64, smoother={"k": 12})
-    basis = fit_network(points, 6, smoother=smoother, loss=loss, projection=projection, probes=probes, steps=60)
-    reference = build_smoother(points, "symmetric")
-    span = torch.linalg.qr(solve(reference, 9)[0] / reference.mass.sqrt()[:, None]).Q
-    first = basis.vectors[:, :5] / basis.vectors[:, :5].norm(dim=0)
-    assert float((span.T @ first).norm(dim=0).min()) > 0.9
-    values = basis(points[:7])
-    torch.testing.assert_close(values, basis.vectors[:7], atol=1e-5, rtol=1e-5)
-
-
-def test_signs_follow_the_third_moment_whichever_the_smoother():
-    points = potato(300)
-    for smoother in ("row", "adaptive"):
-        probes = ProbeSettings(steps=8, smoother={"k": 12})
-        basis = fit_network(points, 8, smoother=smoother, probes=probes, steps=60)
-        v = basis.vectors
-        third, size = (basis.mass[:, None] * v**3).sum(0), (basis.mass[:, None] * v.abs() ** 3).sum(0)
-        assert bool((third > -1e-3 * size).all()), smoother
-        torch.testing.assert_close(basis(points[:7]), v[:7], atol=1e-5, rtol=1e-5)
-
-
 def test_the_papers_probes_and_a_transformer_over_resamplings():
     paper = Probes(50, steps=8, k=10, sigma=(0.05, 0.3))
     settings = FitSettings(

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.training.data import Batch, ManifoldData, Pool
+from eigenprobe.training.data import ManifoldData
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.runs import RunSettings, train
 
@@ -20,32 +20,6 @@ spec = importlib.util.spec_from_file_location("eigenprobe_test_runner", Path(__f
 assert spec is not None and spec.loader is not None
 runner = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(runner)
-
-
-def test_nan_and_rank_deficient_batches_are_skipped_and_reported():
-    pool = runner.circle_pool(4)
-    bad = replace(pool.samplings[1], points=torch.full_like(pool.samplings[1].points, torch.nan))
-    flat = replace(pool.samplings[2], points=torch.zeros_like(pool.samplings[2].points))
-    pool.samplings[1], pool.samplings[2] = bad, flat
-    good = Pool([pool.samplings[0], pool.samplings[3]])
-    module = runner.tiny_module(40)
-    before = runner.final_loss(module, good)
-    module.train()
-    with pytest.warns(EigenprobeWarning, match="no finite gradient"):
-        train(module, ManifoldData(pool, steps=40), RunSettings(device="cpu"))
-    assert module.report_skipped() == 20  # two of four samplings, ten rounds
-    assert all(bool(p.isfinite().all()) for p in module.parameters())
-    assert runner.final_loss(module, good) < 0.97 * before
-
-
-def test_a_skipped_batch_leaves_no_trace():
-    pool = runner.circle_pool(1)
-    nan = Pool([replace(pool.samplings[0], trace=torch.tensor([torch.nan]))])
-    module = runner.tiny_module(3)
-    before = [p.clone() for p in module.parameters()]
-    with pytest.warns(EigenprobeWarning):
-        train(module, ManifoldData(nan, steps=3), RunSettings(device="cpu"))
-    assert all(torch.equal(a, b) for a, b in zip(before, module.parameters()))
 
 
 def test_training_stops_when_nothing_is_finite():
@@ -132,22 +106,6 @@ def test_the_gap_is_what_is_lost_to_the_optimum(prefix):
         loss = logged["val/loss"]
         module.validation_step(replace(batch, optimum=torch.tensor([0.8 * loss])), 0)
     assert logged["val/gap"] == pytest.approx(0.2 * loss if prefix == "log" else 0.25, rel=1e-5)
-
-
-def test_padding_does_not_change_the_loss():
-    module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0]
-    pad = 7
-    points = torch.cat([batch.points, torch.randn(1, pad, 2)], 1)
-    weight = torch.cat([batch.weight, torch.ones(1, pad)], 1)
-    mask = torch.cat([torch.ones(1, 80, dtype=torch.bool), torch.zeros(1, pad, dtype=torch.bool)], 1)
-    wide = torch.zeros(1, 80 + pad, 80 + pad)
-    wide[:, :80, :80] = batch.covariance.matrix
-    from eigenprobe.probes.covariance import DenseCovariance
-
-    padded = Batch(points, weight, mask, DenseCovariance(wide))
-    module.eval()
-    with torch.no_grad():
-        assert float(module.loss(padded)) == pytest.approx(float(module.loss(batch)), rel=1e-5)
 
 
 def test_the_pool_visits_every_sampling_in_each_round():

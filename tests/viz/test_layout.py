@@ -8,59 +8,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_blobs
-from sklearn.exceptions import NotFittedError
-from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.cli import main
 from eigenprobe.estimators import eigenmaps
-from eigenprobe.estimators.coordinates import _walk
 from eigenprobe.extensions import neighbourhood as extensions
-from eigenprobe.graph.graph import build_graph
-from eigenprobe.smoothers import neighbourhood_smoother
-from eigenprobe.smoothers.neighbourhood import fuzzy_weights
-from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
-
-
-def test_affinities_are_the_steps_of_a_random_walk() -> None:
-    """Row sums are the mass, and entries the weights of the graph as its definition has them."""
-    X = np.random.default_rng(0).normal(size=(80, 3))
-    graph = build_graph(torch.from_numpy(X), 6)
-    smoother = neighbourhood_smoother(graph)
-    joint = _walk(smoother).toarray()
-    assert np.allclose(joint.sum(1), smoother.mass.double().numpy() / 2, rtol=1e-5)
-    directed = np.zeros((80, 80))
-    np.put_along_axis(directed, graph.indices.numpy(), fuzzy_weights(graph.distances).double().numpy(), 1)
-    near = (directed > 0) | np.eye(80, dtype=bool)
-    common = near.astype(float) @ near.T
-    weight = np.maximum(directed, directed.T) * common / (near.sum(1)[:, None] + near.sum(1) - common)
-    assert np.allclose(joint / joint.sum(), weight / weight.sum(), rtol=1e-4, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-@pytest.mark.parametrize("solver", ["direct", "network"])
-def test_a_map_of_clusters(tmp_path: Path, solver: str) -> None:
-    X, y = make_blobs(500, 12, centers=6, cluster_std=2.0, random_state=0)
-    X[490:] = X[:10]  # copies have one place
-    y[490:] = y[:10]
-    model = OptimalApproximationEigenmaps(5, solver=solver, max_iter=10, random_state=0, device="cpu")
-    with pytest.raises(NotFittedError):
-        _ = model.layout_
-    model.fit(X[:400])
-    map_, new = model.layout_, model.place(X[400:])
-    assert map_.shape == (400, 2) and new.shape == (100, 2)
-    assert kmeans_scores(map_, y[:400])["ari"] > 0.95
-    assert trustworthiness(X[:400], map_) > trustworthiness(X[:400], model.coordinates_of(2))
-    assert KNeighborsClassifier(5).fit(map_, y[:400]).score(new, y[400:]) > 0.95
-    np.testing.assert_allclose(model.place(X[:400]), map_, atol=1e-9)
-    np.testing.assert_allclose(new[90:], map_[:10], atol=1e-9)
-    model.save(tmp_path / "fitted")
-    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
-    np.testing.assert_allclose(again.place(X[400:420]), new[:20], atol=1e-12)
-    whole = model.fit(X).layout_  # a new fit has a new map
-    assert whole.shape == (500, 2)
-    np.testing.assert_array_equal(whole[490:], whole[:10])
-    np.testing.assert_array_equal(OptimalApproximationEigenmaps(**model.get_params()).fit(X).layout_, whole)
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

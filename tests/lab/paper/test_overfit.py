@@ -14,7 +14,7 @@ from eigenprobe.probes.objective import Objective, prefix_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training.data import Fresh, ProbeSettings, prepare
-from eigenprobe.training.fit import FitSettings, fit_network
+from eigenprobe.training.fit import fit_network
 from eigenprobe.training.module import Optimisation, SpectralModule, Whole
 
 
@@ -49,30 +49,6 @@ def test_the_row_smoother_is_the_operator_of_the_probes_with_the_cosine_metric_t
     seed = Probes(4, steps=0, sigma=0.3, **graph).draw(rows, g.manual_seed(1))
     smoother = build_smoother(rows, "row", bandwidth=0.3, dimension=3, **graph)
     torch.testing.assert_close(smoother.apply(seed), probes.draw(rows, g.manual_seed(1)))
-
-
-def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():
-    # Rows far from the origin, as features are: moving their centre to it would change every angle.
-    rows = 3 + torch.randn(80, 6, generator=torch.Generator().manual_seed(0))
-    paper = Probes(4, steps=3, k=9, sigma=0.02, metric="cosine", self_loops=True)
-    settings = FitSettings(smoother="row", metric="cosine", loss="sampled", probes=ProbeSettings("row", paper=paper))
-    batch = prepare(rows, settings.frame(rows), settings.all_probes(), settings.objective(), 3)
-    batch = getattr(batch, "batch", batch)
-    drawn = batch.probes(torch.Generator().manual_seed(1))[0]
-    torch.testing.assert_close(drawn, paper.draw(rows, torch.Generator().manual_seed(1)), atol=1e-4, rtol=1e-3)
-
-
-def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
-    points = 50 * ellipsoid()
-    frame = Frame.of(points)
-    first, again = (Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3) for _ in range(2))
-    assert first.at(0).points.shape == (1, 100, 3)
-    assert not torch.equal(first.at(0).points, first.at(1).points)
-    assert torch.equal(first.at(200).points, again.at(200).points)  # asked out of order
-    assert float(first.at(0).points.norm(dim=-1).max()) == pytest.approx(1, abs=0.1)
-    uniform = Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
-    spacing = [torch.cdist(f.at(0).points[0], f.at(0).points[0]).fill_diagonal_(9).min() for f in (first, uniform)]
-    assert spacing[0] > 1.2 * spacing[1]
 
 
 def test_the_step_that_a_gpu_replays_has_the_loss_and_the_gradient_of_the_plain_one():
@@ -122,20 +98,6 @@ def test_the_rate_falls_over_the_annealing_steps_and_stays():
     assert rates == pytest.approx([1e-3, 0.5 * (1e-3 + 1e-5), 1e-5, 1e-5])
 
 
-def test_the_whole_way_on_a_cloud_of_radius_100():
-    probes = ProbeSettings(paper=Probes(64, steps=20, k=10, sigma=(0.05, 0.3)))
-    schedule = Optimisation(steps=150, rate=3e-3, warmup=0, clip=0.01)
-    basis = fit_network(
-        100 * ellipsoid(600), 5, smoother="row", loss="sampled", probes=probes, preset="tiny", resamplings="fresh",
-        size=300, optimisation=schedule, ritz=False,
-    )  # fmt: skip
-    assert basis.info["samplings"] == "fresh" and basis.info["steps"] == 150
-    x = ellipsoid(600)
-    span = torch.linalg.qr(torch.cat([torch.ones(600, 1, dtype=torch.float64), x], 1)).Q
-    v = basis.vectors[:, :3] / basis.vectors[:, :3].norm(dim=0)
-    assert float((span.T @ v).norm(dim=0).min()) > 0.9  # the constant and the two longest axes
-
-
 def test_bad_input():
     with pytest.raises(InputError, match="fresh"):
         fit_network(ellipsoid(), 4, resamplings="fresh")
@@ -144,12 +106,3 @@ def test_bad_input():
     with pytest.raises(InputError, match="probe must be 'mean' or 'worst', got 'least'"):
         Objective("sampled", probe="least")
     assert prefix_errors(torch.ones(5, 1), torch.ones(5, 2)).shape == (1, 2)
-
-
-def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
-    points = ellipsoid()
-    probes = Probes(5, steps=2, k=6, sigma=0.1)
-    batch = Fresh(points, Frame.of(points), probes, 100, seed=3).at(2)
-    assert callable(batch.probes)
-    expected = probes.draw(batch.points[0], torch.Generator().manual_seed(0))
-    torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0))[0], expected)

@@ -1,4 +1,4 @@
-"""The single-shape table on a small mesh made here."""
+"""Tests of `paper.reproduction`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,49 @@
+"""Tests of `graph.arranged`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.graph import arranged
+from eigenprobe.graph.arranged import arrange, extend, fingerprints
+from eigenprobe.graph.graph import build_graph
+from tests.estimators.test_coordinates import _model
+
+
+def test_many_new_rows_are_searched_with_all(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Up to half of what a cell is compared with they are compared with all rows, exactly."""
+    X = torch.from_numpy(rng.normal(size=(300, 16)))
+    cloud = arrange(X[:200], 5, 3, dtype=torch.float32)
+    monkeypatch.setattr(arranged, "EXACT_POINTS", 250)
+    monkeypatch.setattr(arranged, "HOST", replace(arranged.HOST, searched=160))
+    assert extend(cloud, X[200:281]) is None
+    for count in (80, 50):
+        grown = extend(cloud, X[200 : 200 + count])
+        assert grown is not None and grown.graph is not None
+        fresh = build_graph(cloud.frame(X[: 200 + count], torch.float32), 5, backend="torch")
+        assert torch.equal(grown.graph.indices, fresh.indices)
+    monkeypatch.setattr(arranged, "EXACT_POINTS", 300)
+    assert extend(cloud, X[200:]) is not None and extend(arrange(X[:200, :3], 5, 3), X[200:, :3]) is not None
+
+
+def test_arranged_rows_know_their_copies(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(30, 3))
+    whole, doubled = (arrange(torch.from_numpy(x), 5, 4) for x in (X, np.concatenate([X, X[:4]])))
+    assert whole.duplicates == 0 and doubled.duplicates == 4
+    model = _model(2, n_neighbors=5).fit(np.concatenate([X, X[:4]]))
+    assert model.basis_.info["duplicates"] == 4 and "duplicates" not in _model(2, n_neighbors=5).fit(X).basis_.info
+
+
+def test_fingerprints_are_equal_for_equal_rows_alone(generator: torch.Generator) -> None:
+    """No two of 200,000 rows agree (of 32-bit sums some would), whatever few bits of them vary; -0 is 0."""
+    for dtype in (torch.float32, torch.float64):
+        rows = torch.randn(100_000, 4, generator=generator, dtype=dtype)
+        whole = torch.arange(100_000).to(dtype)[:, None] * torch.tensor([1, 0, -3, 0.5]).to(dtype) + 1e6
+        sums = fingerprints(torch.cat([rows, whole, rows[:5], -0.0 * rows[:1], 0.0 * rows[:1]]))
+        assert len(sums[:200_000].unique()) == 200_000
+        assert torch.equal(sums[200_000:200_005], sums[:5]) and sums[-1] == sums[-2]
+        assert torch.equal(sums[100_000:100_007], fingerprints(whole[:7]))

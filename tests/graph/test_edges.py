@@ -1,0 +1,94 @@
+"""Tests of `graph.edges`: undirected edges of a graph, sums over them, and connected components."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.graph.edges import Edges, _joined, components, connected
+from eigenprobe.smoothers import laplacian_smoother
+from eigenprobe.smoothers.balanced import _Incidence
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_solve_beside_known_vectors_is_exact(unit: float, rng: np.random.Generator) -> None:
+    """``(L - lambda_k M) y = r`` in the complement of ``V``, against a dense pseudo-inverse."""
+    from scipy.linalg import eigh
+
+    from eigenprobe.eigen.derivative import _complement
+    from eigenprobe.graph import Edges
+
+    n, k = 40, 4
+    head, tail = np.triu_indices(n, 1)
+    weight, mass = rng.random(len(head)) ** 4, rng.random(n) + 0.5
+    off = np.zeros((n, n))
+    off[head, tail] = off[tail, head] = weight
+    stiffness = np.diag(off.sum(1)) - off
+    values, vectors = eigh(stiffness, np.diag(mass))
+    v, right = vectors[:, :k], unit * rng.normal(size=(n, k))
+    expected = sum(np.outer(vectors[:, j], (vectors[:, j] @ right) / (values[j] - values[:k])) for j in range(k, n))
+    given = (torch.from_numpy(each) for each in (weight, mass, values[:k], v, right))
+    w, m, lam, found, rest = given
+    edges = Edges(torch.from_numpy(head), torch.from_numpy(tail), n)
+    np.testing.assert_allclose(
+        _complement(w, m, edges, lam, found, rest).numpy(), expected, rtol=1e-8, atol=1e-9 * unit
+    )
+
+
+def test_parts_without_a_loop_over_points(rng):
+    n = 4000
+    chain = torch.arange(n - 1)
+    chain = chain[chain % 1000 != 999]  # four long chains: the hardest case
+    shuffled = torch.from_numpy(rng.permutation(n))
+    head, tail = shuffled[chain], shuffled[chain + 1]
+    count, labels = _joined(head, tail, n)
+    expected, names = components(head, tail, n)
+    assert count == expected == 4
+    assert len(torch.stack([labels, names]).unique(dim=1).T) == 4  # the same parts
+
+
+def test_connected_tells_one_piece_from_two():
+    t = torch.linspace(0, 1, 200)
+    line = torch.stack([t, 0 * t, 0 * t], -1)  # far more hops than rounds of propagation
+    split = line.clone()
+    split[100:, 1] = 5
+    share = connected(torch.stack([line, split]), k=4)
+    assert share[0] == 1 and abs(share[1] - 0.5) < 0.02
+
+
+def test_blocks_of_the_dual_matrix_are_inverted(rng: np.random.Generator) -> None:
+    edges = Edges(torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3]), 4)
+    forward, backward = torch.from_numpy(rng.standard_normal((2, 4, 3)))
+    weight, ridge = (torch.from_numpy(rng.random(shape)) + 0.1 for shape in ((4,), (4, 3)))
+    incidence = _Incidence(forward, backward, edges, weight, ridge)
+    b = torch.zeros((4, 3, 4), dtype=torch.float64)  # (points, width, edges)
+    for e, (i, j) in enumerate(zip(edges.head, edges.tail, strict=True)):
+        b[i, :, e], b[j, :, e] = forward[e], backward[e]
+    torch.testing.assert_close(incidence.to_points.to_dense(), b.flatten(0, 1))
+    blocks = (b * weight) @ b.mT + torch.diag_embed(ridge)
+    torch.testing.assert_close(incidence.nearly.to_dense(), torch.block_diag(*torch.linalg.inv(blocks)))
+
+
+def test_parts_are_said_with_their_sizes(rng: np.random.Generator) -> None:
+    def parts(sizes: list[int]) -> Any:
+        heads = [torch.arange(size - 1) + sum(sizes[:i]) for i, size in enumerate(sizes)]
+        head = torch.cat(heads)
+        edges = Edges(head, head + 1, sum(sizes))
+        ones = torch.ones(len(head), dtype=torch.float64)
+        return laplacian_smoother(edges, ones, torch.ones(sum(sizes), dtype=torch.float64), None, 1.0)
+
+    with pytest.warns(EigenprobeWarning, match=r"has 2 separate parts \(5, 3 points\): 2 eigenvalues are 0"):
+        assert parts([3, 5]).warn_of_parts() == 2
+    with pytest.warns(EigenprobeWarning, match=r"6 separate parts \(7, 6, 5, 4, 3, \.\.\. points\)"):
+        assert parts([2, 3, 4, 5, 6, 7]).warn_of_parts() == 6
+    with pytest.warns(EigenprobeWarning, match=r"5 separate parts \(6, 5, 4, 3, 2 points\)"):
+        parts([2, 3, 4, 5, 6]).warn_of_parts()
+    assert parts([9]).warn_of_parts() == 1
+    stacked = replace(parts([4, 5]), clouds=(4, 5))  # as many as there are clouds
+    assert stacked.warn_of_parts() == 2
+    assert replace(stacked, edges=None).components[0] == 2

@@ -1,0 +1,88 @@
+"""Tests of `factory.timed`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eigenprobe.host.weights import drawing
+from eigenprobe_lab.factory.pretrain import Schedule
+from eigenprobe_lab.factory.timed import MuonAdamW
+
+
+def linear(generator) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:
+    with drawing(0):
+        layer = torch.nn.Linear(6, 4)
+    x = torch.randn(64, 6, generator=generator)
+    return layer, x, x @ torch.randn(6, 4, generator=generator)
+
+
+def test_muon_fits_a_linear_map(generator):
+    layer, x, target = linear(generator)
+    optimiser = MuonAdamW([layer.weight], [layer.bias], rate=0.1, adam_rate=0.02, weight_decay=0.0)
+    losses = []
+    for i in range(150):
+        for group, rate in zip(optimiser.param_groups, (0.1, 0.02)):
+            group["lr"] = rate * (1 - i / 150)
+        before = layer.weight.detach().clone()
+        loss = (layer(x) - target).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+        if i == 0:  # a step is nearly a partial isometry: every direction moves by about the rate
+            moved = torch.linalg.svdvals(layer.weight.detach() - before) / 0.1
+            assert moved.min() > 0.5 and moved.max() < 1.3
+    assert losses[-1] < 1e-2 * losses[0]
+
+
+def test_a_step_without_a_finite_gradient_changes_nothing(generator):
+    layer, x, target = linear(generator)
+    optimiser = MuonAdamW([layer.weight], [layer.bias], weight_decay=0.1)
+
+    def step(value: float | None) -> None:
+        optimiser.zero_grad()
+        (layer(x) - target).square().mean().backward()
+        if value is not None:
+            layer.weight.grad.fill_(value)
+            layer.bias.grad.fill_(value)
+        optimiser.found_inf = torch.tensor(float(value is not None))
+        optimiser.step()
+
+    def everything() -> list[torch.Tensor]:
+        moments = [v for p in (layer.weight, layer.bias) for _, v in sorted(optimiser.state[p].items())]
+        return [t.detach().clone() for t in (layer.weight, layer.bias, *moments)]
+
+    weight = layer.weight.detach().clone()
+    step(torch.nan)  # the first step of all
+    assert torch.equal(layer.weight.detach(), weight)
+    for _ in range(3):
+        step(None)
+    before = everything()
+    assert len(before) > 4 and all(bool(t.isfinite().all()) for t in before)
+    for value in (torch.nan, torch.inf):
+        step(value)
+        assert all(torch.equal(a, b) for a, b in zip(before, everything(), strict=True))
+    step(None)
+    assert not torch.equal(before[0], layer.weight.detach())
+
+
+def test_schedule_warms_up_and_cools_down():
+    schedule = Schedule(warmup=0.1, cooldown=0.5)
+    rates = [schedule.factor(p) for p in (0.0, 0.05, 0.2, 0.5, 0.75, 1.0)]
+    assert rates[0] < rates[1] < rates[2] == rates[3] == 1.0 and rates[4] == pytest.approx(0.5) and rates[5] == 0.0
+
+
+def test_muon_is_torchs_muon(generator):
+    mine, theirs = (torch.nn.Parameter(torch.randn(4, 9, generator=generator)) for _ in range(2))
+    other, others = (torch.nn.Parameter(p.detach().clone()) for p in (mine, theirs))
+    stacked = MuonAdamW([mine, theirs], [torch.nn.Parameter(torch.zeros(1))], rate=0.02, weight_decay=0.1)
+    single = torch.optim.Muon([other, others], lr=0.02, weight_decay=0.1)
+    for _ in range(4):
+        for p, q in ((mine, other), (theirs, others)):
+            p.grad = torch.randn(4, 9, generator=generator)
+            q.grad = p.grad.clone()
+        stacked.step()
+        single.step()
+    for p, q in ((mine, other), (theirs, others)):
+        torch.testing.assert_close(p, q, atol=2e-3, rtol=0)  # torch orthogonalises in bfloat16

@@ -1,0 +1,142 @@
+"""Tests of `training.data`."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from eigenprobe.cloud import Frame
+from eigenprobe.eigen.solve import solve
+from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.probes.probes import Probes
+from eigenprobe.smoothers import build_smoother
+from eigenprobe.training.data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, prepare
+from eigenprobe.training.fit import FitSettings, fit_network
+from eigenprobe.training.module import Optimisation
+from eigenprobe.training.runs import RunSettings, train
+from tests.lab.paper.test_overfit import ellipsoid
+from tests.training.test_fit import potato
+
+spec = importlib.util.spec_from_file_location("eigenprobe_test_runner", Path(__file__).with_name("runner.py"))
+
+
+runner = importlib.util.module_from_spec(spec)
+
+
+def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():
+    # Rows far from the origin, as features are: moving their centre to it would change every angle.
+    rows = 3 + torch.randn(80, 6, generator=torch.Generator().manual_seed(0))
+    paper = Probes(4, steps=3, k=9, sigma=0.02, metric="cosine", self_loops=True)
+    settings = FitSettings(smoother="row", metric="cosine", loss="sampled", probes=ProbeSettings("row", paper=paper))
+    batch = prepare(rows, settings.frame(rows), settings.all_probes(), settings.objective(), 3)
+    batch = getattr(batch, "batch", batch)
+    drawn = batch.probes(torch.Generator().manual_seed(1))[0]
+    torch.testing.assert_close(drawn, paper.draw(rows, torch.Generator().manual_seed(1)), atol=1e-4, rtol=1e-3)
+
+
+def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
+    points = 50 * ellipsoid()
+    frame = Frame.of(points)
+    first, again = (Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3) for _ in range(2))
+    assert first.at(0).points.shape == (1, 100, 3)
+    assert not torch.equal(first.at(0).points, first.at(1).points)
+    assert torch.equal(first.at(200).points, again.at(200).points)  # asked out of order
+    assert float(first.at(0).points.norm(dim=-1).max()) == pytest.approx(1, abs=0.1)
+    uniform = Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
+    spacing = [torch.cdist(f.at(0).points[0], f.at(0).points[0]).fill_diagonal_(9).min() for f in (first, uniform)]
+    assert spacing[0] > 1.2 * spacing[1]
+
+
+def test_the_whole_way_on_a_cloud_of_radius_100():
+    probes = ProbeSettings(paper=Probes(64, steps=20, k=10, sigma=(0.05, 0.3)))
+    schedule = Optimisation(steps=150, rate=3e-3, warmup=0, clip=0.01)
+    basis = fit_network(
+        100 * ellipsoid(600), 5, smoother="row", loss="sampled", probes=probes, preset="tiny", resamplings="fresh",
+        size=300, optimisation=schedule, ritz=False,
+    )  # fmt: skip
+    assert basis.info["samplings"] == "fresh" and basis.info["steps"] == 150
+    x = ellipsoid(600)
+    span = torch.linalg.qr(torch.cat([torch.ones(600, 1, dtype=torch.float64), x], 1)).Q
+    v = basis.vectors[:, :3] / basis.vectors[:, :3].norm(dim=0)
+    assert float((span.T @ v).norm(dim=0).min()) > 0.9  # the constant and the two longest axes
+
+
+def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
+    points = ellipsoid()
+    probes = Probes(5, steps=2, k=6, sigma=0.1)
+    batch = Fresh(points, Frame.of(points), probes, 100, seed=3).at(2)
+    assert callable(batch.probes)
+    expected = probes.draw(batch.points[0], torch.Generator().manual_seed(0))
+    torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0))[0], expected)
+
+
+@pytest.mark.parametrize("smoother", ["row", "symmetric", "adaptive"])
+@pytest.mark.parametrize("loss", ["expected", "sampled"])
+def test_every_smoother_with_both_losses(smoother, loss):
+    points = potato(300)
+    projection = "hybrid" if loss == "sampled" else None
+    probes = ProbeSettings(steps=8, count=64, smoother={"k": 12})
+    basis = fit_network(points, 6, smoother=smoother, loss=loss, projection=projection, probes=probes, steps=60)
+    reference = build_smoother(points, "symmetric")
+    span = torch.linalg.qr(solve(reference, 9)[0] / reference.mass.sqrt()[:, None]).Q
+    first = basis.vectors[:, :5] / basis.vectors[:, :5].norm(dim=0)
+    assert float((span.T @ first).norm(dim=0).min()) > 0.9
+    values = basis(points[:7])
+    torch.testing.assert_close(values, basis.vectors[:7], atol=1e-5, rtol=1e-5)
+
+
+def test_signs_follow_the_third_moment_whichever_the_smoother():
+    points = potato(300)
+    for smoother in ("row", "adaptive"):
+        probes = ProbeSettings(steps=8, smoother={"k": 12})
+        basis = fit_network(points, 8, smoother=smoother, probes=probes, steps=60)
+        v = basis.vectors
+        third, size = (basis.mass[:, None] * v**3).sum(0), (basis.mass[:, None] * v.abs() ** 3).sum(0)
+        assert bool((third > -1e-3 * size).all()), smoother
+        torch.testing.assert_close(basis(points[:7]), v[:7], atol=1e-5, rtol=1e-5)
+
+
+def test_nan_and_rank_deficient_batches_are_skipped_and_reported():
+    pool = runner.circle_pool(4)
+    bad = replace(pool.samplings[1], points=torch.full_like(pool.samplings[1].points, torch.nan))
+    flat = replace(pool.samplings[2], points=torch.zeros_like(pool.samplings[2].points))
+    pool.samplings[1], pool.samplings[2] = bad, flat
+    good = Pool([pool.samplings[0], pool.samplings[3]])
+    module = runner.tiny_module(40)
+    before = runner.final_loss(module, good)
+    module.train()
+    with pytest.warns(EigenprobeWarning, match="no finite gradient"):
+        train(module, ManifoldData(pool, steps=40), RunSettings(device="cpu"))
+    assert module.report_skipped() == 20  # two of four samplings, ten rounds
+    assert all(bool(p.isfinite().all()) for p in module.parameters())
+    assert runner.final_loss(module, good) < 0.97 * before
+
+
+def test_a_skipped_batch_leaves_no_trace():
+    pool = runner.circle_pool(1)
+    nan = Pool([replace(pool.samplings[0], trace=torch.tensor([torch.nan]))])
+    module = runner.tiny_module(3)
+    before = [p.clone() for p in module.parameters()]
+    with pytest.warns(EigenprobeWarning):
+        train(module, ManifoldData(nan, steps=3), RunSettings(device="cpu"))
+    assert all(torch.equal(a, b) for a, b in zip(before, module.parameters()))
+
+
+def test_padding_does_not_change_the_loss():
+    module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0]
+    pad = 7
+    points = torch.cat([batch.points, torch.randn(1, pad, 2)], 1)
+    weight = torch.cat([batch.weight, torch.ones(1, pad)], 1)
+    mask = torch.cat([torch.ones(1, 80, dtype=torch.bool), torch.zeros(1, pad, dtype=torch.bool)], 1)
+    wide = torch.zeros(1, 80 + pad, 80 + pad)
+    wide[:, :80, :80] = batch.covariance.matrix
+    from eigenprobe.probes.covariance import DenseCovariance
+
+    padded = Batch(points, weight, mask, DenseCovariance(wide))
+    module.eval()
+    with torch.no_grad():
+        assert float(module.loss(padded)) == pytest.approx(float(module.loss(batch)), rel=1e-5)
