@@ -27,6 +27,7 @@ from ..smoothers import Smoother
 from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from .transformer import Transformer, TransformerConfig, stacked
 
+PLACED = 15  # inputs that are functions of the place alone
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
 _LANDMARKS = 15

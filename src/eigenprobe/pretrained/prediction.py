@@ -26,7 +26,6 @@ from ..networks.spectral import Inputs, SpectralNetwork, inputs
 from ..smoothers import Smoother
 from ..smoothers.prepared import Prepared
 
-PLACED = 15  # inputs that are functions of the place alone
 BATCH_POINTS = 131_072  # points that go through the network together
 LOCAL = 16  # neighbours that tell a surface from a solid
 
