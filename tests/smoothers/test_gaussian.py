@@ -1,0 +1,47 @@
+"""The two Gaussian smoothers against dense loops over the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe.errors import InputError
+from eigenprobe.graph.graph import build_graph
+from eigenprobe.smoothers.gaussian import row_smoother, symmetric_smoother
+
+
+def test_rows_are_averages_of_neighbours(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(60, 3)))
+    graph, sigma = build_graph(x, 8), 0.7
+    found = row_smoother(graph, sigma, 2.0)
+    expected = torch.zeros(60, 60, dtype=torch.float64)
+    for i, row in enumerate(graph.indices.tolist()):
+        for j in row:
+            expected[i, j] = torch.exp(-(x[i] - x[j]).square().sum() / sigma**2)
+    expected /= expected.sum(1, keepdim=True)
+    assert torch.allclose(found.matrix.to_dense(), expected)
+    squared = torch.cdist(x, x).square()
+    assert found.step_time == pytest.approx(float((expected * squared).sum(1).mean() / 4))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_symmetric_kernel_divides_out_the_density(rng: np.random.Generator, alpha: float) -> None:
+    x = torch.from_numpy(rng.normal(size=(60, 3)))
+    graph, sigma = build_graph(x, 8), 0.9
+    found = symmetric_smoother(graph, sigma, 2.0, alpha)
+    weight = torch.zeros(60, 60, dtype=torch.float64)
+    for i, row in enumerate(graph.indices.tolist()):
+        for j in row:
+            weight[i, j] = weight[j, i] = torch.exp(-(x[i] - x[j]).square().sum() / sigma**2)
+    density = weight.sum(1) ** -alpha
+    weight = density[:, None] * weight * density
+    degree = weight.sum(1)
+    assert torch.allclose(found.matrix.to_dense(), weight / (degree[:, None] * degree).sqrt())
+    assert torch.allclose(found.mass, degree / degree.sum())
+
+
+def test_no_bandwidth_where_points_coincide() -> None:
+    graph = build_graph(torch.zeros(30, 3, dtype=torch.float64), 5)
+    with pytest.raises(InputError, match="most points coincide"):
+        row_smoother(graph, None, 2.0)
