@@ -44,7 +44,7 @@ UPWARD = {
 }
 PARAMETERS, COMPLEXITY, SAME = 8, 20, 6
 FRONT_DOORS = {
-    "eigenprobe.decomposition.front.decompose",
+    "eigenprobe.decomposition.entry.decompose",
     "eigenprobe.operators.matrices.laplacian",
     "eigenprobe.eigen.solve.solve",
     "eigenprobe.estimators.eigenmaps.OptimalApproximationEigenmaps.__init__",

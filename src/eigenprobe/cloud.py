@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 from .errors import InputError
 from .host.validation import as_array
 
+R = TypeVar("R")
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
 BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
@@ -80,7 +81,7 @@ def is_mesh_pair(source: Any) -> bool:
     return bool(triples and int(faces.min()) >= 0 and int(faces.max()) < len(source[0]))
 
 
-def several(points: Any) -> list[Any] | None:
+def listed_clouds(points: Any) -> list[Any] | None:
     """The clouds of a list, a generator or a batch ``(b, n, d)``; None where it is one, as lists of numbers are."""
     listed = isinstance(points, (list, tuple, Iterator)) and not is_mesh_pair(points)
     if not listed and getattr(points, "ndim", 2) != 3:
@@ -97,28 +98,21 @@ def _is_cloud(each: Any) -> bool:
     return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or _first(each, CARRIERS) is not None
 
 
-def each_of(
-    clouds: list[Any],
-    call: Callable[..., Any],
-    settings: dict[str, Any],
-    per_point: Sequence[str],
-    ready: Mapping[int, Any] | None = None,
-) -> list[Any]:
-    """``call(cloud, **settings)`` cloud by cloud; a list given for one of ``per_point`` has an entry for each cloud.
+def values_by_cloud(values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    """The values of every cloud: a list has an entry for each of ``count`` clouds, anything else is shared."""
+    for name, value in values.items():
+        if isinstance(value, (list, tuple)) and len(value) != count:
+            raise InputError(f"expected a {name} for each of {count} clouds, got {len(value)}")
+    listed = {name for name, value in values.items() if isinstance(value, (list, tuple))}
+    return [{name: v[i] if name in listed else v for name, v in values.items()} for i in range(count)]
 
-    ``ready`` are results that are there already, by the number of their cloud. An error says which cloud it was.
-    """
-    own = {name: settings[name] for name in per_point if isinstance(settings.get(name), (list, tuple))}
-    for name, value in own.items():
-        if len(value) != len(clouds):
-            raise InputError(f"expected a {name} for each of {len(clouds)} clouds, got {len(value)}")
+
+def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:
+    """``call(number)`` for every cloud; an error says which cloud it was."""
     found = []
-    for number, cloud in enumerate(clouds):
-        if ready is not None and number in ready:
-            found.append(ready[number])
-            continue
+    for number in range(count):
         try:
-            found.append(call(cloud, **(settings | {name: value[number] for name, value in own.items()})))
+            found.append(call(number))
         except InputError as error:
             raise InputError(f"cloud {number}: {error}") from error
     return found

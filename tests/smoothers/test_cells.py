@@ -111,8 +111,8 @@ def test_what_is_covered_is_a_ratio_of_sums(rng: np.random.Generator, monkeypatc
     high = smoother_of(rng.random((60, 5)), 4.3, k=9)  # balls of k neighbours above three dimensions
     reach = high.graph.distances[:, -1].numpy()
     assert float(covered(high)) == pytest.approx(BALLS[4] * (reach**4).sum() / 9, rel=1e-6)
-    for wrong in (replace(smoother, mass=None), replace(smoother, graph=None)):
-        with pytest.raises(InputError, match="a volume needs a smoother with a mass on a Euclidean graph"):
+    for wrong in (build_smoother(x, "row"), replace(smoother, graph=None)):
+        with pytest.raises(InputError, match="a volume needs a symmetric smoother on a Euclidean graph"):
             covered(wrong)
     with pytest.raises(InputError, match="a volume needs"):
         covered(replace(smoother, graph=replace(smoother.graph, metric="cosine")))

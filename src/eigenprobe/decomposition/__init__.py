@@ -1,6 +1,6 @@
-"""Points in, `Basis` out: one cloud (`front`), many of them solved as one problem (`together`), settings of both."""
+"""Points in, `Basis` out: `entry` one cloud or several, `stack` many clouds as one problem, `settings` of both."""
 
-from .front import PER_POINT, Method, decompose
-from .settings import OperatorSettings, Space, geometry_of
+from .entry import decompose
+from .settings import Method, OperatorSettings, Request, Space, geometry_of
 
-__all__ = ["PER_POINT", "Method", "OperatorSettings", "Space", "decompose", "geometry_of"]
+__all__ = ["Method", "OperatorSettings", "Request", "Space", "decompose", "geometry_of"]

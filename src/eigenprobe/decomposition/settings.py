@@ -7,7 +7,8 @@ A basis carries these settings, so that its operator can be built again from its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import torch
@@ -19,6 +20,7 @@ from ..errors import InputError, warn
 from ..graph import Arranged, arrange, estimate_dimension
 from ..host.threads import limited_threads
 from ..host.validation import validated
+from ..probes.estimates import Eigenvalues
 from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
@@ -26,6 +28,7 @@ from ..smoothers.altered import Alteration, alter
 from ..smoothers.prepared import Prepared
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]
+Method = Literal["direct", "network", "pretrained"]
 
 
 @validated
@@ -121,6 +124,48 @@ class OperatorSettings:
         arrays = [name for name, value in chosen.items() if not isinstance(value, (str, int, float))]
         simple = {name: value for name, value in chosen.items() if name not in arrays}
         return simple | ({"arrays": arrays} if arrays else {})
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of one cloud: ``k`` vectors of an operator by a method; `decompose` documents every setting."""
+
+    k: int
+    method: Method = "direct"
+    operator: OperatorSettings = field(default_factory=OperatorSettings)
+    probes: Any = None
+    seed: int = 0
+    device: str | torch.device | None = None
+    tol: float = 1e-6
+    eigenvalues: Eigenvalues = "rayleigh"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, k: int, **settings: Any) -> Request:
+        """From settings by the names that `decompose` has for them."""
+        taken: list[dict[str, Any]] = []
+        for names in ({each.name for each in fields(OperatorSettings)}, {each.name for each in fields(cls)}):
+            taken.append({name: settings.pop(name) for name in names & settings.keys()})
+        return cls(k, operator=OperatorSettings(**taken[0]), options=settings, **taken[1])
+
+    @property
+    def asked(self) -> list[str]:
+        """The names of what is not as usual beside the operator."""
+        unusual = {"probes": self.probes is not None, "eigenvalues": self.eigenvalues != "rayleigh"}
+        return [name for name, chosen in unusual.items() if chosen]
+
+    @property
+    def stackable(self) -> bool:
+        """Whether clouds may share one eigenproblem: the usual operator, but for its neighbours and its dimension."""
+        free = {"neighbours", "dimension"}
+        usual = self.method == "direct" and not self.asked and not self.options
+        return usual and set(self.operator.record()) <= free
+
+    @property
+    def graph_settings(self) -> dict[str, Any]:
+        """Settings of graph and smoother that a network has, too."""
+        names = ("smoother", "neighbours", "bandwidth", "dimension")
+        return {"metric": self.operator.search_metric} | {name: getattr(self.operator, name) for name in names}
 
 
 def _usual(name: str, value: Any) -> bool:

@@ -118,7 +118,7 @@ def _unpack(
 
 
 def _known(smoother: Smoother, work: SparseOperator, order: Tensor | None, k: int) -> Tensor:
-    if smoother.mass is None or not smoother.fixes_mass:
+    if not smoother.fixes_mass:
         return _none(smoother.n, smoother.device)
     known = null_vectors(smoother.mass, smoother.components[1], smoother.components[0], k)
     known = known if order is None else known[order]

@@ -269,7 +269,7 @@ def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
 
 def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> Rotation:
     """Mass, eigenvalues, order (the constant first where it is one of them, then ascending) and signs."""
-    if smoother.mass is None:
+    if not smoother.symmetric:
         root = q[..., 0].abs().clamp_min(torch.finfo(q.dtype).eps)
         mass = root.square() / root.square().sum(-1, keepdim=True)
         gaps = _quotients(torch.cat([mass.sqrt()[..., None], q[..., 1:]], -1), smoother)

@@ -115,7 +115,6 @@ class _Padded:
         self.clouds, (heads, tails, values) = Segments(smoother.clouds, smoother.device), smoother.entries()
         self.owner, self.diagonal, self.values = self.clouds.owner[heads], (heads == tails).double(), values.double()
         self.pattern = (smoother.matrix.crow_indices(), smoother.matrix.col_indices())
-        assert smoother.mass is not None
         self.known = self.clouds.padded(smoother.mass.double().sqrt())[..., None]
         ends = torch.tensor([0, *smoother.clouds], device=smoother.device).cumsum(0)
         self.ends = list(zip(ends.tolist(), self.pattern[0][ends].tolist(), strict=True))  # rows, entries before

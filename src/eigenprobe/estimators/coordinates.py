@@ -110,7 +110,6 @@ def map_layout(graph: Graph, coordinates: Array, seed: int) -> Array:
 
 def _walk(smoother: Smoother) -> csr_matrix:
     """``M^1/2 (A - I/2) M^1/2``, the shares ``(n, n)`` of the steps of a random walk, up to a factor."""
-    assert smoother.mass is not None
     matrix, root = smoother.matrix.cpu(), smoother.mass.cpu().double().sqrt().numpy()
     head, tail = np.repeat(np.arange(len(root)), np.diff(matrix.crow_indices())), matrix.col_indices().numpy()
     values = np.where(head == tail, 0.0, matrix.values().double().numpy() * root[head] * root[tail])

@@ -42,7 +42,6 @@ def context_features(smoothers: Sequence[Smoother]) -> list[Tensor]:
 
 def root_mass(smoother: Smoother) -> Tensor:
     """``sqrt(mass) (n,)`` in float64."""
-    assert smoother.mass is not None
     return smoother.mass.double().sqrt()
 
 

@@ -49,7 +49,7 @@ class NeighbourhoodExtension:
     @classmethod
     def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
         """From a cloud and its smoother, vectors V ``(n, K)`` and their eigenvalues mu ``(K,)``."""
-        if smoother.graph is None or smoother.mass is None:
+        if smoother.graph is None:
             raise InputError("this smoother keeps no points, so it has no values at new ones")
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
         graph, mass = smoother.graph, cloud.share(smoother.mass.to(values))

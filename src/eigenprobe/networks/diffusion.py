@@ -48,7 +48,6 @@ def diffusion(source: Tensor | Graph, *, dense: bool = False) -> Smoother:
 
 def masses(smoother: Smoother) -> Tensor:
     """The mass `(b, n)`; sums to 1 on every cloud."""
-    assert smoother.mass is not None
     return smoother.mass.view(len(smoother.clouds), -1)
 
 

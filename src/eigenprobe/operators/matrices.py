@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, Origin, check_points, each_of, several
-from ..decomposition import PER_POINT, OperatorSettings, Space, geometry_of
+from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, values_by_cloud
+from ..decomposition import OperatorSettings, Space, geometry_of
 from ..errors import InputError
 from ..graph import Edges
 from ..graph.arranged import Arranged
@@ -90,13 +91,23 @@ def laplacian(
     >>> print(round(float(M.sum() / (2 * np.pi)), 3), float(abs(L.sum(1)).max() < 1e-9))
     1.0 1.0
     """
-    settings = {**locals()}
-    if (clouds := several(settings.pop("points"))) is not None:
-        if isinstance(smoother, Smoother):
-            raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
-        return each_of(clouds, laplacian, settings, PER_POINT)
-    chosen = (potential, boundary, anisotropy, measure)
-    wanted = OperatorSettings(smoother, metric, neighbours, None, dimension, *chosen)
+    shared = partial(OperatorSettings, smoother, metric, neighbours, None, dimension)
+    per_point: dict[str, Any] = {
+        "potential": potential,
+        "boundary": boundary,
+        "anisotropy": anisotropy,
+        "measure": measure,
+    }
+    if (clouds := listed_clouds(points)) is None:
+        return _of_cloud(points, shared(**per_point), device)
+    if isinstance(smoother, Smoother):
+        raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
+    own = values_by_cloud(per_point, len(clouds))
+    return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], shared(**own[i]), device))
+
+
+def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device | None) -> tuple[Any, Any]:
+    """``L`` and ``M`` of one cloud, or of a basis."""
     if isinstance(points, Basis):
         return _of_basis(points, wanted)
     x, origin = check_points(points, 1, device)
@@ -137,7 +148,6 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
 
     if not smoother.symmetric:
         raise InputError("a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'")
-    assert smoother.mass is not None
     scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
     size = float(covered(smoother))
     mass = (smoother.mass.double() * size).cpu().numpy()  # (n,) in the frame
@@ -247,7 +257,6 @@ def gradients(cloud: Arranged, smoother: Smoother) -> tuple[np.ndarray, list[Any
 
 def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, columns and weights of the edges, each both ways, for a mass that sums to 1."""
-    assert smoother.mass is not None
     root = smoother.mass.double().sqrt().cpu().numpy()
     rows, columns, values = (part.cpu().numpy() for part in smoother.entries())
     off = rows != columns

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Frame, Origin, check_points, points_and_faces, several
+from ..cloud import Frame, Origin, check_points, listed_clouds, points_and_faces
 from ..eigen import Rotation, Span, basis_from_span, rotate
 from ..eigen.basis import basis_of
 from ..errors import InputError, extra
@@ -138,7 +138,7 @@ class SpectralModel:
             raise InputError(f"expected refine >= 0, and ritz=True with sweeps, got refine={refine} and ritz={ritz}")
         if isinstance(points, (str, os.PathLike)) and os.path.isdir(points):
             points = list(find_shapes([points]))
-        clouds = several(points)
+        clouds = listed_clouds(points)
         read = [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
         checked = [self._check(cloud, k, device) for cloud, _ in read]
         settings = (k, ritz, refine, "adaptive" if smoother in ("auto", "heat") else smoother)
@@ -224,7 +224,6 @@ class SpectralModel:
         count = smoother.warn_of_parts()
         seen = cloud.graph.points.float()
         columns, context = self._columns(seen)
-        assert smoother.mass is not None
         root = smoother.mass.double().sqrt()[:, None]
         full = root * torch.cat([torch.ones_like(columns[:, :1]), columns], 1).double()
         span = Span(full if ritz else full[:, : self.k], leading=self.k)

@@ -168,7 +168,7 @@ def best_of_family(
 
 def mass_of(smoother: Smoother) -> Tensor:
     """The mass ``(n,)``, float64; an error where there is none."""
-    if smoother.mass is None:
+    if not smoother.symmetric:
         raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
     return smoother.mass.double()
 

@@ -23,7 +23,7 @@ from ..search.neighbours import Metric
 from .balanced import balanced_smoother
 from .gaussian import row_smoother, symmetric_smoother
 from .neighbourhood import neighbourhood_smoother
-from .smoother import ROW_STEPS, Smoother, laplacian_smoother, symmetric_matrix
+from .smoother import ROW_STEPS, RowSmoother, Smoother, laplacian_smoother, symmetric_matrix
 from .variable import variable_smoother
 
 Kind = Literal["row", "symmetric", "adaptive"]

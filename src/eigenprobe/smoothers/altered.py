@@ -150,7 +150,7 @@ def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Alteration) -> 
     """
     if not operator.asked:
         return smoother
-    if smoother.mass is None:
+    if not smoother.symmetric:
         raise InputError(f"{operator.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'")
     if operator.scale_invariant:
         if smoother.graph is None:
@@ -184,7 +184,6 @@ def _weights(smoother: Smoother, cloud: Arranged, measure: Any) -> Tensor:
     alpha = float(measure)
     if not -np.inf < alpha < np.inf:
         raise InputError(f"expected alpha, a finite number, or weights (n,) as measure, got {alpha}")
-    assert smoother.mass is not None
     size = cloud.share(smoother.mass)
     if smoother.graph is not None:  # the mass of random samples varies by half: a mean over the neighbours
         size = (size + size[smoother.graph.indices].sum(1)) / (1 + smoother.graph.k)
@@ -194,7 +193,6 @@ def _weights(smoother: Smoother, cloud: Arranged, measure: Any) -> Tensor:
 
 def _remeasured(smoother: Smoother, conductance: Tensor, density: Tensor) -> Smoother:
     """Weights times ``sqrt(c_i c_j)``, the mass times a density; the rate stays at most one half."""
-    assert smoother.mass is not None
     rows, columns, values = smoother.entries()
     time = float(smoother.step_time)
     half, own, root = conductance.sqrt(), smoother.mass.sqrt(), (conductance / density).sqrt()

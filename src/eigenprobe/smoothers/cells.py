@@ -31,8 +31,8 @@ def covered(smoother: Smoother) -> Tensor:
     A number, with derivatives where the points of the graph and the mass have them.
     """
     graph, mass = smoother.graph, smoother.mass
-    if graph is None or mass is None or graph.metric != "euclidean":
-        raise InputError("a volume needs a smoother with a mass on a Euclidean graph")
+    if graph is None or not smoother.symmetric or graph.metric != "euclidean":
+        raise InputError("a volume needs a symmetric smoother on a Euclidean graph")
     graph, dimension = graph.without_loops(), max(1, round(smoother.dimension))
     rows = torch.arange(0, graph.n, max(1, -(-graph.n // SAMPLE)), device=graph.device)
     if dimension > CELL_DIMENSIONS:

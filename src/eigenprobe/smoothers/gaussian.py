@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph, undirected
-from .smoother import Smoother, csr, symmetric_matrix
+from .smoother import RowSmoother, Smoother, csr, symmetric_matrix
 
 TENTH = 10  # the neighbour whose median distance is sigma: [P] uses 10 to 15 neighbours
 
 
-def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> Smoother:
+def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> RowSmoother:
     """The paper's directed average ``S``."""
     squared, n = graph.distances.square(), graph.n
     # The nearest neighbour has weight 1 before normalisation, so that no row underflows to 0 / 0.
@@ -28,7 +28,7 @@ def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> Smo
     pointers = torch.arange(0, n * graph.k + 1, graph.k, device=graph.device)
     columns, order = graph.indices.sort(1)
     matrix = csr(pointers, columns.reshape(-1), weight.gather(1, order).reshape(-1), (n, n))
-    return Smoother("row", matrix, graph, None, time, dimension)
+    return RowSmoother("row", matrix, graph, torch.full_like(weight[:, 0], 1 / n), time, dimension)
 
 
 def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, alpha: float = 1.0) -> Smoother:

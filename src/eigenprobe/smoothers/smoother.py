@@ -3,9 +3,9 @@
     A = I - c M^-1/2 (R - W) M^-1/2        W (n, n) symmetric weights, R their row sums, M the mass, spectrum in [0, 1]
     lambda = (1 - mu) / step_time          one step advances heat by `step_time`, in squared units of the input
 
-Several clouds are blocks on the diagonal of one matrix, of equal or unequal sizes; masses sum to 1 on each.  A `row`
-smoother holds the directed average S instead; as a symmetric operator it enters as the covariance S^s (S^s)^T of the
-probes it makes.
+Several clouds are blocks on the diagonal of one matrix, of equal or unequal sizes; masses sum to 1 on each.  A
+`RowSmoother` holds the directed average S instead; as a symmetric operator it enters as the covariance S^s (S^s)^T of
+the probes it makes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def numpy_too(method: Callable[..., Tensor]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Smoother:
-    """``matrix`` is A (or S for ``row``), sparse CSR ``(n, n)``; ``mass (n,)`` sums to 1 per cloud, None for row.
+    """``matrix`` is A (S of a `RowSmoother`), sparse CSR ``(n, n)``; ``mass (n,)`` is positive, sums to 1 per cloud.
 
     ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a tensor with a number per
     cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where it is known. ``lowest`` is a number where
@@ -53,7 +53,7 @@ class Smoother:
     kind: str
     matrix: Tensor
     graph: Graph | None
-    mass: Tensor | None
+    mass: Tensor
     step_time: Any
     dimension: float
     clouds: tuple[int, ...] = ()
@@ -64,12 +64,12 @@ class Smoother:
 
     @property
     def symmetric(self) -> bool:
-        return self.kind != "row"
+        return True
 
     @property
     def fixes_mass(self) -> bool:
         """Whether ``sqrt(mass)``, the constant function, is known to be the first eigenvector."""
-        return self.mass is not None and self.lowest is None
+        return self.lowest is None
 
     @property
     def n(self) -> int:
@@ -95,17 +95,12 @@ class Smoother:
     @numpy_too
     def apply_transpose(self, x: Tensor) -> Tensor:
         """``S^T x``; the same as `apply` where the smoother is symmetric."""
-        return self.apply(x) if self.symmetric else self._transpose @ x
+        return self.apply(x)
 
     @numpy_too
     def apply_symmetric(self, x: Tensor, steps: int = ROW_STEPS) -> Tensor:
         """``A x``; for a row smoother ``S^s (S^s)^T x``, the covariance of its probes. Keeps the shape of ``x``."""
-        if self.symmetric:
-            return self.apply(x)
-        flat = x.reshape(self.n, -1).to(self.dtype)
-        for _ in range(steps):
-            flat = self._transpose @ flat
-        return self.power(flat, steps).reshape(x.shape)
+        return self.apply(x)
 
     def power(self, x: Tensor, steps: int) -> Tensor:
         """``steps`` smoothing steps."""
@@ -148,10 +143,6 @@ class Smoother:
         rows, columns, _ = self.entries()
         return components(rows, columns, self.n)
 
-    @cached_property
-    def _transpose(self) -> Tensor:
-        return self.matrix.to_sparse_coo().t().coalesce().to_sparse_csr()
-
     def warn_of_parts(self) -> int:
         """The number of separate parts of the cloud, with one warning if there are several."""
         count, labels = self.components
@@ -163,6 +154,38 @@ class Smoother:
                 "included (more neighbours may join the parts)"
             )
         return count
+
+
+class RowSmoother(Smoother):
+    """The paper's directed average ``S``: rows sum to 1, and nothing is symmetric.
+
+    ``mass`` is that of the samples, equal for all: the mass of a basis is learned, as the square of its first vector.
+    """
+
+    @property
+    def symmetric(self) -> bool:
+        return False
+
+    @property
+    def fixes_mass(self) -> bool:
+        return False
+
+    @numpy_too
+    def apply_transpose(self, x: Tensor) -> Tensor:
+        """``S^T x``."""
+        return self._transpose @ x
+
+    @numpy_too
+    def apply_symmetric(self, x: Tensor, steps: int = ROW_STEPS) -> Tensor:
+        """``S^s (S^s)^T x``, the covariance of the probes of ``s`` steps. Keeps the shape of ``x``."""
+        flat = x.reshape(self.n, -1).to(self.dtype)
+        for _ in range(steps):
+            flat = self._transpose @ flat
+        return self.power(flat, steps).reshape(x.shape)
+
+    @cached_property
+    def _transpose(self) -> Tensor:
+        return self.matrix.to_sparse_coo().t().coalesce().to_sparse_csr()
 
 
 def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

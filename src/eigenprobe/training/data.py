@@ -137,7 +137,7 @@ def prepare(
     """One sampling ``(n, d)`` as the network sees it, its smoother and covariance, for a basis of ``k`` vectors."""
     smoother = probes.build(points)
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
-    weight = None if smoother.mass is None else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
+    weight = None if not smoother.symmetric else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
     batch = Batch(local.unsqueeze(0), weight, smoother=smoother)
     if objective.kind == "sampled":

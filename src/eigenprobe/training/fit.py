@@ -193,7 +193,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     first, known = pool[0].points[0], pool[0].smoother
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
     smoother = known if same and known is not None else probes.build(cloud)
-    function = NetworkExtension(module.network, frame, first, smoother.mass is None)  # type: ignore[arg-type]
+    function = NetworkExtension(module.network, frame, first, not smoother.symmetric)  # type: ignore[arg-type]
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
     seconds = dict(zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True))
     seconds["total"] = now(cloud.device) - clock[0]
@@ -290,7 +290,7 @@ def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother
     smoother = smoother.to(dtype=torch.float64)
     features = function.features(points)
     k = features.shape[1]
-    if smoother.mass is not None:
+    if smoother.symmetric:
         features = features * smoother.mass.sqrt()[:, None]
     turn = ritz and smoother.symmetric
     options: dict[str, Any] = {"turn": turn, "extension": lambda rotation: function.rotated(rotation.matrix)}

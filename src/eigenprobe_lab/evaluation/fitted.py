@@ -79,7 +79,7 @@ def learn_shape(
         basis = network_basis(fit.extension, points, whole, ritz=ritz)
         rows.append(_row(name, sample, k, basis.vectors, basis.eigenvalues) | facts)
     started = time.perf_counter()
-    if whole.symmetric and whole.mass is not None:
+    if whole.symmetric:
         q, gaps = solve(whole, k)
         values = gaps / whole.step_time
         row = _row("closed form", sample, k, q / whole.mass.sqrt()[:, None], values)

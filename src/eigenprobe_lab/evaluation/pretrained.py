@@ -98,7 +98,6 @@ class Comparison:
         x = torch.as_tensor(points, dtype=torch.float64, device=self.device)
         x = (x - x.mean(0)) / (x - x.mean(0)).abs().max()
         smoother = build_smoother(x)
-        assert smoother.mass is not None
         root = smoother.mass.sqrt()[:, None]
         optimum = (solve(smoother, self.k).vectors / root).cpu().numpy()
         truth = optimum if truth is None else truth

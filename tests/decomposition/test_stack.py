@@ -9,7 +9,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.cli import clouds, main
-from eigenprobe.decomposition import together
+from eigenprobe.decomposition import Request, stack
 from eigenprobe.errors import EigenprobeWarning
 from tests import clouds as c
 
@@ -24,7 +24,7 @@ def surfaces(rng: np.random.Generator) -> list[np.ndarray]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host behaves like a device."""
-    monkeypatch.setattr(together, "pays", lambda place: True)
+    monkeypatch.setattr(stack, "gains_from_stacks", lambda place: True)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -74,7 +74,7 @@ def test_others_are_solved_alone(surfaces, rng):
     twice = [np.concatenate([surfaces[0], surfaces[0][:3]]), surfaces[1]]
     with pytest.warns(EigenprobeWarning, match="3 of 403 points coincide"):
         assert ep.decompose(twice, 10)[0].info["duplicates"] == 3
-    assert together.solved_at_once(surfaces, {"k": 10, "device": None, "smoother": "symmetric"}) == {}
+    assert stack.solve_stacks(surfaces, Request.of(10, smoother="symmetric")) == {}
 
 
 @pytest.mark.usefixtures("at_once")
@@ -105,12 +105,12 @@ def test_one_unsuited_cloud_leaves_the_others_together(surfaces, rng, other):
     else:
         unsuited[3] = np.nan if other == "nan" else 1e90
     stacked = [torch.from_numpy(x) for x in (surfaces[0], unsuited, surfaces[3])]
-    first, none, last = together.solve_together(stacked, 10, "plain", None, 1e-6, 0)
+    first, none, last = stack.solve_stack(stacked, Request.of(10, neighbours="plain"))
     assert none is None and first is not None and last is not None
     for x, basis in ((surfaces[0], first), (surfaces[3], last)):
         alone = ep.decompose(x, 10, neighbours="plain")
         np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
-    assert together.solve_together(stacked, 10, "plain", 1.0, 1e-6, 0) == [None] * 3
+    assert stack.solve_stack(stacked, Request.of(10, neighbours="plain", dimension=1.0)) == [None] * 3
 
 
 def test_whatever_carries_clouds(surfaces):
@@ -151,7 +151,7 @@ def test_parts_of_one_cloud_are_told(surfaces):
 
 
 def test_groups_are_of_similar_sizes():
-    groups = together.suited([300] * 30 + [5000, 10, 4900, 100_000], 20)
+    groups = stack.stacks_by_size([300] * 30 + [5000, 10, 4900, 100_000], 20)
     assert groups == [[30, 32, *range(4)], [*range(4, 30)]]  # rows are at most three times the points
 
 
@@ -168,12 +168,12 @@ def test_a_folder_is_solved_at_once(surfaces, tmp_path, monkeypatch, capsys):
         np.save(tmp_path / f"{i}.npy", x)
     np.save(tmp_path / "bad.npy", np.full((300, 3), np.nan))
     np.save(tmp_path / "large.npy", np.concatenate(surfaces)[:1200])
-    monkeypatch.setattr(together, "LARGEST", 1100)  # larger ones are not held
+    monkeypatch.setattr(stack, "LARGEST", 1100)  # larger ones are not held
     np.save(tmp_path / "solid.npy", np.random.default_rng(0).random((400, 3)))
     read, load = [], clouds.read_points
     monkeypatch.setattr(clouds, "read_points", lambda file, *a, **how: read.append(file.stem) or load(file, *a, **how))
-    groups, solve = [], together.solve_together
-    monkeypatch.setattr(together, "solve_together", lambda x, *rest: groups.append(len(x)) or solve(x, *rest))
+    groups, solve = [], stack.solve_stack
+    monkeypatch.setattr(stack, "solve_stack", lambda x, *rest: groups.append(len(x)) or solve(x, *rest))
     assert main(["decompose", str(tmp_path), "-k", "10", "--out", str(tmp_path / "out"), "--device", "cpu"]) != 0
     assert "expected finite" in "".join(capsys.readouterr()) and groups == [5, 4]  # without the solid
     assert sorted(read) == ["0", "1", "2", "3", "bad", "bad", "large", "large", "solid"]

@@ -4,7 +4,7 @@
     network      a network trained on this cloud alone
     pretrained   one forward pass of a model trained on many shapes, then a Ritz rotation
 
-Several clouds give a list of bases in the order of the clouds.
+Several clouds give a list of bases in the order of the clouds; on a device small ones are solved as stacks (`stack`).
 
 Points are centred and scaled before anything else, and eigenvalues scaled back, so units and offsets cost no digits.
 Coinciding points are merged: each copy gets the value and an equal share of the mass of the one point they are.
@@ -15,14 +15,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, overload
+from functools import partial
+from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, check_points, each_of, points_and_faces, several
+from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, points_and_faces, values_by_cloud
 from ..eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
 from ..errors import InputError
 from ..extensions import KernelExtension
@@ -35,11 +36,9 @@ from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.altered import numbers
 from ..smoothers.prepared import OperatorSource
-from .settings import OperatorSettings, Space
-from .together import solved_at_once
+from .settings import Method, OperatorSettings, Request, Space
+from .stack import solve_stacks
 
-Method = Literal["direct", "network", "pretrained"]
-PER_POINT = ("potential", "boundary", "anisotropy", "measure", "probes")
 KEPT = 1_000_000  # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
 
 
@@ -138,82 +137,99 @@ def decompose(
     >>> basis.eigenvalues.round(2).tolist()
     [0.0, 1.0, 1.0, 4.0, 4.0]
     """
-    settings = {**locals()}  # before anything else: all that the caller chose, for each of several clouds
-    if (clouds := several(settings.pop("points"))) is not None:
-        solved = {} if options else solved_at_once(clouds, {**settings, "options": None})
-        return each_of(clouds, decompose, settings.pop("options") | settings, PER_POINT, solved)
-    points, faces = points_and_faces(points)
-    x, origin = check_points(points, k, device)
-    began = time.perf_counter()
-    wanted = OperatorSettings(
-        smoother, metric, neighbours, bandwidth, dimension, potential, boundary, anisotropy, measure
-    )
-    operator = wanted.alteration
-    chosen: dict[str, Any] = {
-        "metric": wanted.search_metric,
-        "neighbours": neighbours,
-        "bandwidth": bandwidth,
-        "dimension": dimension,
+    operator = partial(OperatorSettings, smoother, metric, neighbours, bandwidth, dimension)
+    request = partial(Request, k, method, seed=seed, device=device, tol=tol, eigenvalues=eigenvalues, options=options)
+    per_point: dict[str, Any] = {
+        "potential": potential,
+        "boundary": boundary,
+        "anisotropy": anisotropy,
+        "measure": measure,
     }
-    other = [*(["probes"] if probes is not None else []), *(["eigenvalues"] if eigenvalues != "rayleigh" else [])]
-    asked = [*operator.asked, *other]
-    if method != "direct" and asked:
-        raise InputError(f"{asked[0]} is known to method 'direct' only, got method {method!r}")
-    if method == "direct":
-        if options:
-            raise InputError(f"method 'direct' does not know the option {sorted(options)[0]!r}")
-        with limited_threads(x.device, len(x)):
-            wanted = wanted.traced(origin, other)
-            prepared = wanted.build(x, k)
-            cloud, ready = prepared.cloud, prepared.smoother
-            info = {"components": ready.warn_of_parts() if operator.fixes_constant else ready.components[0]}
-            info |= dict.fromkeys(operator.asked, True)
-            generator = torch.Generator(ready.device).manual_seed(seed)
-            rotation, found = _rotation(ready, cloud, k, tol, generator, probes, eigenvalues)
-            basis = basis_of(
-                rotation,
-                ready,
-                cloud,
-                info=info | found,
-                extension=lambda turned: KernelExtension(cloud.points, turned.vectors, chosen["metric"]),
-            )
-            if wanted.differentiable(ready):
-                basis = with_derivatives(basis, rotation, ready, cloud, origin.points)
-            given = isinstance(smoother, Smoother)
-            source = OperatorSource(wanted, prepared if given or ready.n <= KEPT else None)
-            basis = replace(basis, source=source)
-    elif method == "network":
-        from ..training.fit import fit_network
+    if (clouds := listed_clouds(points)) is None:
+        return _decompose_cloud(points, request(operator(**per_point), probes))
+    own = values_by_cloud(per_point | {"probes": probes}, len(clouds))
+    plain = all(value is None for value in own[0].values())
+    stacked = solve_stacks(clouds, request(operator())) if plain else {}
 
-        with limited_threads(x.device):
-            basis = fit_network(x, k, seed=seed, smoother=smoother, **chosen, **options)
-    else:
-        from ..pretrained.model import SpectralModel
+    def one(number: int) -> Basis:
+        if number in stacked:
+            return stacked[number]
+        given = own[number].pop("probes")
+        return _decompose_cloud(clouds[number], request(operator(**own[number]), given))
 
-        # A model has its graph and its smoother built in: settings of others are errors, not silence.
-        default = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}
-        for name, value in {**chosen, "smoother": smoother, "seed": seed, "tol": tol}.items():
-            if value != default.get(name):
-                raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
-        basis = SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=k, **options)
-    info = basis.info | {"method": method, "seconds": round(time.perf_counter() - began, 4)}
+    return call_by_cloud(len(clouds), one)
+
+
+def _decompose_cloud(points: Any, request: Request) -> Basis:
+    """The basis of one cloud, in the kind of array that its points came in."""
+    points, faces = points_and_faces(points)
+    x, origin = check_points(points, request.k, request.device)
+    began = time.perf_counter()
+    if request.method != "direct" and (asked := [*request.operator.alteration.asked, *request.asked]):
+        raise InputError(f"{asked[0]} is known to method 'direct' only, got method {request.method!r}")
+    basis = METHODS[request.method](x, origin, request)
+    info = basis.info | {"method": request.method, "seconds": round(time.perf_counter() - began, 4)}
     return replace(basis, info=info, faces=faces).as_given(origin)
 
 
-def _rotation(
-    smoother: Smoother,
-    cloud: Arranged,
-    k: int,
-    tol: float,
-    generator: torch.Generator,
-    probes: Any,
-    eigenvalues: Eigenvalues,
-) -> tuple[Rotation, dict[str, Any]]:
-    """The closed-form optimum, of the smoother's probes or of given ones, and what is to be told of it."""
+def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
+    """The closed form: leading eigenvectors of the smoother."""
+    if request.options:
+        raise InputError(f"method 'direct' does not know the option {sorted(request.options)[0]!r}")
+    with limited_threads(x.device, len(x)):
+        wanted = request.operator.traced(origin, request.asked)
+        alteration, prepared = wanted.alteration, wanted.build(x, request.k)
+        cloud, smoother = prepared.cloud, prepared.smoother
+        info = {"components": smoother.warn_of_parts() if alteration.fixes_constant else smoother.components[0]}
+        info |= dict.fromkeys(alteration.asked, True)
+        rotation, found = _rotation(smoother, cloud, request)
+        basis = basis_of(
+            rotation,
+            smoother,
+            cloud,
+            info=info | found,
+            extension=lambda turned: KernelExtension(cloud.points, turned.vectors, wanted.search_metric),
+        )
+        if wanted.differentiable(smoother):
+            basis = with_derivatives(basis, rotation, smoother, cloud, origin.points)
+    kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
+    return replace(basis, source=OperatorSource(wanted, prepared if kept else None))
+
+
+def _network(x: Tensor, origin: Origin, request: Request) -> Basis:
+    """A network trained on this cloud alone."""
+    from ..training.fit import fit_network
+
+    with limited_threads(x.device):
+        return fit_network(x, request.k, seed=request.seed, **request.graph_settings, **request.options)
+
+
+def _pretrained(x: Tensor, origin: Origin, request: Request) -> Basis:
+    """One forward pass of a model. It has its graph and smoother built in: settings of others are errors."""
+    from ..pretrained.model import SpectralModel
+
+    usual = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}
+    for name, value in {**request.graph_settings, "seed": request.seed, "tol": request.tol}.items():
+        if value != usual.get(name):
+            raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
+    options = dict(request.options)
+    return SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=request.k, **options)
+
+
+METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
+    "direct": _direct,
+    "network": _network,
+    "pretrained": _pretrained,
+}
+
+
+def _rotation(smoother: Smoother, cloud: Arranged, request: Request) -> tuple[Rotation, dict[str, Any]]:
+    """The closed-form optimum, of the smoother's probes or of given ones, and facts about it."""
+    generator, probes, k = torch.Generator(smoother.device).manual_seed(request.seed), request.probes, request.k
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"
     facts: dict[str, Any] = {}
     if probes is None:
-        pairs = solve(smoother, k, tol=tol, generator=generator)
+        pairs = solve(smoother, k, tol=request.tol, generator=generator)
         rotation = rotate(Span(pairs.vectors, pairs.gaps), smoother, k)
     elif smoother.lowest is None and isinstance(probes, str):
         rotation, facts = best_of_family(probes, smoother, k, generator=generator)
@@ -223,7 +239,7 @@ def _rotation(
         rotation, facts = best_basis(functions, smoother, k)
     else:
         raise InputError("probes replace the operator: not together with a potential or a boundary")
-    if eigenvalues != "rayleigh":
-        rotation = with_eigenvalues(rotation, smoother, eigenvalues, functions=functions, generator=generator)
-        facts["estimator"] = eigenvalues
+    if request.eigenvalues != "rayleigh":
+        rotation = with_eigenvalues(rotation, smoother, request.eigenvalues, functions=functions, generator=generator)
+        facts["estimator"] = request.eigenvalues
     return rotation, facts

@@ -8,7 +8,7 @@ not suit (coinciding points, curves and solids, too few or too many points) are 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -17,30 +17,28 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Frame, check_points
+from ..cloud import Frame, Origin, check_points
 from ..eigen import Span, basis_of, rotate
 from ..eigen.stacked import STACKING, columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Arranged, cloud_dimensions
+from ..graph import Arranged, Graph, cloud_dimensions
 from ..graph.graph import build_graph
 from ..search.order import REORDER, morton_order
 from ..search.segments import Segments
-from ..shortcuts.cuts import Neighbours, without_short_cuts
+from ..shortcuts.cuts import without_short_cuts
 from ..smoothers import NEIGHBOURS
 from ..smoothers.balanced import balanced_smoother
 from ..smoothers.prepared import OperatorSource
-from .settings import OperatorSettings
+from .settings import OperatorSettings, Request
 
-FREE = {"k", "neighbours", "dimension", "seed", "device", "tol"}  # settings that clouds solved together may have
-USUAL = {"direct", "adaptive", "euclidean", "rayleigh"}  # values of the others
 LARGEST = 20_000  # points of a cloud that keep a device busy alone
 PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
 ROWS = 1 << 20  # points that are solved together
 SMALL = 1e-70  # size of a cloud above which squared lengths are ordinary numbers, and one over it
 
 
-def suited(sizes: Sequence[int], k: int) -> list[list[int]]:
+def stacks_by_size(sizes: Sequence[int], k: int) -> list[list[int]]:
     """Groups of clouds to be solved together, of similar sizes; those that are to be solved alone are in none."""
     fewest = STACKING.room * columns(k)
     order = sorted((i for i, n in enumerate(sizes) if fewest <= n <= LARGEST), key=lambda i: -sizes[i])
@@ -55,75 +53,76 @@ def suited(sizes: Sequence[int], k: int) -> list[list[int]]:
     return [group for group in found if len(group) > 1]
 
 
-def solved_at_once(clouds: list[Any], settings: dict[str, Any]) -> dict[int, Basis]:
-    """The bases, by number, of those clouds on a device that can be solved together.
-
-    ``settings`` are the parameters of `decompose`; those that are not free here have to be the usual ones.
-    """
-    fixed = [value for name, value in settings.items() if name not in FREE]
-    if not all(value is None or (isinstance(value, str) and value in USUAL) for value in fixed):
+def solve_stacks(clouds: Sequence[Any], request: Request) -> dict[int, Basis]:
+    """The bases, by number, of those clouds on a device that can be solved as stacks."""
+    if not request.stackable:
         return {}
-    began, k = time.perf_counter(), settings["k"]
-    checked = {}
-    for i, cloud in enumerate(clouds):
-        plain = getattr(cloud, "ndim", 0) == 2 and cloud.shape[1] == 3 and not getattr(cloud, "requires_grad", False)
-        if plain and pays(settings["device"] or cloud):
-            with suppress(InputError):  # said again, with its number, when its turn comes
-                checked[i] = check_points(cloud, k, settings["device"], finite=False)
+    began = time.perf_counter()
+    checked = dict(_on_device(clouds, request))
     numbers = list(checked)
     found: dict[int, Basis] = {}
-    for group in suited([len(checked[i][0]) for i in numbers], k):
+    for group in stacks_by_size([len(checked[i][0]) for i in numbers], request.k):
         members = [numbers[place] for place in group]
-        chosen = (settings[name] for name in ("neighbours", "dimension", "tol", "seed"))
-        bases = solve_together([checked[i][0] for i in members], k, *chosen)
+        bases = solve_stack([checked[i][0] for i in members], request)
         found |= {i: basis for i, basis in zip(members, bases, strict=True) if basis is not None}
     share = {"method": "direct", "seconds": round((time.perf_counter() - began) / max(1, len(found)), 4)}
-    wanted = OperatorSettings(neighbours=settings["neighbours"], dimension=settings["dimension"])
-    return {
-        i: replace(basis, info=basis.info | share, source=OperatorSource(wanted)).as_given(checked[i][1])
-        for i, basis in found.items()
-    }
+    return {i: replace(basis, info=basis.info | share).as_given(checked[i][1]) for i, basis in found.items()}
 
 
-def pays(place: Any) -> bool:
+def _on_device(clouds: Sequence[Any], request: Request) -> Iterator[tuple[int, tuple[Tensor, Origin]]]:
+    """Clouds in three dimensions that a device holds, by number."""
+    for i, cloud in enumerate(clouds):
+        plain = getattr(cloud, "ndim", 0) == 2 and cloud.shape[1] == 3 and not getattr(cloud, "requires_grad", False)
+        if plain and gains_from_stacks(request.device or cloud):
+            with suppress(InputError):  # said again, with its number, when its turn comes
+                yield i, check_points(cloud, request.k, request.device, finite=False)
+
+
+def gains_from_stacks(place: Any) -> bool:
     """Whether clouds on this device, or where this cloud is, gain from being solved together: not on the host."""
     place = place.device if isinstance(place, Tensor) else place
     return isinstance(place, (str, torch.device)) and str(place).partition(":")[0] != "cpu"
 
 
 @torch.no_grad()
-def solve_together(
-    clouds: Sequence[Tensor], k: int, neighbours: Neighbours | None, dimension: float | None, tol: float, seed: int
-) -> list[Basis | None]:
+def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None]:
     """The bases of surfaces ``(n_i, d)`` float64 on one device; None for each that is to be solved alone."""
-    points, frames, suits = _framed(clouds)
+    points, frames, fits = _framed(clouds)
     each = points.split([len(x) for x in clouds])
     orders = [morton_order(x) if len(x) > REORDER else None for x in each]  # as alone, where landmarks follow it
     points = torch.cat([x if order is None else x[order] for x, order in zip(each, orders, strict=True)])
-    if all(suits):
-        count = neighbours if isinstance(neighbours, int) else NEIGHBOURS["adaptive"]
-        graph = build_graph(points, count, clouds=tuple(len(x) for x in clouds))
-        suits = (graph.each.padded(graph.distances[:, 0], 1.0).amin(1) > 0).tolist()  # no points coincide
-    if all(suits):
-        found = cloud_dimensions(graph) if dimension is None else [dimension] * len(clouds)
-        suits, dimension = [round(each_dimension) == 2 for each_dimension in found], 2.0
-    if not all(suits):  # those that do go on without the others
-        chosen = [x for x, fits in zip(clouds, suits, strict=True) if fits]
-        some = iter(solve_together(chosen, k, neighbours, dimension, tol, seed) if chosen else [])
-        return [next(some) if fits else None for fits in suits]
-    ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), neighbours, 2.0)
+    graph = _graph_of_surfaces(points, clouds, request.operator) if all(fits) else fits
+    if isinstance(graph, list):  # those that fit go on without the others
+        chosen = [x for x, fitting in zip(clouds, graph, strict=True) if fitting]
+        some = iter(solve_stack(chosen, request) if chosen else [])
+        return [next(some) if fitting else None for fitting in graph]
+    ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), request.operator.neighbours, 2.0)
     assert ready.graph is not None
     smoother, stacked = balanced_smoother(ready.graph, 2.0), graph.each
-    assert smoother.mass is not None
-    pairs = solve_each(smoother, k, tol=tol, generator=torch.Generator(points.device).manual_seed(seed))
-    turned = rotate(Span(pairs.vectors, pairs.gaps), replace(smoother, mass=stacked.padded(smoother.mass, 1.0)), k)
+    generator = torch.Generator(points.device).manual_seed(request.seed)
+    pairs = solve_each(smoother, request.k, tol=request.tol, generator=generator)
+    padded = replace(smoother, mass=stacked.padded(smoother.mass, 1.0))
+    turned = rotate(Span(pairs.vectors, pairs.gaps), padded, request.k)
     vectors, parts, cuts = turned.vectors, stacked.parts(smoother.components), _cuts(ready.short_cuts, stacked)
     result: list[Basis | None] = []
     for i, (x, order) in enumerate(zip(clouds, orders, strict=True)):
         cloud = Arranged(x, frames[i], None, None if order is None else order.argsort(), order, cuts[i])
         basis = basis_of(turned.of(i, len(x)), smoother, cloud, info={"components": parts[i]})
-        result.append(replace(basis, extension=KernelExtension(cloud.points, vectors[i, : len(x)])))
+        extension = KernelExtension(cloud.points, vectors[i, : len(x)])
+        result.append(replace(basis, extension=extension, source=OperatorSource(request.operator)))
     return result
+
+
+def _graph_of_surfaces(points: Tensor, clouds: Sequence[Tensor], operator: OperatorSettings) -> Graph | list[bool]:
+    """The graph of all clouds, or which of them are surfaces of distinct points where some are not."""
+    count = operator.neighbours if isinstance(operator.neighbours, int) else NEIGHBOURS["adaptive"]
+    graph = build_graph(points, count, clouds=tuple(len(x) for x in clouds))
+    distinct: list[bool] = (graph.each.padded(graph.distances[:, 0], 1.0).amin(1) > 0).tolist()
+    if not all(distinct):
+        return distinct
+    given = operator.dimension
+    surfaces = [round(d) == 2 for d in (cloud_dimensions(graph) if given is None else [given] * len(clouds))]
+    return graph if all(surfaces) else surfaces
 
 
 def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame], list[bool]]:
