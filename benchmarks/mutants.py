@@ -77,7 +77,7 @@ EQUIVALENT = (
     (r"smoothers/balanced", r"None\]\)\[\.\.\., 0\].* -> .*\[\.\.\., ?-1\]", "an axis of length one"),
     (r"eigen/nested", r"math.inf, 0.* -> .*math.inf, ", "the first look sets it to 0"),
     (r"probes/covariance", r"draw < 0.5.* -> .*draw >= 0.5", "random signs turned round, in a quadratic form"),
-    (r"smoothers/altered", r"expand\(-1, 2, 1\).* -> .*expand\(-1, 2,  ?2\)", "a copy that is not looked at"),
+    (r"smoothers/alteration", r"expand\(-1, 2, 1\).* -> .*expand\(-1, 2,  ?2\)", "a copy that is not looked at"),
     (r"estimators/solvers", r"full_matrices=False.* -> .*full_matrices=True", "further columns, which are cut off"),
     (r"probes/families", r"v0=|np.ones\(n\)|np.sin", "another start of an iteration that converges from any"),
     (r"probes/covariance|extensions/", r"split\(\d+.* -> .*split\( ?\d+", MEMORY),

@@ -278,7 +278,7 @@ def test_columns_are_kept_turned_or_widened(sphere: Smoother) -> None:
 
 
 def test_a_lowest_eigenvalue_that_is_not_zero(sphere: Smoother) -> None:
-    from eigenprobe.smoothers.altered import with_potential
+    from eigenprobe.smoothers.alteration import with_potential
 
     v = torch.linspace(-1, 3, 120, dtype=torch.float64)
     altered = with_potential(sphere, v)

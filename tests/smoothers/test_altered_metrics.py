@@ -11,7 +11,7 @@ from scipy.linalg import eigh_tridiagonal
 
 import eigenprobe as ep
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.smoothers.altered import curvature
+from eigenprobe.smoothers.alteration import curvature
 from tests import clouds as c
 
 

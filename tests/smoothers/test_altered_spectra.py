@@ -12,7 +12,7 @@ from scipy.special import jn_zeros, spherical_jn
 
 import eigenprobe as ep
 from eigenprobe.smoothers import Smoother
-from eigenprobe.smoothers.altered import Alteration, with_potential
+from eigenprobe.smoothers.alteration import Alteration, with_potential
 from tests import clouds as c
 
 

@@ -14,7 +14,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother, cells
-from eigenprobe.smoothers.altered import curvature
+from eigenprobe.smoothers.alteration import curvature
 from eigenprobe.smoothers.cells import at_boundary, covered, even_directions
 from eigenprobe.smoothers.stencil import SELECTION, tangent_frames
 from tests import clouds as c

@@ -34,7 +34,7 @@ from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
-from ..smoothers.altered import numbers
+from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
 from .settings import Method, OperatorSettings, Request, Space
 from .stack import solve_stacks

@@ -24,7 +24,7 @@ from ..probes.estimates import Eigenvalues
 from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
-from ..smoothers.altered import Alteration, alter
+from ..smoothers.alteration import Alteration, alter
 from ..smoothers.prepared import Prepared
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]

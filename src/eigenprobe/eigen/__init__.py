@@ -5,5 +5,5 @@ from .chebyshev import smoother_filter
 from .derivative import with_derivatives
 from .inverse import smallest_pairs
 from .problem import Eigenpairs
-from .solve import solve
+from .solve import select_solver, solve
 from .span import Rotation, Span, canonical_signs, orthonormalise, ritz, rotate, sweep, widen

@@ -57,8 +57,8 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
     assert sweeper.pairs is not None
     worst = float(sweeper.pairs.residuals[: problem.wanted].max())
     if worst > problem.tol:
-        told = f"direct solver stopped after {sweeper.sweeps} sweeps"
-        warn(f"{told} with a residual of {worst:.1e}, above {problem.tol:.1e}")
+        stopped = f"direct solver stopped after {sweeper.sweeps} sweeps"
+        warn(f"{stopped} with a residual of {worst:.1e}, above {problem.tol:.1e}")
     elif problem.known.shape[1]:
         warn_of_unresolved(sweeper.pairs.gaps, sweeper.pairs.residuals, problem.wanted)
     return Eigenpairs(sweeper.block[:, : problem.wanted], sweeper.pairs.gaps[: problem.wanted])

@@ -56,7 +56,7 @@ ACCURACY = 1e-12  # relative residual on the inverse, where nothing else is aske
 
 def suits(problem: Problem) -> bool:
     operator = problem.operator
-    if not isinstance(operator, SparseOperator) or not problem.within:
+    if not isinstance(operator, SparseOperator) or not problem.bounded:
         return False
     few = problem.n <= INVERSION.most and problem.start is None and operator.device.type == "cpu"
     few = few or operator.entries <= INVERSION.chain * problem.n or not problem.known.shape[1]

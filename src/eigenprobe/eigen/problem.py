@@ -39,7 +39,7 @@ class Problem:
     max_sweeps: int
     generator: torch.Generator
     start: Tensor | None = None  # (n, any) approximate eigenvectors, in any order
-    within: bool = False  # whether no eigenvalue is above 1
+    bounded: bool = False  # whether no eigenvalue is above 1
 
     @property
     def n(self) -> int:

@@ -2,7 +2,7 @@
 
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ... ;    covariances C = p(A) share the q_k: they are the PCA of the probes
 
-The first solver that suits the problem solves it; each is a module with ``suits(problem)`` and ``solve(problem)``:
+The first solver that suits the problem solves it, which `select_solver` tells:
 
     dense      a few hundred points, or nearly as many vectors as points       LAPACK
     inverse    curves; surfaces of some thousand points on the host            Lanczos on a sparse factor
@@ -10,7 +10,8 @@ The first solver that suits the problem solves it; each is a module with ``suits
     filtered   everything else, any device, any operator                       Chebyshev filters
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +24,22 @@ from . import dense, filtered, inverse, nested
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator
 from .problem import Eigenpairs, Problem, null_vectors
 
-SOLVERS = (dense, inverse, nested, filtered)
+
+class Solver(NamedTuple):
+    """A solver of the table: when it is chosen, in words and as a test of the problem, and what it does."""
+
+    name: str
+    chosen_for: str
+    suits: Callable[[Problem], bool]
+    solve: Callable[[Problem], Eigenpairs]
+
+
+SOLVERS = (
+    Solver("dense", "a few hundred points, or nearly as many vectors as points", dense.suits, dense.solve),
+    Solver("inverse", "curves, and surfaces of some thousand points on the host", inverse.suits, inverse.solve),
+    Solver("nested", "many points of low dimension", nested.suits, nested.solve),
+    Solver("filtered", "any operator on any device", filtered.suits, filtered.solve),
+)
 UNFIXED = 1e-4  # |A q - q| of sqrt(mass) above which the matrix does not fix it, and everything is solved for
 
 
@@ -69,21 +85,58 @@ def solve(
     [1.0, 0.998027, 0.998027]
     """
     generator = generator or torch.Generator().manual_seed(0)
+    problem, order, dtype = _posed(operator, k, tol, max_sweeps, guard, start, n, generator)
+    work, known = problem.operator, problem.known
+    vectors, gaps = known, (known * (known - work.apply(known))).sum(0).cpu()
+    if problem.wanted:
+        with limited_threads(work.device, work.n):
+            found = _first_suitable(problem).solve(problem)
+        vectors, gaps = torch.cat([known, found.vectors.to(known)], 1), torch.cat([gaps, found.gaps.cpu()])
+    if order is not None:
+        vectors = torch.empty_like(vectors).index_copy_(0, order, vectors)
+    return Eigenpairs(vectors.to(dtype), gaps.to(work.device))
+
+
+@torch.no_grad()
+def select_solver(
+    operator: Smoother | Tensor | Apply,
+    k: int,
+    *,
+    guard: int | None = None,
+    start: Tensor | None = None,
+    n: int | None = None,
+) -> Solver:
+    """The solver that `solve` takes for these arguments, and when it takes it; nothing is solved.
+
+    >>> ring = torch.eye(100).roll(1, 0) / 2 + torch.eye(100).roll(-1, 0) / 2
+    >>> select_solver(ring.to_sparse_csr(), 3).name
+    'dense'
+    """
+    return _first_suitable(_posed(operator, k, 1e-6, 1, guard, start, n, torch.Generator().manual_seed(0))[0])
+
+
+def _first_suitable(problem: Problem) -> Solver:
+    return next(solver for solver in SOLVERS if solver.suits(problem))
+
+
+def _posed(
+    operator: Any,
+    k: int,
+    tol: float,
+    max_sweeps: int,
+    guard: int | None,
+    start: Tensor | None,
+    n: int | None,
+    generator: torch.Generator,
+) -> tuple[Problem, Tensor | None, torch.dtype]:
+    """The problem that solvers get, the order of its rows, and the precision of the answer."""
     work, known, order, dtype = _unpack(operator, k, n, start, generator)
     if not 1 <= k <= work.n:
         raise InputError(f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}")
     guard = max(10, k // 3) if guard is None else guard
     start = start if start is None or order is None else start[order]
-    within = isinstance(operator, Smoother) and operator.symmetric
-    problem = Problem(work, known, k - known.shape[1], guard, tol, max_sweeps, generator, start, within)
-    vectors, gaps = known, (known * (known - work.apply(known))).sum(0).cpu()
-    if problem.wanted:
-        with limited_threads(work.device, work.n):
-            found = next(solver for solver in SOLVERS if solver.suits(problem)).solve(problem)
-        vectors, gaps = torch.cat([known, found.vectors.to(known)], 1), torch.cat([gaps, found.gaps.cpu()])
-    if order is not None:
-        vectors = torch.empty_like(vectors).index_copy_(0, order, vectors)
-    return Eigenpairs(vectors.to(dtype), gaps.to(work.device))
+    bounded = isinstance(operator, Smoother) and operator.symmetric
+    return Problem(work, known, k - known.shape[1], guard, tol, max_sweeps, generator, start, bounded), order, dtype
 
 
 def _unpack(

@@ -94,15 +94,20 @@ class Probes:
         Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a tensor. ``compiled``
         makes a step one kernel on a GPU, which takes seconds once and pays where many draws of one size follow.
         """
-        if not isinstance(cloud.indices if isinstance(cloud, Graph) else cloud, Tensor):
+        if isinstance(cloud, Graph):
+            given = isinstance(cloud.indices, Tensor)
+            drawn = self._on_graph(cloud if given else cloud.torch(), generator, compiled and given)
+            return drawn if given else drawn.numpy()
+        if not isinstance(cloud, Tensor):
             convert = torch.as_tensor if getattr(cloud, "ndim", 2) == 3 else as_tensor
-            return self.draw(cloud.torch() if isinstance(cloud, Graph) else convert(cloud), generator).numpy()
-        if isinstance(cloud, Tensor) and cloud.ndim == 3:
-            if self.sigma is None:  # chosen for each cloud
-                return torch.stack([self.draw(points, generator) for points in cloud])
-            together = self.draw(self.graph(cloud), generator, compiled=compiled)  # one set of kernels for all clouds
-            return together.unflatten(0, cloud.shape[:2])
-        graph = cloud if isinstance(cloud, Graph) else self.graph(cloud)
+            return self.draw(convert(cloud), generator).numpy()
+        if cloud.ndim == 3 and self.sigma is None:  # chosen for each cloud
+            return torch.stack([self.draw(points, generator) for points in cloud])
+        drawn = self._on_graph(self.graph(cloud), generator, compiled)  # one set of kernels for all clouds
+        return drawn.unflatten(0, cloud.shape[:2]) if cloud.ndim == 3 else drawn
+
+    def _on_graph(self, graph: Graph, generator: torch.Generator | None, compiled: bool) -> Tensor:
+        """Probes ``(n, m)`` on a graph of tensors, of one cloud or of stacked ones."""
         if graph.k < self.widest:
             raise InputError(f"expected a graph with at least {self.widest} neighbours, got {graph.k}")
         graph = graph.truncate(self.widest)

@@ -46,7 +46,7 @@ class Smoother:
 
     ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a tensor with a number per
     cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where it is known. ``lowest`` is a number where
-    a potential or a boundary was added (`altered`): eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed.
+    a potential or boundary was added (`alteration`): eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed.
     ``density (n,)`` is the mass of a unit of length, area or volume, where the measure is another one.
     """
 

@@ -12,7 +12,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
-from eigenprobe.smoothers.altered import Alteration, alter, numbers, vanishing
+from eigenprobe.smoothers.alteration import Alteration, alter, numbers, vanishing
 from eigenprobe.smoothers.balanced import BALANCE, EXACT, FIRM
 from tests import clouds as c
 
@@ -65,7 +65,7 @@ def test_an_ellipse_needs_more_neighbours(anisotropy: Any, expected: int) -> Non
 
 
 def test_a_strength_follows_the_strongest_curvature(rng: np.random.Generator) -> None:
-    from eigenprobe.smoothers.altered import curvature
+    from eigenprobe.smoothers.alteration import curvature
 
     cloud, smoother = arranged(c.random_sphere(200, rng) * [1.0, 0.6, 1.5])
     bent = curvature(cloud.graph, 2)
@@ -128,7 +128,7 @@ def test_alpha_is_a_power_of_the_density_of_the_samples(bowl: tuple[Arranged, Sm
 
 
 def test_a_scale_invariant_metric_multiplies_the_mass(bowl: tuple[Arranged, Smoother]) -> None:
-    from eigenprobe.smoothers.altered import curvature
+    from eigenprobe.smoothers.alteration import curvature
 
     cloud, smoother = bowl
     bent = curvature(smoother.graph, 2).gaussian.abs()
