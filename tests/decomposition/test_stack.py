@@ -168,6 +168,8 @@ def test_a_folder_is_solved_at_once(surfaces, tmp_path, monkeypatch, capsys):
         np.save(tmp_path / f"{i}.npy", x)
     np.save(tmp_path / "bad.npy", np.full((300, 3), np.nan))
     np.save(tmp_path / "large.npy", np.concatenate(surfaces)[:1200])
+    monkeypatch.setattr(clouds, "HOSTS", ())
+    monkeypatch.setattr(clouds, "SMALL", 1100)
     monkeypatch.setattr(stack, "LARGEST", 1100)  # larger ones are not held
     np.save(tmp_path / "solid.npy", np.random.default_rng(0).random((400, 3)))
     read, load = [], clouds.read_points
