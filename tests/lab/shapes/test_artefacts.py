@@ -9,8 +9,6 @@ from eigenprobe_lab.shapes import FAMILIES, ProceduralShapes
 from eigenprobe_lab.shapes import artefacts as families
 
 NAMES = [name for name, (draw, _) in FAMILIES.items() if draw.__module__ == families.__name__]
-    name for name in FAMILIES if hasattr(families, name) and getattr(families, name).__module__ == families.__name__
-]
 
 
 @pytest.mark.parametrize("name", NAMES)
