@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,19 +90,14 @@ def laplacian(
     >>> print(round(float(M.sum() / (2 * np.pi)), 3), float(abs(L.sum(1)).max() < 1e-9))
     1.0 1.0
     """
-    shared = partial(OperatorSettings, smoother, metric, neighbours, None, dimension)
-    per_point: dict[str, Any] = {
-        "potential": potential,
-        "boundary": boundary,
-        "anisotropy": anisotropy,
-        "measure": measure,
-    }
-    if (clouds := listed_clouds(points)) is None:
-        return _of_cloud(points, shared(**per_point), device)
+    clouds, fixed = listed_clouds(points), (smoother, metric, neighbours, None, dimension)
+    if clouds is None:
+        return _of_cloud(points, OperatorSettings(*fixed, potential, boundary, anisotropy, measure), device)
     if isinstance(smoother, Smoother):
         raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
-    own = values_by_cloud(per_point, len(clouds))
-    return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], shared(**own[i]), device))
+    listed = {"potential": potential, "boundary": boundary, "anisotropy": anisotropy, "measure": measure}
+    own = values_by_cloud(listed, len(clouds))
+    return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], OperatorSettings(*fixed, **own[i]), device))
 
 
 def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device | None) -> tuple[Any, Any]:
