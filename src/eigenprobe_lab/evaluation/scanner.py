@@ -30,7 +30,7 @@ CLOSE = 0.02  # a grid of rays is accepted when it gives the wanted number of po
 ROUNDS = 6  # of making the grid finer or coarser; each squares the error, for hits go with the square of the step
 MARGIN = 0.05  # of the window of a view: the edges of faces are arcs in angles, and bulge over their ends
 JUMP = 10.0  # neighbouring pixels this many footprints apart in depth lie on two surfaces
-DRAWS = 40  # draws per square of a voxel's side: a voxel that the surface crosses is missed once in e^40
+DRAWS = 40  # draws per square of a voxel's side: only voxels that the surface hardly touches are missed
 PER_ROW = ("points", "faces", "barycentric", "views")
 FINER = 8  # faces per point from which the visible part of a mesh has edges finer than the scan
 
@@ -248,22 +248,17 @@ def visible(mesh: tuple[Array, Array], eye: Array) -> Array:
 
 def noisy(scan: Scan, level: float, rng: Generator) -> Scan:
     """Independent normal noise, ``level`` radii in each coordinate."""
-    return replace(
-        scan, points=scan.points + level * centre_and_radius(scan.mesh[0])[1] * rng.normal(size=scan.points.shape)
-    )
+    radius = centre_and_radius(scan.mesh[0])[1]
+    return replace(scan, points=scan.points + level * radius * rng.normal(size=scan.points.shape))
 
 
 def misregistered(scan: Scan, level: float, rng: Generator) -> Scan:
     """Every view is turned by a normal angle of ``level`` and shifted by ``level`` radii (root mean square)."""
     centre, radius = centre_and_radius(scan.mesh[0])
-    points = scan.points.copy()
-    for view in np.unique(scan.views):
-        axis = rng.normal(size=3)
-        turn = Rotation.from_rotvec(level * rng.normal() * axis / np.linalg.norm(axis))
-        shift = level * radius * rng.normal(size=3) / np.sqrt(3)
-        own = scan.views == view
-        points[own] = turn.apply(points[own] - centre) + centre + shift
-    return replace(scan, points=points)
+    axes, angles, shifts = (rng.normal(size=(scan.views.max() + 1, size)) for size in (3, 1, 3))
+    turns = Rotation.from_rotvec(level * angles * axes / np.linalg.norm(axes, axis=1, keepdims=True))
+    turned = turns[scan.views].apply(scan.points - centre) + centre
+    return replace(scan, points=turned + level * radius * shifts[scan.views] / np.sqrt(3))
 
 
 def with_strays(scan: Scan, share: float, rng: Generator) -> Scan:
