@@ -27,6 +27,10 @@ from benchmarks.samples import agrees
 ROOT = Path(__file__).resolve().parent.parent
 DATA = "../shared/data"
 EMBEDDINGS = ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
+SCANNED = (
+    *("surfaces/cgal__bull.off", "surfaces/common3d__spot.obj", "surfaces/faust_r5k__tr_reg_018.off"),
+    *("surfaces/odedstein__goathead.obj", "mpz14/armadillo.obj", "mpz14/kitten.obj"),
+)
 TABLES = " ".join(f"{DATA}/embeddings/{name}.npz" for name in EMBEDDINGS)
 State = Literal["confirmed", "stale", "unconfirmed"]
 
@@ -63,6 +67,11 @@ RESULTS = {
         _kept("neighbours.json", f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2"),
         "neighbours",
         {"n": 400},
+    ),
+    "scans.json": Result(
+        _kept("scans.json", f"evaluate scans {' '.join(f'{DATA}/{name}' for name in SCANNED)} --jobs 2"),
+        "scans",
+        {"n": 400, "kinds": ["rings:4", "noise:0.01", "strays:0.05"]},
     ),
     "generalisation_mpz14.json": Result(
         _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"), "encoding", CLOUD

@@ -81,6 +81,15 @@ def neighbours(n: int, seed: int = 0) -> Numbers:
     return {name: [row["cosine_10"], row["cosine_20"], row["discrepancy"]] for name, row in named.items()}
 
 
+def scans(n: int, kinds: tuple[str, ...], seed: int = 0) -> Numbers:
+    from eigenprobe_lab.evaluation.scans import ScanMeasure
+
+    measure = ScanMeasure(kinds, (5, 10), n, seed)
+    found = [row for kind in kinds for row in measure(creature(), kind)[0]]
+    measures = ("cosine_10", "near_10", "eigenvalues")
+    return {f"{row['cloud']}, {row['method']}": [row[name] for name in measures] for row in found}
+
+
 def encoding(n: int, k: int, seed: int = 0) -> Numbers:
     from eigenprobe import SpectralModel
 
@@ -207,7 +216,7 @@ def clusters(n: int, methods: tuple[str, ...], seed: int = 0) -> Numbers:
 
 SAMPLES: dict[str, Callable[..., Numbers]] = {
     call.__name__: call
-    for call in (decomposition, operators, alignment, neighbours, encoding, probes, learned_probes, loss, fit)
+    for call in (decomposition, operators, alignment, neighbours, scans, encoding, probes, learned_probes, loss, fit)
 } | {call.__name__: call for call in (paper_overfit, paper_generalisation, toy, table, layout, clusters)}
 TOLERANCES = dict.fromkeys(("fit", "paper_overfit", "paper_generalisation", "toy", "layout"), TRAINED)
 

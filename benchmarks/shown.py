@@ -15,6 +15,7 @@ from benchmarks.catalogue import RESULTS as CATALOGUE
 from benchmarks.record import spread
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.neighbours import NeighbourReport
+from eigenprobe_lab.evaluation.scans import ScanReport
 from eigenprobe_lab.evaluation.surface_report import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import Images
@@ -45,6 +46,11 @@ def evaluation(document: Document) -> Evaluation:
 def neighbours(document: Document) -> str:
     """Plain, learned and oracle's cuts beside robust_laplacian, at every size and level of noise."""
     return NeighbourReport(document["rows"], document["facts"].get("failed", {})).markdown()
+
+
+def scans(document: Document) -> str:
+    """Every kind of damage, with means over the shapes."""
+    return ScanReport(document["rows"], {}, document["facts"]).markdown()
 
 
 def surfaces(document: Document) -> str:
@@ -292,6 +298,7 @@ class Shown:
 TABLES = {
     "surfaces": Shown("surfaces.json", surfaces),
     "neighbours": Shown("neighbours.json", neighbours),
+    "scans": Shown("scans.json", scans),
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
