@@ -1,0 +1,1 @@
+"""Files and other libraries' objects to arrays: meshes, scans, text, tables."""

@@ -1,0 +1,1 @@
+"""Nearest neighbours, cells, memory order, sums over segments."""
