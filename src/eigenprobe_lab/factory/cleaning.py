@@ -1,0 +1,264 @@
+r"""Training of the cleaning network on procedural shapes, damaged as scanners damage them.
+
+    dense shape -> sample: even, independent, as vertices lie, a step of density, or scan lines
+    damage:  isotropic noise, noise along the view, misregistered views, voxels, strays, flying pixels  ->  points y
+    loss = mean of  smooth_l1(n . (f - d) / s) + 0.2 |tangential part of f| / s + 0.2 BCE(z, stray)
+
+``d = n (n . (p - y))`` is the offset to the plane at the nearest dense point ``p`` among the neighbours of the point
+that was sampled: never to the other side of a thin wall.  Some steps start from the network's own result, so that it
+can be applied twice.  What a step sees depends on the seed and the step alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize, smooth_l1_loss
+
+from eigenprobe.host.weights import drawing
+from eigenprobe.sampling.cleaning import CleaningConfig, CleaningNetwork, apart, write_cleaning
+from eigenprobe.training.module import Optimisation
+from eigenprobe.training.recipes import recipe_kind
+from eigenprobe.training.runs import RunSettings
+
+from ..shapes.contacts import folded, links, spread_order, spread_rows
+from ..shapes.dense import Dense, DenseShapes
+from .timed import Schedule, TimedModule, in_blocks, train_timed
+
+VIEWS = 6
+MESHED = 4000  # points up to which clouds are sampled as vertices lie
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Shares of clouds with a damage, and its largest size, of the radius."""
+
+    lines: float = 0.2
+    step: float = 0.1  # of density, up to 100:1
+    isotropic: float = 0.6
+    along: float = 0.2
+    shifted: float = 0.2
+    voxels: float = 0.1
+    strays: float = 0.4
+    noise: float = 0.025
+    spacings: float = 1.5  # the noise is at most so many mean spacings
+    shift: float = 0.025
+    stray: float = 0.06  # share of the points
+
+
+@dataclass(frozen=True)
+class CleaningSettings:
+    """Everything about a run: ``chunk`` new shapes of ``dense`` points per block of batches, the last ``chunks`` kept;
+    ``points`` per batch, in clouds of one of the ``sizes``; ``again`` is the share of second passes."""
+
+    network: CleaningConfig = field(default_factory=CleaningConfig)
+    damage: Damage = field(default_factory=Damage)
+    schedule: Schedule = field(default_factory=lambda: Schedule(optimiser="adamw", adam_rate=2e-3, cooldown=0.9))
+    chunk: int = 56
+    chunks: int = 4
+    dense: int = 40_000
+    points: int = 24_000
+    sizes: tuple[int, ...] = (500, 1000, 1500, 2500, 4000, 4000, 8000, 16_000)
+    again: float = 0.3
+    block: int = 100
+    passes: int = 5
+    average: float = 0.998
+    checkpoint_every: int = 500
+    seed: int = 0
+
+
+class Damaged(NamedTuple):
+    """Points ``y (n, 3)`` of clouds apart, their neighbours as the network found them, the true surface around each,
+    ``near, normals (n, 13, 3)``, and strays."""
+
+    y: Tensor
+    found: tuple[Tensor, Tensor]
+    near: Tensor
+    normals: Tensor
+    stray: Tensor
+
+    def offsets(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Offsets from ``y`` to the surface and its normals there, ``(n, 3)``."""
+        row = (self.near - y[:, None]).square().sum(2).argmin(1)[:, None, None].expand(-1, 1, 3)
+        p, n = self.near.gather(1, row)[:, 0], self.normals.gather(1, row)[:, 0]
+        return ((p - y) * n).sum(1, keepdim=True) * n, n
+
+
+class DamagedStream:
+    """Blocks of prepared batches; lives on the device where it is first asked."""
+
+    def __init__(self, settings: CleaningSettings) -> None:
+        self.settings, self.device = settings, torch.device("cpu")
+        self.search = CleaningNetwork(settings.network).search
+        self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
+        self._block: tuple[int, list[Damaged]] = (-1, [])
+
+    def at(self, step: int, device: torch.device) -> Damaged:
+        """The batch of one step."""
+        s = self.settings
+        block, place = in_blocks(step, s.block, s.passes)
+        if self._block[0] != block or self.device != device:
+            self.device, self._block = device, (-1, [])
+            self._block = (block, [self.prepare(block, i) for i in range(s.block)])
+        return self._block[1][place]
+
+    def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
+        """Shapes, the links between their points, and the order of their vertices were they meshes."""
+        if index not in self._chunks:
+            s = self.settings
+            shapes = DenseShapes(s.seed, self.device, touching=0.2).dense(s.chunk, s.dense, index)
+            generator = torch.Generator(self.device).manual_seed(s.seed * 1_000_003 + index)
+            before, graph = shapes.points, links(shapes)
+            shapes, graph = folded(shapes, graph, generator)
+            shapes = shapes._replace(normals=_turned(shapes, before, graph))
+            self._chunks[index] = shapes, graph, spread_order(shapes, min(MESHED, max(s.sizes)), generator)
+            for old in [i for i in self._chunks if i <= index - s.chunks]:
+                del self._chunks[old]
+        return self._chunks[index]
+
+    @torch.no_grad()
+    def prepare(self, block: int, place: int) -> Damaged:
+        """One batch: some shapes of the kept chunks, sampled at one size."""
+        s = self.settings
+        number = block * s.block + place
+        coin = torch.Generator().manual_seed(s.seed * 1_000_003 + number)
+        generator = torch.Generator(self.device).manual_seed(s.seed * 1_000_003 + number)
+        shapes, graph, order = self._chunk(max(0, block - int(torch.randint(s.chunks, (), generator=coin))))
+        m = s.sizes[int(torch.randint(len(s.sizes), (), generator=coin))]
+        rows = torch.randperm(s.chunk, generator=coin)[: max(1, s.points // m)].to(self.device)
+        shapes, b = Dense(*(part[rows] for part in shapes)), len(rows)
+        turn = torch.linalg.qr(torch.randn((b, 3, 3), generator=generator, device=self.device))[0]
+        x, normals = shapes.points @ turn, shapes.normals @ turn
+        chosen, y, stray, keep = damaged(x, normals, order[rows], m, s.damage, generator)
+        index, length = (part[rows].gather(1, chosen[..., None].expand(-1, -1, part.shape[2])) for part in graph)
+        around = torch.cat([chosen[..., None], torch.where(torch.isfinite(length), index, chosen[..., None])], 2)
+        flat = (around + x.shape[1] * torch.arange(b, device=self.device)[:, None, None])[keep]  # (n, 13)
+        place_of = apart(b, self.device)[:, None].expand(b, m, 3)[keep]
+        near = x.flatten(0, 1)[flat] + place_of[:, None]
+        y = y[keep] + place_of
+        return Damaged(y, self.search(y), near, normals.flatten(0, 1)[flat], stray[keep])
+
+
+def _turned(shapes: Dense, before: Tensor, graph: tuple[Tensor, Tensor]) -> Tensor:
+    """Normals of shapes after folding: where points moved, the least principal direction of their neighbours."""
+    x, n = shapes.points, shapes.points.shape[1]
+    index = (graph[0] + n * torch.arange(len(x), device=x.device)[:, None, None]).flatten(0, 1)
+    offset = x.flatten(0, 1)[index] - x.flatten(0, 1)[:, None]
+    offset = offset * torch.isfinite(graph[1].flatten(0, 1))[..., None]
+    found, size = shapes.normals.flatten(0, 1), offset.square().sum((1, 2))[:, None].clamp_min(1e-12)
+    for _ in range(12):  # powers of trace(C) - C
+        found = normalize(size * found - (offset * (offset * found[:, None]).sum(2, keepdim=True)).sum(1), dim=1)
+    moved = (x - before).norm(dim=2, keepdim=True) > 1e-6
+    return torch.where(moved, found.view_as(x), shapes.normals)
+
+
+@torch.no_grad()
+def damaged(
+    x: Tensor, normals: Tensor, order: Tensor, m: int, damage: Damage, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a scanner makes of them,
+    which are strays, and which are not copies in the same voxel."""
+    b, n = x.shape[:2]
+
+    def drawn(*size: int) -> Tensor:
+        return torch.rand((b, *size), generator=generator, device=x.device)
+
+    def normal(*size: int) -> Tensor:
+        return torch.randn((b, *size), generator=generator, device=x.device)
+
+    def at(values: Tensor, rows: Tensor) -> Tensor:
+        return values.gather(1, rows[..., None].expand(-1, -1, values.shape[2]))
+
+    eyes = normalize(normal(VIEWS, 3), dim=2)
+    view = (normals @ eyes.mT + 0.5 * normal(n, VIEWS)).argmax(2)  # that sees the point, (b, N)
+    gap = 0.03 * 5 ** drawn(1)
+    phase = (x * at(normal(VIEWS, 3), view)).sum(2) / gap
+    lines = (phase - phase.round()).abs().argsort(1)[:, :m]
+    weight = torch.where((x @ normal(3, 1))[..., 0] > 0.5 * normal(1), 100 ** drawn(1), 1.0)
+    steps = torch.multinomial(weight, m, generator=generator)
+    order = order if m <= order.shape[1] else torch.arange(n, device=x.device).expand(b, n)
+    chosen, kind = spread_rows(x, order, m, generator), drawn(1)
+    chosen = torch.where(kind < damage.lines, lines, torch.where(kind < damage.lines + damage.step, steps, chosen))
+    y, view = at(x, chosen), view.gather(1, chosen)
+    eye, spacing = at(eyes, view), 2 / m**0.5  # of a surface of area 4
+    most = min(damage.noise, damage.spacings * spacing)
+    y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.isotropic) * normal(m, 3)
+    y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.along) * normal(m, 1) * eye
+    shift = damage.shift * drawn(1, 1) * (drawn(1, 1) < damage.shifted)
+    move, turn = (at(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
+    y = y + move + torch.linalg.cross(turn, y)
+    stray = drawn(m) < damage.stray * drawn(1) * (drawn(1) < damage.strays)
+    ways = torch.stack([2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))])
+    way = (3 * drawn(m)).long()[None, ..., None].expand(1, b, m, 3)
+    y = torch.where(stray[..., None], ways.gather(0, way)[0], y)
+    size = spacing * (1 + 1.5 * drawn(1, 1))
+    cell, voxels = (y / size).floor(), drawn(1) < damage.voxels
+    key = ((cell.long() + 512) * torch.tensor([1 << 40, 1 << 30, 1 << 20], device=x.device)).sum(2)
+    key = torch.where(voxels, key, torch.arange(m, device=x.device))
+    ordered, places = key.sort(dim=1, stable=True)
+    first = torch.ones_like(stray)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    y = torch.where(voxels[..., None], (cell + 0.5) * size, y)
+    return chosen, y, stray, torch.empty_like(first).scatter_(1, places, first)
+
+
+class CleaningModule(TimedModule):
+    """The cleaning network, its loss and its schedule."""
+
+    def __init__(self, settings: CleaningSettings) -> None:
+        with drawing(settings.seed):
+            network = CleaningNetwork(settings.network)
+        limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
+        super().__init__(network, optimisation=limits, seed=settings.seed)
+        self.settings, self.schedule = settings, settings.schedule
+
+    def cleaned(self, y: Tensor, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            return self.network(y, found)
+
+    def losses(self, batch: Damaged, again: bool) -> dict[str, Tensor]:
+        """The loss, and the mean distance to the surface in units of the spacing, before and after."""
+        y, found = batch.y, batch.found
+        if again:
+            with torch.no_grad():
+                offset, _, unit = self.cleaned(y, found)
+            y = y + offset * unit[:, None]
+            found = cast(CleaningNetwork, self.network).search(y)
+        target, normals = batch.offsets(y)
+        offset, logits, unit = self.cleaned(y, found)
+        error = offset - target / unit[:, None]
+        across = (error * normals).sum(1)
+        along = (error - across[:, None] * normals).norm(dim=1)
+        fit = smooth_l1_loss(across, torch.zeros_like(across), reduction="none", beta=0.03) + 0.2 * along
+        kept = ~batch.stray
+        stray = binary_cross_entropy_with_logits(logits, batch.stray.float())
+        return {
+            "loss": (fit * kept).sum() / kept.sum() + 0.2 * stray,
+            "before": ((target.norm(dim=1) / unit) * kept).sum() / kept.sum(),
+            "after": (across.abs() * kept).sum().detach() / kept.sum(),
+        }
+
+    def training_step(self, item: Any, batch_idx: int) -> Tensor:
+        batch = cast(DamagedStream, item).at(self.batches_seen, self.device)
+        coin = torch.Generator().manual_seed(self.batches_seen)
+        found = self.losses(batch, bool(torch.rand((), generator=coin) < self.settings.again))
+        if self.told(found["loss"]):
+            facts = {name: round(float(value.detach()), 4) for name, value in found.items()}
+            self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
+        return found["loss"]
+
+
+@recipe_kind("cleaning", CleaningSettings, ("minutes", "piece", "steps"))
+def train_cleaning(settings: CleaningSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
+    """Run (or go on with) training in `folder`; returns the folder of the exported network. ``changes`` are fields of
+    `RunSettings`: device, resume, flags."""
+    module, run = CleaningModule(settings), replace(how or RunSettings(), folder=folder, **changes)
+    trainer, facts = train_timed(module, DamagedStream(settings), run)
+    facts |= {"steps": trainer.global_step, "seconds": round(module.seconds, 1), "history": module.history[-100:]}
+    if trainer.is_global_zero:
+        write_cleaning(folder / "model", cast(CleaningNetwork, module.eval().network).cpu(), facts)
+    return folder / "model"

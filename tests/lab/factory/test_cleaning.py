@@ -1,0 +1,102 @@
+"""Training of the cleaning network: what the damage is, the true offsets, and a run that resumes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from eigenprobe.sampling.cleaning import CleaningConfig, read_cleaning
+from eigenprobe.training.recipes import load_recipe
+from eigenprobe_lab.factory.cleaning import (
+    CleaningModule,
+    CleaningSettings,
+    Damage,
+    Damaged,
+    DamagedStream,
+    damaged,
+    train_cleaning,
+)
+from eigenprobe_lab.factory.timed import Schedule
+
+TINY = CleaningSettings(
+    network=CleaningConfig(width=16, edge=8, planes=2, rounds=1, heads=2, near=10, far=4),
+    schedule=Schedule(steps=2, minutes=10, optimiser="adamw", adam_rate=1e-3),
+    chunk=2,
+    chunks=1,
+    dense=900,
+    points=600,
+    sizes=(300,),
+    block=2,
+    passes=1,
+    checkpoint_every=1,
+)
+NONE = Damage(lines=0, step=0, isotropic=0, along=0, shifted=0, voxels=0, strays=0)
+
+
+def sphere(b: int = 2, n: int = 4000) -> torch.Tensor:
+    x = torch.randn((b, n, 3), generator=torch.Generator().manual_seed(0))
+    return x / x.norm(dim=2, keepdim=True)
+
+
+def test_each_damage_is_what_its_name_says() -> None:
+    x, m = sphere(), 1000
+    order = torch.arange(4000).expand(2, 4000)
+
+    def made(**shares: float) -> tuple[torch.Tensor, ...]:
+        return damaged(x, x, order, m, replace(NONE, **shares), torch.Generator().manual_seed(1))
+
+    rows, y, stray, keep = made()
+    torch.testing.assert_close(y, x.gather(1, rows[..., None].expand(-1, -1, 3)))
+    assert not bool(stray.any()) and bool(keep.all())
+    for kind in ("isotropic", "along", "shifted"):
+        off = (made(**{kind: 1.0})[1].norm(dim=2) - 1).abs()
+        assert 0 < float(off.mean()) < 0.05, kind
+    _, y, stray, _ = made(strays=1.0, stray=0.5)
+    assert 0 < float(stray.float().mean()) < 0.5
+    assert float((y.norm(dim=2) - 1).abs()[stray].mean()) > 0.05
+    _, y, _, keep = made(voxels=1.0)
+    for cloud, kept in zip(y, keep, strict=True):
+        assert len(cloud.unique(dim=0)) == int(kept.sum()) == len(cloud[kept].unique(dim=0)) < m
+    assert all(len(set(rows.tolist())) == m for kind in ("lines", "step") for rows in made(**{kind: 1.0})[0])
+
+
+def test_offsets_lead_to_the_nearest_plane() -> None:
+    """Of the planes z = 0 and z = 1 the one whose point is nearer."""
+    near = torch.tensor([[[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]]).expand(2, 2, 3)
+    normals = torch.tensor([0.0, 0.0, 1.0]).expand(2, 2, 3)
+    y = torch.tensor([[0.1, 0.2, 0.3], [0.3, 0.1, 0.8]])
+    empty = torch.zeros(2, 0, dtype=torch.int64), torch.ones(2)
+    offset, normal = Damaged(y, empty, near, normals, torch.zeros(2, dtype=torch.bool)).offsets(y)
+    torch.testing.assert_close(offset, torch.tensor([[0, 0, -0.3], [0, 0, 0.2]]))
+    torch.testing.assert_close(normal, normals[:, 0])
+
+
+def test_batches_depend_on_the_step_alone_and_the_loss_learns() -> None:
+    device = torch.device("cpu")
+    first, again = (DamagedStream(TINY).at(1, device) for _ in range(2))
+    torch.testing.assert_close(first.y, again.y)
+    torch.testing.assert_close(first.normals.norm(dim=2), torch.ones(first.near.shape[:2]))
+    module = CleaningModule(TINY)
+    optimiser = torch.optim.Adam(module.parameters(), 3e-3)
+    losses = []
+    for _ in range(30):
+        found = module.losses(first, again=False)
+        optimiser.zero_grad()
+        found["loss"].backward()
+        optimiser.step()
+        losses.append(float(found["loss"].detach()))
+    assert losses[-1] < 0.9 * losses[0] and module.losses(first, again=True)["loss"].isfinite()
+
+
+def test_a_run_resumes_and_exports(tmp_path) -> None:
+    train_cleaning(TINY, tmp_path, device="cpu")
+    folder = train_cleaning(replace(TINY, schedule=replace(TINY.schedule, steps=4)), tmp_path, device="cpu")
+    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["global_step"] == 4
+    assert {p.name for p in folder.iterdir()} == {"config.json", "model.safetensors"}
+    assert read_cleaning(folder).config == TINY.network
+
+
+def test_the_recipe_is_that_of_the_shipped_network() -> None:
+    settings = load_recipe("cleaning")
+    assert settings.network == read_cleaning().config
