@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 import torch
 from numpy.polynomial.chebyshev import chebval
 
-from eigenprobe.eigen import dense, solve
+from eigenprobe.eigen import solve
 from eigenprobe.eigen.chebyshev import (
     FunctionOperator,
     SparseOperator,
@@ -180,16 +181,18 @@ def test_what_the_front_door_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InputError, match=match):
             solve(wrong, 2)  # type: ignore[arg-type]
     seen: list[Problem] = []
-    real = dense.solve
-    monkeypatch.setattr(dense, "solve", lambda asked: seen.append(asked) or real(asked))
+    front = sys.modules[solve.__module__]
+    real = front.SOLVERS[0]
+    spy = real._replace(solve=lambda asked: seen.append(asked) or real.solve(asked))
+    monkeypatch.setattr(front, "SOLVERS", (spy, *front.SOLVERS[1:]))
     for k, guard, given in ((3, None, 10), (30, None, 10), (29, 7, 7)):
         solve(a, k, guard=guard)
-        assert (seen[-1].guard, seen[-1].wanted, seen[-1].within) == (given, k, False)
+        assert (seen[-1].guard, seen[-1].wanted, seen[-1].bounded) == (given, k, False)
     solve(torch.eye(70, dtype=torch.float64), 60)
     assert seen[-1].guard == 20 and (seen[-1].tol, seen[-1].max_sweeps) == (1e-6, 200)
     smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(60)), k=9, dimension=2)
     solve(smoother, 5)
-    assert seen[-1].within and seen[-1].wanted == 4 and seen[-1].known.shape == (60, 1)
+    assert seen[-1].bounded and seen[-1].wanted == 4 and seen[-1].known.shape == (60, 1)
     unfixed = Smoother("adaptive", smoother.matrix, smoother.graph, smoother.mass.roll(1), 1.0, 2.0)
     solve(unfixed, 5)  # the matrix does not fix the mass that it came with
     assert seen[-1].wanted == 5
@@ -204,4 +207,4 @@ def test_what_the_front_door_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     power = torch.linalg.matrix_power(row.matrix.to_dense(), 20)
     exact = torch.linalg.eigvalsh(power @ power.T).flip(0)[:3]
     torch.testing.assert_close(solve(row, 3).factors, exact, atol=1e-7, rtol=1e-7)
-    assert not seen[-1].within
+    assert not seen[-1].bounded

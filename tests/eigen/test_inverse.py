@@ -33,7 +33,7 @@ def path(n: int, ring: bool = False) -> csr_array:
 def asked(entries: int, n: int = 100, known: int = 1, **options: object) -> Problem:
     operator = SparseOperator(torch.eye(n, dtype=torch.float64).to_sparse_csr())
     operator.__class__ = type("Counted", (SparseOperator,), {"entries": entries})
-    given = {"within": True, **options}
+    given = {"bounded": True, **options}
     return Problem(operator, torch.zeros((n, known)), 3, 4, 1e-6, 50, torch.Generator(), **given)  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ def test_which_problems_have_small_factors(monkeypatch: pytest.MonkeyPatch) -> N
     assert inverse.suits(asked(1600)) and not inverse.suits(asked(1601))  # surfaces, and what fills up
     assert not inverse.suits(asked(401, start=start))
     assert inverse.suits(asked(1600, known=0, start=start)) and not inverse.suits(asked(1601, known=0))
-    assert not inverse.suits(asked(400, within=False))
+    assert not inverse.suits(asked(400, bounded=False))
     monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=99))
     assert inverse.suits(asked(400)) and not inverse.suits(asked(401))
     monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=100))
@@ -182,13 +182,13 @@ def test_accuracy_is_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 300
     dense = torch.eye(n, dtype=torch.float64) - torch.from_numpy(path(n).toarray()) / 4
     known = torch.full((n, 1), n**-0.5, dtype=torch.float64)
-    chain = Problem(SparseOperator(dense.to_sparse_csr()), known, 5, 4, 1e-6, 50, torch.Generator(), within=True)
+    chain = Problem(SparseOperator(dense.to_sparse_csr()), known, 5, 4, 1e-6, 50, torch.Generator(), bounded=True)
     pairs = inverse.solve(chain)
     exact = (2 - 2 * np.cos(np.pi * np.arange(1, 6) / n)) / 4
     np.testing.assert_allclose(pairs.gaps.numpy(), exact, rtol=1e-9)
     assert seen[-1][1] == 1e-12 and 0.005 * exact[0] < -seen[-1][0] < 0.02 * exact[0]
     wide = dense @ dense @ dense  # seven entries per row
-    surface = Problem(SparseOperator(wide.to_sparse_csr()), known, 5, 4, 1e-5, 50, torch.Generator(), within=True)
+    surface = Problem(SparseOperator(wide.to_sparse_csr()), known, 5, 4, 1e-5, 50, torch.Generator(), bounded=True)
     pairs = inverse.solve(surface)
     assert seen[-1] == (pytest.approx(-2e-4 / float((1 / (1 - wide.diagonal())).sum())), 1e-5)
     np.testing.assert_allclose(pairs.gaps.numpy(), 1 - (1 - exact) ** 3, rtol=1e-4)
@@ -290,7 +290,7 @@ def test_many_vectors_of_a_surface_have_a_pole_by_weyls_law(monkeypatch: pytest.
     known = torch.full((n, 1), n**-0.5, dtype=torch.float64)
     for wanted, amid in ((31, False), (32, True)):
         operator = SparseOperator(dense.to_sparse_csr())
-        asked = Problem(operator, known, wanted, 4, 1e-6, 50, torch.Generator(), within=True)
+        asked = Problem(operator, known, wanted, 4, 1e-6, 50, torch.Generator(), bounded=True)
         inverse.solve(asked)
         expected = 2.0 * (wanted if amid else -1e-4) / float((1 / (1 - dense.diagonal())).sum())
         assert seen[-1] == pytest.approx(expected)

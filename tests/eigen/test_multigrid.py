@@ -242,6 +242,7 @@ def test_which_problems_are_nested(monkeypatch: pytest.MonkeyPatch, sphere: tupl
     torch.testing.assert_close(pairs.gaps, exact, atol=0, rtol=1e-6)
     residual = laplacian @ pairs.vectors - pairs.vectors * pairs.gaps
     assert float(residual.norm(dim=0).max()) <= 1e-6 and pairs.vectors.shape == (900, 6)
-    levels, start = nested_start(laplacian, known, 12, Goal(6, 1e-5, 1e-4))
+    levels = multigrid.hierarchy(laplacian, known, 13)
+    start = nested_start(levels, 12, Goal(6, 1e-5, 1e-4))
     assert len(levels) == 2 and start.x.shape == (900, 12) and start.x.dtype == torch.float32
     np.testing.assert_allclose(start.g[:6].numpy(), exact.numpy(), rtol=1e-3)

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.eigen import select_solver, solve
+from eigenprobe.eigen import inverse, multigrid, nested, select_solver, solve
+from eigenprobe.eigen.problem import Eigenpairs, Problem
 from eigenprobe.eigen.solve import SOLVERS
 from eigenprobe.errors import InputError
-from eigenprobe.smoothers import build_smoother
+from eigenprobe.graph import build_graph
+from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
 from tests import clouds as c
 
 
@@ -40,3 +42,53 @@ def test_solve_takes_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["eigenprobe.eigen.solve"], "SOLVERS", table)
     solve(surface, 5)
     assert used == [select_solver(surface, 5).name]
+
+
+def _expander(n: int, k: int = 8) -> Smoother:
+    rows = np.random.default_rng(0).normal(size=(n, 48)).astype(np.float32)
+    return neighbourhood_smoother(build_graph(torch.from_numpy(rows), k))
+
+
+def test_an_expander_is_left_to_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its coarse levels and factors fill in: they are counted on a few rows, and none is computed."""
+    operator = _expander(3000)
+    # Entries of a row speak for a small factor, but neighbourhoods grow too fast for one.
+    assert select_solver(operator, 5).name != "inverse"
+    monkeypatch.setattr(nested, "NESTING", nested.Nesting(points=1000, entries=40))
+    computed: list[int] = []
+    real = multigrid.multiply
+    monkeypatch.setattr(multigrid, "multiply", lambda a, b: computed.append(a.shape[0]) or real(a, b))
+    pairs = solve(operator, 5)
+    assert pairs.solver == "filtered" and pairs.residual <= 1e-6
+    assert sorted(computed)[:-1] == [64, 64]  # and one product for the prolongation
+    dense = torch.linalg.eigvalsh(torch.eye(3000, dtype=torch.float64) - operator.matrix.to_dense().double())
+    torch.testing.assert_close(pairs.gaps, dense[:5], atol=1e-7, rtol=1e-4)
+
+
+@pytest.mark.parametrize("fault", ["LinAlgError", "MemoryError", "NaN", "skew", "residual"])
+def test_the_next_solver_takes_over(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = build_smoother(_sphere(900))
+    exact = torch.linalg.eigvalsh(torch.eye(900, dtype=torch.float64) - operator.matrix.to_dense().double())[:6]
+
+    def broken(problem: Problem) -> Eigenpairs:
+        if fault == "LinAlgError":
+            raise torch.linalg.LinAlgError("linalg.eigh failed to converge")
+        if fault == "MemoryError":
+            raise MemoryError
+        pairs = inverse.solve(problem)
+        if fault == "NaN":
+            return pairs._replace(gaps=pairs.gaps * torch.nan)
+        if fault == "skew":
+            return pairs._replace(vectors=pairs.vectors * 2)
+        return pairs._replace(vectors=pairs.vectors.flip(1))
+
+    front = sys.modules["eigenprobe.eigen.solve"]
+    table = tuple(s._replace(solve=broken) if s.name == "inverse" else s for s in SOLVERS)
+    monkeypatch.setattr(front, "SOLVERS", table)
+    pairs = solve(operator, 6)
+    assert pairs.solver == "filtered"
+    torch.testing.assert_close(pairs.gaps, exact, atol=1e-8, rtol=1e-4)
+    monkeypatch.setattr(front, "SOLVERS", tuple(s._replace(solve=broken) for s in SOLVERS))
+    if fault != "residual":  # which the last solver warns of
+        with pytest.raises(InputError, match="no solver found 6 eigenpairs of this operator on 900 points"):
+            solve(operator, 6)

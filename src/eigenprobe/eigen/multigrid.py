@@ -5,6 +5,9 @@
     prolongation P = (I - 2/3 S) T,   T[i, a] = sqrt(m_i d_i) on the aggregate a of i, unit columns
     coarse       H <- P^T S P,   G <- P^T D^-1/2 G D^-1/2 P    the same eigenproblem  H y = g G y  on fewer points
 
+The graph of a table of high dimension is an expander: its neighbourhoods overlap so little that coarse levels fill in.
+Their entries are counted on a few rows before they are computed, and coarsening ends where they would grow.
+
 P reproduces the known null vectors exactly, so on smooth vectors the coarse problem is as good as the fine one.  One
 symmetric V-cycle (one polynomial of degree 1 in S before and after the coarse correction: four products on the finest
 level) is a preconditioner for H.  Matrices are built in float64 and applied in float32 to blocks (n, p), on any device.
@@ -16,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..smoothers.smoother import csr, rows_of
-from .sparse import multiply, row_max, scaled, transpose, with_values
+from .sparse import multiply, row_max, scaled, select_rows, transpose, with_values
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Coarsening:
     high: float = 1.9
     smallest: int = 400  # points at which coarsening ends: dense algebra takes over
     slowest: float = 0.6  # a level with more than this share of the points above is not worth having
+    growth: float = 1.5  # entries of a level, relative to those of the one above, from which the graph is an expander
+    sampled: int = 64  # rows that they are estimated from
     densest: int = 24  # points per column of the block, up to which the coarsest level is inverted densely
 
 
@@ -73,18 +78,32 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
         levels.append(level)
         null = known / root[:, None]
         labels, count = aggregate(matrix)
-        if level.n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * level.n:
-            dense = level.n <= max(COARSENING.smallest, COARSENING.densest * width)
+        most = max(COARSENING.smallest, COARSENING.densest * width)
+        last = level.n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * level.n
+        if not last:
+            prolong, coarse_known = _prolongation(matrix, null, labels, count)
+            back = transpose(prolong)
+            last = count > most and _coarse_entries(back, matrix, prolong) > COARSENING.growth * len(matrix.values())
+        if last:
+            dense = level.n <= most
             level.inverse = _pseudo_inverse(matrix, null) if dense else in_precision(_smoothing(matrix, on))
             return levels
-        prolong, known = _prolongation(matrix, null, labels, count)
+        known = coarse_known
         level.smooth = in_precision(_smoothing(matrix, on))
-        back = transpose(prolong)
         level.up, level.down = in_precision(prolong), in_precision(back)
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
         up = with_values(back, back.values() * root[back.col_indices()])
         gram = multiply(up, down if gram is None else multiply(gram, down))
+
+
+def _coarse_entries(back: Tensor, matrix: Tensor, prolong: Tensor) -> float:
+    """About how many entries ``P^T S P`` has: those of a few of its rows, times their number."""
+    count = back.shape[0]
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(count, (COARSENING.sampled,), generator=generator).to(matrix.device)
+    some = multiply(multiply(select_rows(back, rows), matrix), prolong)
+    return len(some.values()) / len(rows) * count
 
 
 def _prolongation(matrix: Tensor, null: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from .chebyshev import normal_block
 from .filtered import FILTERING, inner, refine, times
 from .multigrid import Level, hierarchy, in_precision, inverse
-from .problem import Eigenpairs, Problem
+from .problem import Eigenpairs, Problem, Unsuited
 from .span import small_ritz
 
 
@@ -30,7 +30,7 @@ class Nesting:
     """Constants of the iteration; `docs/constants.md` has their derivation or ablation."""
 
     points: int = 6000  # from which a hierarchy pays
-    entries: int = 24  # per row, up to which the graph is one of low dimension
+    entries: int = 24  # per row, up to which the graph may be one of low dimension
     sweeps: int = 30  # on the finest level
     coarse_sweeps: int = 8  # on each coarser one
     last_sweeps: int = 8  # on the finest level in float64, where float32 cannot reach the accuracy
@@ -50,7 +50,10 @@ def suits(problem: Problem) -> bool:
 def solve(problem: Problem) -> Eigenpairs:
     assert problem.sparse is not None
     goal = Goal(problem.wanted, 0.8 * problem.tol, NESTING.accuracy)
-    levels, start = nested_start(problem.sparse.laplacian(), problem.known, problem.width, goal)
+    levels = hierarchy(problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1])
+    if levels[-1].inverse is None or levels[-1].inverse.layout != torch.strided:
+        raise Unsuited("coarse levels of this graph fill in")
+    start = nested_start(levels, problem.width, goal)
     block = start.x[:, : problem.wanted + NESTING.swept_guards].double()
     found = improve(levels, 0, block, goal, NESTING.last_sweeps, start.error)
     if float(found.norms.max()) > problem.tol:
@@ -76,21 +79,20 @@ class Improved(NamedTuple):
     error: Tensor
 
 
-def nested_start(laplacian: Tensor, known: Tensor, width: int, goal: Goal) -> tuple[list[Level], Improved]:
-    """Approximate eigenvectors ``(n, width)`` float32 of the smallest eigenvalues beyond ``known``, and all levels.
+def nested_start(levels: list[Level], width: int, goal: Goal) -> Improved:
+    """Approximate eigenvectors ``(n, width)`` float32 of the smallest eigenvalues beyond the known ones.
 
-    ``laplacian`` is CSR ``H (n, n)``, ``known (n, c)`` its null vectors.  Stops early where it no longer gains.
+    Stops early where it no longer gains.
     """
-    levels = hierarchy(laplacian, known, width + known.shape[1])
     rough = goal._replace(tol=math.inf, accuracy=NESTING.coarse_accuracy)
     coarsest = levels[-1]
     generator = torch.Generator().manual_seed(0)
-    block = normal_block((coarsest.n, width), generator, known.device, torch.float32)
+    block = normal_block((coarsest.n, width), generator, coarsest.known.device, torch.float32)
     block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
     for at in range(len(levels) - 1, 0, -1):
         block = improve(levels, at, block, rough, NESTING.coarse_sweeps).x
         block = levels[at - 1].prolong(block)
-    return levels, improve(levels, 0, block, goal, NESTING.sweeps)
+    return improve(levels, 0, block, goal, NESTING.sweeps)
 
 
 def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None) -> Improved:

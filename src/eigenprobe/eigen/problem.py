@@ -7,24 +7,35 @@ to the components.  No solver iterates on them.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..smoothers.smoother import csr
 from .chebyshev import Operator, SparseOperator, normal_block
+
+GROWN = 8  # points whose neighbourhoods are measured
 
 
 class Eigenpairs(NamedTuple):
-    """``vectors (n, k)`` orthonormal, ``gaps (k,)`` = 1 - mu ascending, float64."""
+    """``vectors (n, k)`` orthonormal, ``gaps (k,)`` = 1 - mu ascending, float64; who found them, and the largest
+    residual ``|A q - mu q|``."""
 
     vectors: Tensor
     gaps: Tensor
+    solver: str = ""
+    residual: float = 0.0
 
     @property
     def factors(self) -> Tensor:
         """``mu``, descending."""
         return 1 - self.gaps
+
+
+class Unsuited(Exception):
+    """A solver has measured that the problem is not one of its own; the next one takes over."""
 
 
 @dataclass
@@ -54,6 +65,22 @@ class Problem:
     def sparse(self) -> SparseOperator | None:
         """The operator, if it is a matrix whose null vectors are known."""
         return self.operator if isinstance(self.operator, SparseOperator) and self.known.shape[1] else None
+
+    @cached_property
+    def growth(self) -> float:
+        """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over a few. About the dimension of
+        a graph of points near a manifold, far more on an expander, which every factor and coarse level fills in."""
+        assert isinstance(self.operator, SparseOperator)
+        matrix = self.operator.matrix
+        pattern = csr(*self.operator.pattern, torch.ones_like(matrix.values(), dtype=torch.float32), (self.n, self.n))
+        first = torch.arange(GROWN, device=matrix.device)
+        ball = torch.zeros((self.n, GROWN), device=matrix.device)
+        ball[(2 * first + 1) * self.n // (2 * GROWN), first] = 1
+        sizes = []
+        for _ in range(4):
+            ball = ((pattern @ ball) > 0).to(ball)
+            sizes.append(ball.sum(0))
+        return float((sizes[3] / sizes[1]).log2().median())
 
     def block(self) -> Tensor:
         """A random block ``(n, width)`` float32, its first columns replaced by the given start."""

@@ -2,7 +2,8 @@
 
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ... ;    covariances C = p(A) share the q_k: they are the PCA of the probes
 
-The first solver that suits the problem solves it, which `select_solver` tells:
+The first solver that suits the problem solves it, which `select_solver` tells.  Every answer is checked (finite,
+orthonormal, residual); where a solver gives up, or its answer is not sound, the next one that suits takes over:
 
     dense      a few hundred points, or nearly as many vectors as points       LAPACK
     inverse    curves; surfaces of some thousand points on the host            Lanczos on a sparse factor
@@ -10,9 +11,11 @@ The first solver that suits the problem solves it, which `select_solver` tells:
     filtered   everything else, any device, any operator                       Chebyshev filters
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +25,8 @@ from ..search.order import memory_order
 from ..smoothers import Smoother
 from . import dense, filtered, inverse, nested
 from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator
-from .problem import Eigenpairs, Problem, null_vectors
+from .filtered import FILTERING, inner
+from .problem import Eigenpairs, Problem, Unsuited, null_vectors
 
 
 class Solver(NamedTuple):
@@ -40,6 +44,7 @@ SOLVERS = (
     Solver("nested", "many points of low dimension", nested.suits, nested.solve),
     Solver("filtered", "any operator on any device", filtered.suits, filtered.solve),
 )
+LOOSEST, SKEWED = 20.0, 1e-3  # residual over tol, and inner product of two vectors, that no sound answer has
 UNFIXED = 1e-4  # |A q - q| of sqrt(mass) above which the matrix does not fix it, and everything is solved for
 
 
@@ -87,14 +92,15 @@ def solve(
     generator = generator or torch.Generator().manual_seed(0)
     problem, order, dtype = _posed(operator, k, tol, max_sweeps, guard, start, n, generator)
     work, known = problem.operator, problem.known
+    found = Eigenpairs(known, known[0], "known")
     vectors, gaps = known, (known * (known - work.apply(known))).sum(0).cpu()
     if problem.wanted:
         with limited_threads(work.device, work.n):
-            found = _first_suitable(problem).solve(problem)
+            found = _checked(problem)
         vectors, gaps = torch.cat([known, found.vectors.to(known)], 1), torch.cat([gaps, found.gaps.cpu()])
     if order is not None:
         vectors = torch.empty_like(vectors).index_copy_(0, order, vectors)
-    return Eigenpairs(vectors.to(dtype), gaps.to(work.device))
+    return Eigenpairs(vectors.to(dtype), gaps.to(work.device), found.solver, found.residual)
 
 
 @torch.no_grad()
@@ -117,6 +123,47 @@ def select_solver(
 
 def _first_suitable(problem: Problem) -> Solver:
     return next(solver for solver in SOLVERS if solver.suits(problem))
+
+
+def _checked(problem: Problem) -> Eigenpairs:
+    """The answer of the first suitable solver whose answer is sound."""
+    reason = ""
+    for solver in SOLVERS:
+        if not solver.suits(problem):
+            continue
+        try:
+            found = solver.solve(problem)
+            residual, reason = _fault(problem, found, LOOSEST if solver is not SOLVERS[-1] else math.inf)
+        except Unsuited:
+            continue
+        except (MemoryError, torch.OutOfMemoryError):
+            reason = "it needs more memory than there is"
+        except (RuntimeError, ValueError, np.linalg.LinAlgError) as error:
+            if isinstance(error, InputError):
+                raise
+            if type(error).__name__ == "AcceleratorError":
+                raise InputError("the device failed and cannot be used again in this process") from error
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        if not reason:
+            return found._replace(solver=solver.name, residual=residual)
+        if problem.operator.device.type == "cuda":
+            torch.cuda.empty_cache()
+    k = problem.wanted + problem.known.shape[1]
+    raise InputError(f"no solver found {k} eigenpairs of this operator on {problem.n} points: {reason}")
+
+
+def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, str]:
+    """The largest residual of an answer, and what is wrong with it (nothing: an empty string)."""
+    x, work = found.vectors, problem.operator
+    if not bool(torch.isfinite(found.gaps).all()):
+        return math.inf, "eigenvalues are not finite"
+    residual = torch.addcmul(x - work.apply(x), x, found.gaps.to(x), value=-1).norm(dim=0).max()
+    products = inner(x, x)
+    off = (products - torch.eye(len(products), dtype=products.dtype, device=products.device)).abs().max()
+    most, skew = torch.stack([residual.double(), off]).tolist()
+    if not most <= loosest * max(problem.tol, FILTERING.floor[0]):  # the last solver warns of it
+        return most, f"a residual of {most:.1e}"
+    return most, "" if skew <= SKEWED else f"vectors are not orthonormal (by {skew:.1e})"
 
 
 def _posed(

@@ -40,6 +40,17 @@ def scaled(matrix: Tensor, left: Tensor, right: Tensor | None = None) -> Tensor:
     return with_values(matrix, values if right is None else values * right[matrix.col_indices()])
 
 
+def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
+    """``A[rows]``."""
+    pointers = matrix.crow_indices().long()
+    counts = pointers.diff()[rows]
+    ends = counts.cumsum(0)
+    place = torch.arange(int(counts.sum()), device=rows.device)
+    place += (pointers[rows] - ends + counts).repeat_interleave(counts, output_size=len(place))
+    pointers = torch.cat([ends.new_zeros(1), ends])
+    return csr(pointers, matrix.col_indices()[place].long(), matrix.values()[place], (len(rows), matrix.shape[1]))
+
+
 def transpose(matrix: Tensor) -> Tensor:
     """``A^T``."""
     if on_host(matrix):

@@ -88,7 +88,7 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
     """``count`` leading vectors in closed form; ``start (n, any)`` is near them."""
     smoother, info = _smoother(cloud)
     pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=torch.Generator().manual_seed(seed))
-    columns = pairs.vectors
+    columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
     if count < info["components"] and count <= cloud.given.shape[1] + 1:
         columns = _part_columns(smoother, count)
     return basis_from_span(

@@ -80,7 +80,7 @@ def learn_shape(
         rows.append(_row(name, sample, k, basis.vectors, basis.eigenvalues) | facts)
     started = time.perf_counter()
     if whole.symmetric:
-        q, gaps = solve(whole, k)
+        q, gaps, *_ = solve(whole, k)
         values = gaps / whole.step_time
         row = _row("closed form", sample, k, q / whole.mass.sqrt()[:, None], values)
         rows.append(row | {"seconds": time.perf_counter() - started})
