@@ -105,6 +105,9 @@ RESULTS = {
     "paper_overfit*.json": _bench(
         "paper overfit --data carried/overfit --device cuda", "paper_overfit", n=300, k=10, steps=3
     ),
+    "paper_controls.json": _bench(
+        "paper controls --data carried/overfit --device cuda", "paper_overfit", n=300, k=10, steps=3
+    ),
     "paper_generalisation.json": _bench(
         "paper generalisation --data carried/unseen --device cuda", "paper_generalisation", n=200, k=6, steps=2
     ),

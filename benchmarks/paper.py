@@ -2,6 +2,7 @@
 
     python -m benchmarks.paper prepare MESHES... --data carried [--n 4000] [--names ...] [--faces 40000]
     python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--tag full]
+    python -m benchmarks.paper controls --data carried [--names ...]
     python -m benchmarks.paper generalisation --data carried [--steps 400]
     python -m benchmarks.paper merge --state FOLDER
 
@@ -10,7 +11,9 @@ generalisation --way paper` measures. With `--state FOLDER` a run keeps its chec
 on with it; with `--seconds` it stops so long after its start and is measured at the step it has reached. `--budget` is
 the training time of all commands together: the rate falls with the share of it that is used up where that is ahead of
 the steps, so that a run cut short ends at the lowest rate too.
-`merge` makes one paper_overfit.json of those of the shapes in the folder and prints the table.
+`controls` trains nothing: the closed form of the paper's probes, and eigenvalues by worst errors with the oracle's own
+vectors, by every reading of the text. `merge` makes one paper_overfit.json of those of the shapes in the folder and
+prints the table.
 """
 
 from __future__ import annotations
@@ -24,19 +27,22 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe import geometry
+from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
-from eigenprobe_lab.paper.overfit import SETTINGS, learn_their_way
+from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
 from eigenprobe_lab.paper.published import single_shape
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
+ALONE = (0.034, 0.101)  # single bandwidths beside the range: about a spacing of 4000 points, and its fixed one
 BEGAN = time.monotonic()
 COLUMNS += ("mass_correlation", "mass_correlation_adaptive", "steps", "seconds")
 
@@ -102,13 +108,12 @@ def how(o: argparse.Namespace, name: str) -> tuple[RunSettings, Deadline]:
 
 
 def overfit(o: argparse.Namespace) -> None:
-    settings = replace(SETTINGS, preset=o.preset or SETTINGS.preset, size=o.size or SETTINGS.size)
+    settings = replace(SETTINGS, preset=o.preset or SETTINGS.preset, size=o.size or SETTINGS.size, seed=o.seed)
+    settings = shortened(settings, o.steps or None)
     assert settings.optimisation is not None and settings.probes.paper is not None
-    if o.steps:
-        schedule = replace(settings.optimisation, steps=o.steps, anneal=min(o.steps, 5000))
-        settings = replace(settings, optimisation=schedule)
-    if o.probes:
-        paper = replace(settings.probes.paper, count=o.probes)
+    paper = settings.probes.paper
+    if o.probes or o.sigma:
+        paper = replace(paper, count=o.probes or paper.count, sigma=o.sigma or paper.sigma)
         settings = replace(settings, probes=replace(settings.probes, paper=paper))
     for name in o.names or [path.stem for path in prepared(o)]:
         if finished(name, settings.optimisation.steps):
@@ -119,6 +124,24 @@ def overfit(o: argparse.Namespace) -> None:
         rows[0]["seconds"] = clock.spent
         found = facts("paper", o.device, o) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
         write(f"paper_overfit_{name}.json", found)
+
+
+def controls(o: argparse.Namespace) -> None:
+    """The closed form of the probes, with the range of sigma and with one, and the oracle's vectors; no training."""
+    paper, rows = SETTINGS.probes.paper, []
+    assert paper is not None
+    for path in prepared(o):
+        if o.names and path.stem not in o.names:
+            continue
+        sample = Sample.load(path, o.k)
+        frame = Frame.of(torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=o.device))
+        local = frame(torch.as_tensor(sample.points, device=o.device), torch.float32)
+        kinds = {"closed form of its probes": paper, **{f"sigma {s:g} alone": replace(paper, sigma=s) for s in ALONE}}
+        bases = {name: best_of_probes(local, probes, o.k) for name, probes in kinds.items()}
+        rows += measure_bases(sample, local, bases, o.seed)
+        print(f"{path.stem} after {time.monotonic() - BEGAN:.0f} s", flush=True)
+    write("paper_controls.json", facts("paper", o.device, o) | {"rows": rows})
+    print(markdown([mean_row(group, COLUMNS, method=name) for (name,), group in grouped(rows, "method").items()]))
 
 
 def prepared(o: argparse.Namespace) -> list[Path]:
@@ -159,10 +182,10 @@ def merge(o: argparse.Namespace) -> None:
     documents = [json.loads(path.read_text()) for path in paths]
     rows: list[dict[str, Any]] = []
     for document in documents:
-        rows += [row | {"schedule": document["schedule"]} for row in document["rows"]]
-    made = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule")}
-    made["command"] = "python -m benchmarks.paper overfit --data carried/overfit --names SHAPE"
-    write("paper_overfit.json", {**made, "rows": rows})
+        made = {key: document[key] for key in ("schedule", "command", "commit")}
+        rows += [row | made for row in document["rows"]]
+    about = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule")}
+    write("paper_overfit.json", {**about, "command": "python -m benchmarks.paper merge", "rows": rows})
     theirs = [row for row in rows if row["method"] == "the paper's way"]
     table = [row | {f"paper_{key}": value for key, value in single_shape(row["shape"]).items()} for row in theirs]
     print(markdown(table, ["shape", "schedule", "paper_cosine_10", "paper_cosine_20", "paper_cosine_50", *COLUMNS]))
@@ -171,7 +194,7 @@ def merge(o: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["prepare", "overfit", "generalisation", "merge"])
+    parser.add_argument("what", choices=["prepare", "overfit", "controls", "generalisation", "merge"])
     parser.add_argument("meshes", type=Path, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))
     parser.add_argument("--names", nargs="*", default=[])
@@ -189,8 +212,10 @@ def main() -> None:
         "every": 500,
         "size": 0,
         "probes": 0,
+        "seed": 0,
     }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--sigma", type=float, default=0.0, help="one bandwidth in place of the paper's range")
     o = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
     globals()[o.what](o)

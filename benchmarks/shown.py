@@ -20,7 +20,7 @@ from eigenprobe_lab.evaluation.surface_report import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.peers import METHODS
-from eigenprobe_lab.paper.published import DIFFERENT, GENERALISATION, PAPER, single_shape
+from eigenprobe_lab.paper.published import GENERALISATION, NINE, PAPER, single_shape
 
 LEVELS = (10, 20, 50)
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
@@ -91,7 +91,7 @@ def paper_overfit(document: Document) -> str:
     """The paper's way by shape beside its printed numbers, and what the network adds, in the mean over its files."""
     theirs = sorted(
         (row for row in document["rows"] if row["method"] == "the paper's way"),
-        key=lambda row: row["shape"] in DIFFERENT,
+        key=lambda row: row["shape"] not in NINE,
     )
     table = []
     for row in theirs:
@@ -105,12 +105,12 @@ def paper_overfit(document: Document) -> str:
         table.append(line | {"mass~area": row["mass_correlation"], "adaptive": row["mass_correlation_adaptive"]})
     if len(table) > 1:
         numbers = [key for key in table[0] if key not in ("shape", "steps")]
-        same = [line for line in table if line["shape"] not in DIFFERENT]
+        same = [line for line in table if line["shape"] in NINE]
         steps = f"{min(line['steps'] for line in same)} to {max(line['steps'] for line in same)}"
         table.insert(len(same), mean_row(same, numbers, shape="**mean**", steps=steps))
     columns = {"what": "mean of", **COSINES, "discrepancy": "λ tuned", "discrepancy_fixed": "λ fixed"}
     columns |= {"discrepancy_rayleigh": "λ Rayleigh", "mass_correlation": "mass~area"}
-    same = [row for row in document["rows"] if row["shape"] not in DIFFERENT]
+    same = [row for row in document["rows"] if row["shape"] in NINE]
     means = [mean_row(rows, what=name) for (name,), rows in grouped(same, "method").items()]
     return markdown(table) + "\n\n" + markdown(given(means, mass_correlation="constant"), columns)
 

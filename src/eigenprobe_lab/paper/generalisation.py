@@ -124,7 +124,7 @@ def unseen(module: SpectralModule, samples: Sequence[Sample], probes: Probes) ->
             "the paper's way": trained(points),
             "random weights": untrained(points),
             "polynomials": polynomials(points[0], sample.vectors.shape[1])[None],
-            "closed form of its probes": best_of_probes(points[0].float(), probes, sample.vectors.shape[1], 0)[None],
+            "closed form of its probes": best_of_probes(points[0], probes, sample.vectors.shape[1])[None],
         }
         name, _, rest = sample.shape.name.partition("__")
         base = {"shape": sample.shape.name, "group": name if rest else "", "domain": "surface"}

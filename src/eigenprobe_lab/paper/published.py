@@ -45,7 +45,6 @@ DIFFERENT = {
     "beetle": ("beetle", "open surface"),
     "david_head": ("david", "head only"),
     "dragon": ("dragon", "another model of that name"),
-    "fertility_faces": ("fertility", "points drawn on the faces"),
     "heptoroid_merged": ("heptoroid", "coincident vertices merged"),
     "knot1": ("knot", "another model of that name"),
     "knot1_merged": ("knot", "another model of that name, coincident vertices merged"),
@@ -53,6 +52,8 @@ DIFFERENT = {
     "teddy": ("teddy", "coarse mesh"),
     "wrench_alt": ("wrench", "another model of that name"),
 }
+
+FACES = "_faces"  # at the end of the name of a sample drawn evenly on the faces instead of among the vertices
 
 GENERALISATION = {
     "MPZ14": (0.735, 0.612, 0.526, 0.473, 0.429, 0.393, 0.365, 0.341, 0.320, 0.301),
@@ -116,7 +117,8 @@ def tuned(name: str) -> tuple[int, int, float]:
 
 
 def _paper_name(name: str) -> str:
-    return DIFFERENT.get(name, (name,))[0]
+    shape = name.removesuffix(FACES)
+    return DIFFERENT.get(shape, (shape,))[0]
 
 
 def published_scores(dataset: str, extractor: str, k: int) -> dict[str, float]:

@@ -16,6 +16,7 @@ from eigenprobe.smoothers import build_smoother
 from eigenprobe.training.data import Fresh, ProbeSettings, prepare
 from eigenprobe.training.fit import fit_network
 from eigenprobe.training.module import Optimisation, SpectralModule, Whole
+from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, best_scale, covariance, shortened
 
 
 def ellipsoid(n: int = 300) -> torch.Tensor:
@@ -96,6 +97,35 @@ def test_the_rate_falls_over_the_annealing_steps_and_stays():
     schedule = Optimisation(steps=12_000, rate=1e-3, final_rate=1e-5, warmup=0, anneal=5000)
     rates = [1e-3 * schedule.factor(step) for step in (0, 2500, 5000, 11_999)]
     assert rates == pytest.approx([1e-3, 0.5 * (1e-3 + 1e-5), 1e-5, 1e-5])
+
+
+@pytest.mark.parametrize("sigma", [0.3, (0.2, 0.5)])
+def test_the_covariance_is_that_of_drawn_probes(sigma):
+    points, probes = ellipsoid(60), Probes(200_000, steps=3, k=6, sigma=sigma)
+    drawn = probes.draw(points, torch.Generator().manual_seed(0))
+    exact, found = covariance(points, probes) * probes.variance, drawn @ drawn.T / probes.count
+    assert float((exact - found).norm() / exact.norm()) < 0.02
+    best = best_of_probes(points, probes, 5)
+    left = [float(exact.trace() - (q.T @ exact @ q).trace()) for q in (best, torch.linalg.qr(drawn[:, :5]).Q)]
+    assert left[0] < left[1]
+
+
+def test_fewer_steps_end_the_cosine_with_them():
+    schedule = shortened(SETTINGS, 3000).optimisation
+    assert schedule is not None and (schedule.steps, schedule.anneal) == (3000, 3000)
+    assert 1e-3 * schedule.factor(3000) == pytest.approx(1e-5)
+    assert shortened(SETTINGS, 8000).optimisation.anneal == 5000
+    assert shortened(SETTINGS, None).schedule("overfit") == SETTINGS.optimisation
+
+
+def test_the_factor_of_least_discrepancy_against_a_grid():
+    g = np.random.default_rng(0)
+    values, exact = (np.concatenate([[0.0], np.sort(g.uniform(1, 9, 12))]) for _ in range(2))
+
+    def discrepancy(c):
+        return np.mean(np.abs(c * values[1:] - exact[1:]) / exact[1:])
+
+    assert discrepancy(best_scale(values, exact)) <= min(map(discrepancy, np.linspace(0.2, 3, 2000))) + 1e-9
 
 
 def test_bad_input():
