@@ -42,7 +42,7 @@ from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_w
 from eigenprobe_lab.paper.published import single_shape
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
-ALONE = (0.034, 0.101)  # single bandwidths beside the range: about a spacing of 4000 points, and its fixed one
+ALONE = (0.034,)  # single bandwidths beside the range: about a spacing of 4000 points in the unit sphere
 BEGAN = time.monotonic()
 COLUMNS += ("mass_correlation", "mass_correlation_adaptive", "steps", "seconds")
 
@@ -131,7 +131,7 @@ def controls(o: argparse.Namespace) -> None:
     paper, rows = SETTINGS.probes.paper, []
     assert paper is not None
     for path in prepared(o):
-        if o.names and path.stem not in o.names:
+        if (o.names and path.stem not in o.names) or (o.seconds and time.monotonic() - BEGAN > o.seconds):
             continue
         sample = Sample.load(path, o.k)
         frame = Frame.of(torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=o.device))
