@@ -41,6 +41,7 @@ UPWARD = {
     *(("eigenprobe.basis", folder) for folder in ("extensions", "geometry", "viz")),
     *(("eigenprobe.cloud", folder) for folder in ("readers",)),
     ("eigenprobe.pretrained.model", "viz"),
+    ("eigenprobe.estimators.eigenmaps", "viz"),
 }
 PARAMETERS, COMPLEXITY, SAME = 8, 20, 6
 FRONT_DOORS = {

@@ -29,7 +29,7 @@ def _expected_failures(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks(
     [
         OptimalApproximationEigenmaps(random_state=0, device="cpu"),
-        OptimalApproximationEigenmaps(solver="network", **FAST),
+        OptimalApproximationEigenmaps(2, solver="network", **FAST),
     ],
     expected_failed_checks=_expected_failures,
 )

@@ -109,11 +109,11 @@ def test_the_map_in_a_browser(tmp_path: Path, watch: Any) -> None:
     seen = watch(path.as_uri())
     page = seen.page
     page.wait_for_selector(READY, timeout=60_000)
-    # Labels by name in the list, their numbers at the centres.
+    # Labels by name in the list and on the map.
     entries = page.locator("#classes .entry span").all_text_contents()
     assert len(entries) == CLASSES and {entry.split("  ")[1] for entry in entries} == set(names)
     centres = page.locator("#scatter .annotation-text").all_text_contents()
-    assert sorted(map(int, centres)) == list(range(1, CLASSES + 1))
+    assert sorted(centres) == names
     # Hover tells the label and the text, as text.
     page.mouse.move(*place(page, 333))
     hover = page.locator("#scatter .hovertext").text_content(timeout=5000)
@@ -210,3 +210,114 @@ def test_names_at_the_centres_do_not_cover_each_other(tmp_path: Path, watch: Any
     for text, y in zip(page.locator("#scatter .annotation-text").all(), page.evaluate(middle), strict=True):
         box = text.bounding_box()
         assert 0 < y + top - box["y"] - box["height"] < 12
+
+
+def overlaps(boxes: list[Any]) -> int:
+    """How many pairs of boxes share more than a pixel of width and height."""
+    count = 0
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            across = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+            down = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+            count += across > 1 and down > 1
+    return count
+
+
+def hundred() -> tuple[np.ndarray, np.ndarray]:
+    """An embedding (2000, 100) of 100 groups of 20 rows, and the names of their classes."""
+    names = np.array([f"{'long ' * (i % 3)}name {i:02d}" for i in range(100)])
+    codes = np.repeat(np.arange(100), 20)
+    return np.eye(100)[codes] + 0.02 * np.random.default_rng(0).normal(size=(2000, 100)), names[codes]
+
+
+@pytest.mark.browser
+def test_a_hundred_names_on_the_default_map(tmp_path: Path, watch: Any) -> None:
+    x, labels = hundred()
+    write_scatter(path := tmp_path / "map.html", x, labels)
+    seen = watch(path.as_uri(), width=1400, height=900)
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    assert page.input_value("#axes") == "layout2"  # a map, although none was given
+    texts = page.locator("#scatter .annotation-text")
+    words, boxes = texts.all_text_contents(), [text.bounding_box() for text in texts.all()]
+    assert len(set(words) & set(labels)) >= 40 and overlaps(boxes) == 0
+    chart = page.locator("#scatter").bounding_box()
+    assert all(chart["x"] <= b["x"] and b["x"] + b["width"] <= chart["x"] + chart["width"] for b in boxes)
+    # Search shows what it finds from near, and only that: on the map, in the list, among the labels.
+    whole = page.evaluate("$('scatter')._fullLayout.xaxis.range")
+    page.fill("#find", "long name 43")
+    page.wait_for_function("window.map.state.found?.size === 20 && $('scatter').layout.annotations.length === 1")
+    near = page.evaluate("$('scatter')._fullLayout.xaxis.range")
+    assert near[1] - near[0] < 0.3 * (whole[1] - whole[0])
+    assert texts.all_text_contents() == ["long name 43"]
+    assert page.locator("#classes .entry").count() == 1
+    line = page.evaluate("$('scatter').data[1].marker.line.width")
+    assert line > 1 and page.evaluate("$('scatter').data[0].marker.opacity") < 0.2
+    page.fill("#find", "")
+    page.wait_for_function("$('scatter').layout.annotations.length >= 40")
+    again = page.evaluate("$('scatter')._fullLayout.xaxis.range")
+    np.testing.assert_allclose(again, whole, atol=0.02 * (whole[1] - whole[0]))
+    # On paper the list is whole.
+    page.emulate_media(media="print")
+    assert page.evaluate("$('classes').scrollHeight <= $('classes').clientHeight + 1")
+    page.emulate_media(media="screen")
+    assert seen.problems == []
+
+
+@pytest.mark.browser
+def test_more_names_on_zooming_in_and_pictures_to_save(tmp_path: Path, watch: Any) -> None:
+    from matplotlib.image import imread
+
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(400), 5)
+    x = rng.uniform(size=(400, 2))[codes] + 0.003 * rng.normal(size=(2000, 2))
+    write_scatter(path := tmp_path / "map.html", x, [f"a long name of class {c}" for c in codes])
+    page = watch(path.as_uri(), width=1400, height=900).page
+    page.wait_for_selector(READY, timeout=60_000)
+    inside = """() => { const { xaxis: { range: [a, b] }, annotations } = $("scatter")._fullLayout;
+        return annotations.filter(({ x, text }) => text.startsWith("a long") && x > 0.4 && x < 0.6).length; }"""
+    before = page.evaluate(inside)
+    page.evaluate("Plotly.relayout('scatter', { 'xaxis.range': [0.4, 0.6], 'yaxis.range': [0.2, 0.8] })")
+    page.wait_for_function(f"({inside})() > {before}")
+    page.fill("#width", "1000")
+    for kind in ("png", "svg"):
+        with page.expect_download() as saved:
+            page.click(f"#{kind}")
+        saved.value.save_as(file := tmp_path / f"map.{kind}")
+        assert saved.value.suggested_filename == f"eigenprobe.{kind}"
+        assert file.stat().st_size > 10_000
+    assert abs(imread(tmp_path / "map.png").shape[1] - 1000) <= 2
+    assert "<svg" in (tmp_path / "map.svg").read_text() and "a long name" in (tmp_path / "map.svg").read_text()
+
+
+def test_without_labels_groups_are_found(tmp_path: Path) -> None:
+    x, labels = hundred()
+    x, labels = x[:120], labels[:120]  # six groups
+    write_scatter(tmp_path / "map.html", x, texts=[f"row of {name}" for name in labels])
+    (found,) = payload((tmp_path / "map.html").read_text())["colourings"]
+    codes = array(found["codes"], "<u2")
+    assert found["name"] == "group" and len(found["classes"]) == 6
+    assert all(len(set(labels[codes == code])) == 1 for code in range(6))
+    for code, rows in enumerate(found["typical"]):
+        assert len(rows) == 3 and (codes[rows] == code).all()
+        assert found["classes"][code] == f"group {code + 1}: row of {labels[rows[0]]}"
+    # What is given as None is drawn as it is; a plane is its own map.
+    write_scatter(tmp_path / "raw.html", x, labels, layout=None)
+    assert payload((tmp_path / "raw.html").read_text())["layout"] is None
+    write_scatter(tmp_path / "raw.html", x[:, :2], labels)
+    assert payload((tmp_path / "raw.html").read_text())["layout"] is None
+
+
+def test_an_estimator_draws_itself(tmp_path: Path) -> None:
+    from eigenprobe import OptimalApproximationEigenmaps
+
+    x, labels = hundred()
+    model = OptimalApproximationEigenmaps(6, random_state=0, map_dimensions=3).fit(x[:160])
+    model.report(tmp_path / "map.html", labels[:160], title="eight")
+    data = payload((tmp_path / "map.html").read_text())
+    assert data["across"] == 3 and len(data["eigenvalues"]) == 6 and data["title"] == "eight"
+    np.testing.assert_allclose(array(data["layout"], "<f4").reshape(160, 3), model.layout_, rtol=1e-5, atol=1e-5)
+    assert model.place(x[:4]).shape == (4, 3)
+    figure = model.plot(path=tmp_path / "map.png")
+    assert (tmp_path / "map.png").stat().st_size > 5000
+    assert figure.legends[0].get_texts()[0].get_text() == "group 1"

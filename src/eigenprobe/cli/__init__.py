@@ -36,7 +36,7 @@ def commands() -> Command:
         "Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.\n\n"
         "  eigenprobe demo                                  see it work on a built-in shape\n"
         "  eigenprobe decompose bunny.obj -k 50             a shape: basis, eigenvalues, a report to look at\n"
-        "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a scatter\n\n"
+        "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a map\n\n"
         "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
     )
     first = (clouds.decompose, tables.embed, training.train, training.encode)

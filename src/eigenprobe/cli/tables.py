@@ -27,13 +27,14 @@ def embed(
     metric: str = "auto",
     neighbors: int | None = None,
     sample: int | None = None,
-    layout: bool = False,
+    layout: bool = True,
+    map_dimensions: Literal[2, 3] = 2,
     report: bool = True,
     force: bool = False,
     scheduler: str | None = None,
     session: Session,
 ) -> None:
-    """Embed a table of features: one row per sample, spectral coordinates out, and a scatter to explore.
+    """Embed a table of features: one row per sample, spectral coordinates out, and a map to explore.
 
     Examples:
       eigenprobe embed features.npz --labels labels
@@ -55,7 +56,8 @@ def embed(
         neighbors: size of the neighbourhood graph
         sample: fit this many random rows and place the others among them; without it as many rows are fitted as half of
             the memory holds, two million at most (a million of 128 columns takes a few minutes)
-        layout: also a map of two dimensions to look at, made from the graph and the coordinates (openTSNE)
+        layout: a map to look at, made from the graph and the coordinates (openTSNE); --no-layout saves its time
+        map_dimensions: 3 for a map to turn in space
         report: write report.html
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place blocks of all rows
@@ -66,6 +68,7 @@ def embed(
     folder = session.folder(table.stem)
     session.refuse_existing(folder / "embedding.npz", force)
     options: dict[str, Any] = {"solver": solver, "metric": metric, "n_neighbors": neighbors, "max_samples": sample}
+    options["map_dimensions"] = map_dimensions
     options = {name: value for name, value in options.items() if value is not None}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")

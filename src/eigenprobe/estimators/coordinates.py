@@ -41,6 +41,8 @@ def check_parameters(model: Any) -> None:
     for name in ("n_components", "n_neighbors", "max_iter"):
         if (value := getattr(model, name)) < 1:
             raise InputError(f"{name} must be a positive integer, got {value!r}")
+    if model.map_dimensions not in (2, 3):
+        raise InputError(f"map_dimensions must be 2 or 3, got {model.map_dimensions}")
     if model.max_samples != "auto" and model.max_samples <= max(model.n_components, model.n_neighbors):
         raise InputError(f"max_samples must exceed n_components and n_neighbors, got {model.max_samples}")
 
@@ -89,17 +91,20 @@ STAGES = Stages()
 EXACT_TREE = 10_000  # rows up to which a tree of the plane is faster than a grid
 
 
-def map_layout(graph: Graph, coordinates: Array, seed: int) -> Array:
-    """A map ``(n, 2)`` of the points of a graph with spectral ``coordinates (n, K)``."""
+def map_layout(graph: Graph, coordinates: Array, seed: int, dimensions: int = 2) -> Array:
+    """A map ``(n, dimensions)`` of the points of a graph with spectral ``coordinates (n, K)``."""
     import openTSNE as tsne
     from sklearn.decomposition import PCA
 
     joint = _walk(neighbourhood_smoother(graph))
 
-    start = coordinates if coordinates.shape[1] == 1 else PCA(2, random_state=seed).fit_transform(coordinates)
-    start = np.column_stack([start, np.zeros(len(start))])[:, :2]
+    wanted = min(dimensions, *coordinates.shape)
+    start = coordinates if wanted == 1 else PCA(wanted, random_state=seed).fit_transform(coordinates)
+    start = np.column_stack([start[:, :wanted], np.zeros((len(start), dimensions - wanted))])
     start = tsne.initialization.rescale(start + 1e-6 * np.random.default_rng(seed).normal(size=start.shape))
-    method, jobs = ("bh", 1) if len(start) < EXACT_TREE else ("fft", max(1, (os.cpu_count() or 2) // 2))
+    method, jobs = (
+        ("bh", 1) if len(start) < EXACT_TREE or dimensions > 2 else ("fft", max(1, (os.cpu_count() or 2) // 2))
+    )
     known = tsne.affinity.PrecomputedAffinities(joint)
     placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
     for exaggeration, steps in (STAGES.early, STAGES.middle, STAGES.late):

@@ -44,7 +44,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     Parameters
     ----------
-    n_components : int, default=2
+    n_components : int, default=10
         Coordinates of the embedding; the constant vector is not one of them.
     solver : {"direct", "network"}, default="direct"
         Closed form, or a network trained to reconstruct the probes.
@@ -63,6 +63,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         trains on subsets of 5000 rows whatever the size.
     hidden_layer_sizes, max_iter, learning_rate
         The network and its training (``solver="network"``).
+    map_dimensions : {2, 3}, default=2
+        Dimensions of the map `layout_`.
     random_state : int, RandomState or None, default=None
     device : str, default="auto"
         ``auto`` is the GPU where there is one.
@@ -82,7 +84,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         The unnormalised basis V without its constant.
     basis_ : Basis
         The fitted rows (a subset of large data) as a `Basis`, the constant included: ``basis_.save``, ``basis_(rows)``.
-    layout_ : ndarray of shape (n_samples, 2)
+    layout_ : ndarray of shape (n_samples, map_dimensions)
         A map of the fitted rows to look at, made from the graph and the embedding by openTSNE when first asked for;
         `place` puts new rows on it.
     n_iter_ : int
@@ -109,7 +111,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int = 10,
         *,
         solver: Literal["direct", "network"] = "direct",
         metric: str = "auto",
@@ -120,6 +122,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         hidden_layer_sizes: tuple[int, ...] = (128,),
         max_iter: int = 100,
         learning_rate: float = 3e-3,
+        map_dimensions: int = 2,
         random_state: Any = None,
         device: str = "auto",
         trainer: dict[str, Any] | None = None,
@@ -134,6 +137,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.hidden_layer_sizes = hidden_layer_sizes
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.map_dimensions = map_dimensions
         self.random_state = random_state
         self.device = device
         self.trainer = trainer
@@ -149,6 +153,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         rows = self._open(X, reset=True)
         n = rows.shape[0]
         if self.n_components >= n:
+            self._sample(rows, n, None)  # a missing value is the first thing to hear of
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(MOST_SEEDS))
@@ -216,21 +221,43 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     @cached_property
     def layout_(self) -> Array:
-        """A map of the rows of `basis_`, two coordinates each."""
+        """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
         check_is_fitted(self)
         graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
-        self._map = map_layout(self._graph, self._known()[graph_rows], seed)
+        self._map = map_layout(self._graph, self._known()[graph_rows], seed, self.map_dimensions)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
     def place(self, X: Any) -> Array:
-        """Places of new rows ``(m, 2)`` on the map: averages over their fitted neighbours; a fitted row has its own."""
+        """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a fitted row's own."""
         rows, _ = self._open(X, reset=False), self.layout_
         found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
         values = torch.from_numpy(np.column_stack([np.zeros(len(self._map)), self._map])).to(found.values)
-        places = replace(found, values=values, factors=values.new_ones(3))
+        places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
         vars(places).update({name: known for name, known in vars(found).items() if name.startswith("_")})  # its search
         return self._stream(rows, places)[0]
+
+    def plot(self, labels: Any = None, **options: Any) -> Any:
+        """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the groups found.
+
+        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit.
+        """
+        from ..viz.charts import embeddings
+        from ..viz.groups import find_groups
+
+        if labels is None and (found := find_groups(self._known())) is not None:
+            labels = found.labels
+            options = {"names": [f"group {group + 1}" for group in range(len(found.typical))], **options}
+        return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
+
+    def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
+        """Write the map as one HTML page to explore; ``labels (n,)`` colour it, without them the groups found.
+
+        ``options`` are those of `viz.scatter.write_scatter`.
+        """
+        from ..viz.scatter import write_scatter
+
+        write_scatter(path, self, labels, **options)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""

@@ -73,8 +73,9 @@ def embeddings(
     names: Sequence[str] | None = None,
     per_row: int = 4,
     limit: int = 20_000,
+    side: float = 2.5,
 ) -> Figure:
-    """2-D embeddings (n, 2) of several methods side by side, coloured by label."""
+    """2-D embeddings (n, 2) of several methods side by side, coloured by label; `side` of each in inches."""
     if not methods:
         raise InputError("embeddings needs at least one method")
     arrays = {name: to_numpy(value) for name, value in methods.items()}
@@ -86,7 +87,7 @@ def embeddings(
     categories, codes = (None, None) if labels is None else np.unique(to_numpy(labels, None), return_inverse=True)
     palette = colours.categorical(1 if categories is None else len(categories))
     legend = categories is not None and len(categories) <= 12
-    side, foot = 2.5, 0.42 if legend else 0.05
+    foot = 0.42 if legend else 0.05
     tall = rows * (side + 0.25) + foot
     figure = new_figure(columns * side, tall)
     for index, (name, value) in enumerate(arrays.items()):
@@ -104,7 +105,7 @@ def embeddings(
         axes.set_title(name, fontsize=9.5)
     if legend and categories is not None:
         words = [str(category if names is None else names[int(category)]) for category in categories]
-        _legend(figure, words, palette, int(3 * columns) + 1)
+        _legend(figure, words, palette, int(1.2 * side * columns) + 1)
     return finish(figure, path)
 
 

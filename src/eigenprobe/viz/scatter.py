@@ -8,20 +8,23 @@ along a tree of their centres, so that near classes have near hues and different
 """
 
 import html
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import EigenprobeWarning, InputError
 from ..readers.mesh import to_numpy
 from . import colours
+from .groups import Groups, find_groups
 from .page import Path, page, ramp, raw, say, thinned, write_page
 from .scene import Array, thin
 
 Names = Mapping[Any, str] | Sequence[str]
 FEW = len(colours.OKABE_ITO)
+FEW_ROWS = 30  # up to which coordinates are drawn as they are
 
 
 def write_scatter(
@@ -31,7 +34,7 @@ def write_scatter(
     names: Names | None = None,
     title: str = "eigenprobe",
     *,
-    layout: Any = None,
+    layout: Any = "auto",
     new: Any = None,
     new_layout: Any = None,
     values: Mapping[str, Any] | None = None,
@@ -43,32 +46,42 @@ def write_scatter(
 ) -> None:
     """Write a page with an embedding (n, k) as a map: search, colours, neighbours, marking rows and saving them.
 
-    `layout` (n, 2) or (n, 3) is where the points are drawn; without it, and on demand, any of the first `columns`
-    coordinates (as many as keep the page small) are the axes; neighbours of a clicked point are nearest in these.
-    `labels` (n,) are classes (or numbers, then on a ramp); `names` turns a label into words (a mapping, or a sequence
-    indexed by an integer label). `values` maps names to further columns (n,) to colour by; `texts` (n,) are shown on
-    hover instead of the row number. `new` (m, k) and `new_layout` (m, 2 or 3) are rows placed later, drawn apart. More
-    than `limit` points are thinned.
+    `embedding` is an array, or a fitted `OptimalApproximationEigenmaps`, whose coordinates, eigenvalues and map are
+    taken. `layout` (n, 2) or (n, 3) is where the points are drawn; ``"auto"`` makes a map of the coordinates, None
+    draws the coordinates themselves, which are a second view in any case: any of the first `columns` (as many as keep
+    the page small) are the axes, and neighbours of a clicked point are nearest in these. `labels` (n,) are classes (or
+    numbers, then on a ramp); without them and without `values` the map shows groups found by k-means, each with its
+    most typical rows. `names` turns a label into words (a mapping, or a sequence indexed by an integer label). `values`
+    maps names to further columns (n,) to colour by; `texts` (n,) are shown on hover instead of the row number. `new`
+    (m, k) and `new_layout` (m, 2 or 3) are rows placed later, drawn apart. More than `limit` points are thinned.
     """
+    if hasattr(model := embedding, "embedding_"):
+        embedding, eigenvalues = model.embedding_, model.eigenvalues_ if eigenvalues is None else eigenvalues
+        if isinstance(layout, str) and model.basis_.n == len(embedding):
+            layout = model.layout_
     x = _plain(embedding, "embedding")
     n, k = x.shape
+    if texts is not None and len(texts) != n:
+        raise InputError(f"expected {n} texts, got {len(texts)}")
     keep = thin(n, limit)
     columns = min(k, columns or max(10, 1_000_000 // len(keep)))
-    drawn = None if layout is None else _plain(layout, "layout", n)
+    drawn = (
+        _map_of(x[keep]) if isinstance(layout, str) else None if layout is None else _plain(layout, "layout", n)[keep]
+    )
     payload: dict[str, Any] = {
         "rows": keep.tolist() if len(keep) < n else None,
         "title": title,
         "sequential": ramp(colours.SEQUENTIAL),
-        **_places(x[keep], None if drawn is None else drawn[keep], columns),
+        **_places(x[keep], drawn, columns),
     }
     given = ({} if labels is None else {"label": labels}) | dict(values or {})
-    centred = x[:, :2] if drawn is None else drawn
+    centred = x[keep, :2] if drawn is None else drawn
     payload["colourings"] = [
-        _colouring(name, column, names if name == "label" else None, centred, keep) for name, column in given.items()
+        _colouring(name, column, names if name == "label" else None, centred, keep, n) for name, column in given.items()
     ]
+    if not given and (found := find_groups(x[keep])) is not None:
+        payload["colourings"] = [_grouped(found, texts, keep)]
     if texts is not None:
-        if len(texts) != n:
-            raise InputError(f"expected {n} texts, got {len(texts)}")
         payload["texts"] = [html.escape(str(texts[i])) for i in keep]
     if eigenvalues is not None:
         payload["eigenvalues"] = np.nan_to_num(to_numpy(eigenvalues)).tolist()
@@ -91,6 +104,29 @@ def _plain(value: Any, what: str, rows: int | None = None, columns: int | None =
     return np.nan_to_num(x)
 
 
+def _map_of(x: Array) -> Array | None:
+    """A map (n, 2) of the coordinates (n, k); none of a plane, which is its own map, nor of a handful of rows."""
+    from ..estimators import OptimalApproximationEigenmaps
+
+    n, k = x.shape
+    if k < 3 or n <= max(FEW_ROWS, k):
+        return None
+    model = OptimalApproximationEigenmaps(k, metric="euclidean", max_samples=n, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EigenprobeWarning)  # separate parts are no fault of a map
+        return model.fit(x).layout_
+
+
+def _grouped(found: Groups, texts: Sequence[str] | None, keep: NDArray[np.int64]) -> dict[str, Any]:
+    """Groups as a colouring; where rows have texts a group is called by the text of its most typical row."""
+    names = [f"group {group + 1}" for group in range(len(found.typical))]
+    if texts is not None:
+        names = [f"{name}: {texts[keep[rows[0]]]}" for name, rows in zip(names, found.typical, strict=True)]
+    palette = colours.hexadecimal(colours.categorical(len(names), ordered=True))
+    codes = raw(found.labels, "<u2")
+    return {"name": "group", "classes": names, "codes": codes, "colours": palette, "typical": found.typical}
+
+
 def _places(x: Array, layout: Array | None, columns: int) -> dict[str, Any]:
     if x.shape[1] == 1:
         x = np.column_stack([x, np.zeros(len(x))])
@@ -99,23 +135,27 @@ def _places(x: Array, layout: Array | None, columns: int) -> dict[str, Any]:
     return places if layout is None else places | {"layout": raw(layout, "<f4"), "across": layout.shape[1]}
 
 
-def _colouring(name: str, column: Any, names: Names | None, places: Array, keep: NDArray[np.int64]) -> dict[str, Any]:
-    values, n = to_numpy(column, None), len(places)
+def _colouring(
+    name: str, column: Any, names: Names | None, places: Array, keep: NDArray[np.int64], n: int
+) -> dict[str, Any]:
+    values = to_numpy(column, None)
     if values.shape != (n,):
         raise InputError(f"{name if name != 'label' else 'labels'} must have shape ({n},), got {values.shape}")
     if values.dtype.kind == "f" and len(np.unique(values)) > FEW and names is None:
         low, high = colours.robust_range(values)
         return {"name": name, "values": raw(np.nan_to_num(values[keep], nan=low), "<f4"), "range": [low, high]}
     classes, codes = _classes(values, names)
+    codes = codes[keep]
     order = np.arange(len(classes))
     if len(classes) > FEW:
         from scipy.cluster.hierarchy import leaves_list, linkage
 
-        centres = np.stack([np.median(places[codes == c], axis=0) for c in order])
+        middle = np.median(places, axis=0)  # of a class that thinning has left without a point
+        centres = np.stack([np.median(places[codes == c], axis=0) if (codes == c).any() else middle for c in order])
         order = leaves_list(linkage(centres, "ward", optimal_ordering=len(centres) <= 1000))
         codes, classes = np.argsort(order)[codes], [classes[c] for c in order]
     palette = colours.hexadecimal(colours.categorical(len(classes), ordered=True))
-    return {"name": name, "classes": classes, "codes": raw(codes[keep], "<u2"), "colours": palette}
+    return {"name": name, "classes": classes, "codes": raw(codes, "<u2"), "colours": palette}
 
 
 def _classes(values: NDArray[Any], names: Names | None) -> tuple[list[str], NDArray[np.int64]]:

@@ -49,7 +49,7 @@ start().then((data) => {
 
   const raised = () => state.found || state.marked;
   function traces() {
-    const up = raised(), words = (i) => (label(i) ? `<b>${label(i)}</b><br>` : "") + text(i), line = { width: 1, color: paint("--card") }, small = solid() ? 0.6 : 1;
+    const up = raised(), words = (i) => (label(i) ? `<b>${label(i)}</b><br>` : "") + text(i), line = { width: 1.6, color: paint("--ink") }, small = solid() ? 0.6 : 1;
     const made = [layer(main, order, { size: size * small, color: order.map(tint), opacity: up ? 0.1 : 0.78 }, words)];
     if (up) { const rows = order.filter((i) => up.has(i)); made.push(layer(main, rows, { size: (size + 2.5) * small, color: rows.map(tint), opacity: 1, line }, words)); }
     if (fresh && $("new").checked) made.push(layer(fresh, Array.from({ length: fresh.n }, (_, i) => i), { size: (size + 1) * small, symbol: "diamond-open", color: paint("--ink"), line: { width: 1.2 } }, (i) => `new row ${i}`, { customdata: null }));
@@ -63,46 +63,87 @@ start().then((data) => {
     return made.filter(Boolean);
   }
 
-  // Names at the centres while they are few or short, numbers of the list beside when they are many.
-  const named = ({ classes }) => classes.length <= 12 || classes.every((name) => name.length <= 3);
-  function centres() {
-    const c = now();
-    if (!c || !c.classes || c.classes.length < 2 || c.classes.length > 300) return [];
-    const at = columns(main, Array.from({ length: n }, (_, i) => i)), few = named(c), out = [], taken = [], box = $("scatter"), span = (list) => list.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
-    const [[left, right], [low, high]] = [span(at.x), span(at.y)], wide = (0.9 * box.clientWidth) / (right - left || 1), tall = (0.9 * box.clientHeight) / (high - low || 1);
-    const free = ({ x, y }, letters, lift) => { // upwards by as many pixels as it takes not to cover a name that is there already
-      const half = 4 * letters + 3, middle = x * wide;
-      let up = lift;
-      const hit = () => taken.find((t) => Math.abs(t.x - middle) < t.half + half && Math.abs(t.y - y * tall - up) < 14);
-      for (let other = solid() ? null : hit(); other; other = hit()) up = other.y + 14.5 - y * tall;
-      taken.push({ x: middle, y: y * tall + up, half });
-      return up;
-    };
-    const middle = (list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)], members = c.classes.map(() => []);
-    c.codes.forEach((code, i) => members[code].push(i));
-    members.forEach((rows, g) => {
-      if (!rows.length || (state.only >= 0 && g !== state.only)) return;
-      const spot = Object.fromEntries(Object.entries(at).map(([axis, list]) => [axis, middle(rows.map((i) => list[i]))]));
-      const tight = !solid() && middle(rows.map((i) => Math.abs(at.y[i] - spot.y))) * tall < 8; // a name would hide the points
-      out.push({ ...spot, yshift: free(spot, few ? c.classes[g].length : 2, tight ? 12 : 0), text: few ? safe(c.classes[g]) : String(g + 1), showarrow: false, font: { size: c.classes.length <= 12 ? 13 : 11.5, color: paint("--ink") }, captureevents: false });
+  // Names of classes: large classes first, each near its middle where no other name is and few points of others lie. A name
+  // that does not fit stands as its number of the list, or not at all until one zooms in.
+  const FEW = 12, LINE = 21, LETTERS = 30, measure = document.createElement("canvas").getContext("2d");
+  const median = (list) => list.slice().sort((a, b) => a - b)[Math.floor(list.length / 2)];
+  const cut = (words) => (words.length > LETTERS ? words.slice(0, LETTERS - 1) + "…" : words);
+  function members() { // rows by class, of those that are raised where something is searched
+    const c = now(), found = c.classes.map(() => []);
+    c.codes.forEach((code, i) => { if (!state.found || state.found.has(i)) found[code].push(i); });
+    return found;
+  }
+  function spaceNames(c, groups) {
+    const at = columns(main, order), place = new Map(order.map((i, p) => [i, p])), most = c.classes.length <= FEW ? FEW : 40;
+    const largest = groups.map((rows, g) => [rows.length, g]).filter(([count]) => count).sort((a, b) => b[0] - a[0]).slice(0, most);
+    return largest.map(([, g]) => {
+      const spot = Object.fromEntries(Object.entries(at).map(([axis, list]) => [axis, median(groups[g].map((i) => list[place.get(i)]))]));
+      return { ...spot, text: safe(cut(c.classes[g])), showarrow: false, font: { size: 12, color: paint("--ink") } };
     });
-    return out;
+  }
+  const CELL = 10;
+  function planeNames(c, groups) {
+    const { xaxis, yaxis } = $("scatter")._fullLayout, wide = xaxis._length, tall = yaxis._length, size = c.classes.length <= FEW ? 13 : 12;
+    const rows = Array.from({ length: n }, (_, i) => i), at = columns(main, rows), px = at.x.map((v) => xaxis.l2p(v)), py = at.y.map((v) => yaxis.l2p(v));
+    const inside = (i) => px[i] >= 0 && px[i] <= wide && py[i] >= 0 && py[i] <= tall, across = Math.ceil(wide / CELL) + 1, counts = new Map();
+    const cell = (x, y) => Math.floor(y / CELL) * across + Math.floor(x / CELL);
+    rows.forEach((i) => { if (inside(i)) counts.set(cell(px[i], py[i]), (counts.get(cell(px[i], py[i])) || 0) + 1); });
+    measure.font = `${size}px system-ui, sans-serif`;
+    const taken = [], shown = groups.map((all, g) => ({ g, all: all.filter(inside) })).filter(({ all }) => all.length).sort((a, b) => b.all.length - a.all.length);
+    const put = ({ g, x, y, spread, lift }, words, reach) => {
+      const w = measure.measureText(words).width + 6, h = LINE, tries = [];
+      for (let dy = -reach; dy <= reach; dy++) for (const dx of [0, -0.5, 0.5, -1, 1]) {
+        const left = x + dx * (w / 2 + spread) - w / 2, top = y - lift + dy * 5 - h / 2;
+        if (left < 0 || top < 0 || left + w > wide || top + h > tall) continue;
+        if (taken.some((t) => left < t.left + t.w && t.left < left + w && top < t.top + t.h && t.top < top + h)) continue;
+        let covered = 0;
+        for (let yy = top; yy < top + h; yy += CELL) for (let xx = left; xx < left + w; xx += CELL) covered += counts.get(cell(xx, yy)) || 0;
+        tries.push({ left, top, w, h, cost: Math.hypot(left + w / 2 - x, top + h / 2 - (y - lift)) + Math.min(12, covered) });
+      }
+      const best = tries.sort((a, b) => a.cost - b.cost)[0];
+      if (!best) return null;
+      taken.push(best);
+      return { x: xaxis.p2l(x), y: yaxis.p2l(y), xshift: best.left + best.w / 2 - x, yshift: y - best.top - h / 2, text: safe(words), class: g };
+    };
+    const style = { showarrow: false, borderpad: 0, bgcolor: paint("--plate"), font: { size, color: paint("--ink") }, captureevents: false };
+    return shown.map(({ g, all }) => {
+      const x = median(all.map((i) => px[i])), y = median(all.map((i) => py[i])), high = median(all.map((i) => Math.abs(py[i] - y))), spread = median(all.map((i) => Math.abs(px[i] - x)));
+      const spot = { g, x, y, spread, lift: high < 8 ? 13 : 0 }; // a name would hide a tight cluster: above it
+      const reach = c.classes.length <= FEW ? 80 : Math.max(8, Math.min(24, Math.round(high / 3)));
+      return put(spot, cut(c.classes[g]), reach) || put(spot, String(g + 1), 6);
+    }).filter(Boolean).map((name) => ({ ...style, ...name }));
+  }
+  function names() {
+    const c = now(), chart = $("scatter"), many = 1000;
+    const drawn = !c || !c.classes || c.classes.length < 2 || c.classes.length > many ? [] : solid() ? spaceNames(c, members()) : planeNames(c, members());
+    state.numbered = drawn.some(({ text: words, class: g }) => c.classes.length > FEW && words === String(g + 1));
+    return Plotly.relayout(chart, solid() ? { "scene.annotations": drawn } : { annotations: drawn.map(({ class: _, ...rest }) => rest) });
+  }
+
+  // The view on what was found, and back to the whole map.
+  function zoom(rows) {
+    if (solid()) return null;
+    if (!rows || !rows.length) return Plotly.relayout("scatter", { "xaxis.autorange": true, "yaxis.autorange": true });
+    const at = columns(main, rows), whole = columns(main, order), span = (list) => list.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+    const window = (list, all) => { const [a, b] = span(list), [low, high] = span(all), half = Math.max(0.62 * (b - a), 0.06 * (high - low)), middle = (a + b) / 2; return [middle - half, middle + half]; };
+    return Plotly.relayout("scatter", { "xaxis.range": window(at.x, whole.x), "yaxis.range": window(at.y, whole.y) });
   }
 
   const resting = () => { const a = { zeroline: false, showticklabels: false, showgrid: false, showline: false, fixedrange: false }; return { xaxis: a, yaxis: a }; };
   function draw() {
-    const bare = { visible: false }, spots = centres();
+    const bare = { visible: false };
     $("pair").hidden = !kind().startsWith("coordinates");
     $("lasso").disabled = solid();
-    const scene = { xaxis: bare, yaxis: bare, zaxis: bare, aspectmode: "data", annotations: spots };
-    Plotly.react("scatter", traces(), chartLayout({
+    const scene = { xaxis: bare, yaxis: bare, zaxis: bare, aspectmode: "data" };
+    const made = Plotly.react("scatter", traces(), chartLayout({
       ...resting(), margin: { l: 6, r: 6, t: 6, b: 6 }, dragmode: solid() ? "orbit" : state.lasso ? "lasso" : "pan", selections: [], selectionrevision: state.lassos, uirevision: kind() + $("across").value + $("up").value,
-      ...(solid() ? { scene } : { annotations: spots }),
+      ...(solid() ? { scene } : {}),
     }), { displayModeBar: false, responsive: true, scrollZoom: true, doubleClick: "reset" });
     const c = now();
     legend(c && c.values ? ramp : null, c && c.values && short(c.range[0]), c && c.name, c && c.values && short(c.range[1]));
     $("save").disabled = !raised(); $("save").textContent = raised() ? `Save ${raised().size} rows` : "Save rows";
     list();
+    return made.then(names).then(list);
   }
 
   function entry(swatch, words, number, act, chosen) {
@@ -118,13 +159,21 @@ start().then((data) => {
     const c = now();
     $("classes-card").hidden = !c || !c.classes;
     if (c && c.classes) {
-      const counts = new Array(c.classes.length).fill(0), many = !named(c);
-      c.codes.forEach((code) => counts[code]++);
-      $("classes-title").textContent = `${c.classes.length} labels`;
-      $("classes").replaceChildren(...c.classes.map((name, g) => entry(c.colours[g], many ? `${g + 1}  ${name}` : name, String(counts[g]), () => {
+      const counts = members().map((rows) => rows.length), hit = (_, g) => !state.wanted || counts[g];
+      $("classes-title").textContent = state.wanted ? `${counts.filter(Boolean).length} of ${c.classes.length} labels` : c.typical ? `${c.classes.length} groups found, and their most typical rows` : `${c.classes.length} labels`;
+      const only = (g) => () => {
         state.only = state.only === g ? -1 : g; state.marked = null;
         state.found = state.only < 0 ? null : new Set(order.filter((i) => c.codes[i] === g)); draw();
-      }, state.only === g)));
+      };
+      const total = new Array(c.classes.length).fill(0);
+      c.codes.forEach((code) => total[code]++);
+      const made = c.classes.map((name, g) => {
+        const words = c.classes.length > FEW ? `${g + 1}  ${name}` : name;
+        const one = [entry(c.colours[g], words, String(state.wanted ? counts[g] : total[g]), only(g), state.only === g)];
+        for (const i of c.typical ? c.typical[g] : []) { const below = entry("transparent", data.texts ? plain(text(i)) : `row ${row(i)}`, "", () => pick(i), false); below.classList.add("typical"); one.push(below); }
+        return one;
+      });
+      $("classes").replaceChildren(...made.filter(hit).flat());
     }
     $("picked-card").hidden = state.picked < 0;
     if (state.picked < 0) return;
@@ -147,7 +196,18 @@ start().then((data) => {
     state.wanted = wanted = wanted.trim().toLowerCase(); state.only = -1; state.marked = null;
     const hits = (i) => (label(i) && plain(label(i)).toLowerCase().includes(wanted)) || (data.texts && plain(text(i)).toLowerCase().includes(wanted)) || String(row(i)) === wanted;
     state.found = wanted ? new Set(order.filter(hits)) : null;
-    draw();
+    const zoomed = state.found ? state.found.size : state.zoomed;
+    state.zoomed = state.found ? state.found.size : 0;
+    return draw().then(() => (zoomed ? zoom(state.found && [...state.found]) : null));
+  }
+
+  // A picture of the view: raster of a chosen width, or vectors.
+  async function picture(format) {
+    const chart = $("scatter"), width = Math.min(10000, Math.max(200, Number($("width").value) || 2400)), scale = format === "svg" ? 1 : width / chart.clientWidth;
+    const drawn = format === "svg" ? chart.data.map((t) => (t.type === "scattergl" ? { ...t, type: "scatter" } : t)) : chart.data;
+    const layout = { ...chart.layout, paper_bgcolor: paint("--card"), xaxis: { ...chart.layout.xaxis, range: chart._fullLayout.xaxis?.range }, yaxis: { ...chart.layout.yaxis, range: chart._fullLayout.yaxis?.range } };
+    const address = await Plotly.toImage({ data: drawn, layout }, { format, width: chart.clientWidth, height: chart.clientHeight, scale });
+    download(await (await fetch(address)).blob(), `${data.title.replace(/[^\w.-]+/g, "_")}.${format}`);
   }
 
   function save() {
@@ -165,7 +225,9 @@ start().then((data) => {
   $("find").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => find($("find").value), 120); });
   $("lasso").addEventListener("click", () => { state.lasso = !state.lasso; $("lasso").setAttribute("aria-pressed", String(state.lasso)); draw(); });
   $("save").addEventListener("click", save);
-  draw();
+  for (const format of ["png", "svg"]) $(format).addEventListener("click", () => picture(format));
+  const first = draw();
+  $("scatter").on("plotly_relayout", (change) => { if (!solid() && Object.keys(change).some((key) => /axis|autosize|width/.test(key))) names(); });
   $("scatter").on("plotly_click", (e) => { const i = e.points[0].customdata; if (Number.isInteger(i)) pick(i === state.picked ? -1 : i); });
   $("scatter").on("plotly_selected", (e) => {
     if (!e || !(e.lassoPoints || e.range)) return; // clearing the outline below tells of itself
@@ -177,5 +239,5 @@ start().then((data) => {
   if (data.eigenvalues) spectrum("spectrum", [{ name: "", y: data.eigenvalues }]);
   themeListeners.push(() => { draw(); if (data.eigenvalues) spectrum("spectrum", [{ name: "", y: data.eigenvalues }]); });
   window.map = { state, pick, find, draw };
-  document.body.dataset.ready = "true";
+  first.then(() => { document.body.dataset.ready = "true"; });
 });
