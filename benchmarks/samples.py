@@ -53,6 +53,13 @@ def decomposition(n: int, k: int, seed: int = 0) -> Numbers:
     return {"eigenvalues": basis.eigenvalues, "mass": np.sort(basis.mass)[:: n // 10]}
 
 
+def uncertainty(n: int, k: int, seed: int = 0) -> Numbers:
+    from eigenprobe import decompose
+
+    found = decompose(blob(n, seed), k).uncertainty
+    return {"eigenvalues": found.eigenvalues, "vectors": found.vectors}
+
+
 def operators(n: int, seed: int = 0) -> Numbers:
     import eigenprobe as ep
 
@@ -214,10 +221,24 @@ def clusters(n: int, methods: tuple[str, ...], seed: int = 0) -> Numbers:
     return {f"{row['method']}, k = {row['k']}": [row["nmi"], row["ari"], row["trustworthiness"]] for row in found}
 
 
-SAMPLES: dict[str, Callable[..., Numbers]] = {
-    call.__name__: call
-    for call in (decomposition, operators, alignment, neighbours, scans, encoding, probes, learned_probes, loss, fit)
-} | {call.__name__: call for call in (paper_overfit, paper_generalisation, toy, table, layout, clusters)}
+SAMPLES: dict[str, Callable[..., Numbers]] = (
+    {
+        call.__name__: call
+        for call in (
+            decomposition,
+            uncertainty,
+            operators,
+            alignment,
+            neighbours,
+            scans,
+            encoding,
+            probes,
+            learned_probes,
+        )
+    }
+    | {call.__name__: call for call in (loss, fit)}
+    | {call.__name__: call for call in (paper_overfit, paper_generalisation, toy, table, layout, clusters)}
+)
 TOLERANCES = dict.fromkeys(("fit", "paper_overfit", "paper_generalisation", "toy", "layout"), TRAINED)
 
 

@@ -38,7 +38,7 @@ ORDER = {
 }
 # Convenience methods import what they show, read or extend with, inside functions.
 UPWARD = {
-    *(("eigenprobe.basis", folder) for folder in ("extensions", "geometry", "viz")),
+    *(("eigenprobe.basis", folder) for folder in ("decomposition", "extensions", "geometry", "viz")),
     *(("eigenprobe.cloud", folder) for folder in ("readers",)),
     ("eigenprobe.pretrained.model", "viz"),
     ("eigenprobe.estimators.eigenmaps", "viz"),

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -81,6 +82,21 @@ class SpectralOperator:
         return np.asarray(_numpy(self.to_dense()), dtype=dtype)
 
 
+@dataclass(frozen=True)
+class Uncertainty:
+    """A basis's estimate of its own error: nine of ten true errors lie within twice ``eigenvalues``."""
+
+    eigenvalues: Array  # (K,) relative errors
+    vectors: Array  # (K,) reproducible share in [0, 1]
+
+    def __repr__(self) -> str:
+        first = slice(1, 11)
+        error, share = (
+            float(np.mean(each[first] if len(each) > 1 else each)) for each in (self.eigenvalues, self.vectors)
+        )
+        return f"eigenvalues within about {100 * error:.2g} %, vectors {share:.2f} reproducible, up to 10"
+
+
 @dataclass(frozen=True, eq=False)
 class Basis:
     """A spectral decomposition. Columns ascend in eigenvalue; signs are canonical; ``mass`` sums to 1.
@@ -111,6 +127,8 @@ class Basis:
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value!r}" for key, value in self.info.items() if key in ("method", "dimension"))
+        if "uncertainty" in self.__dict__:
+            facts += f", {self.uncertainty!r}"
         return f"Basis(n={self.n}, k={self.k}{', ' + facts if facts else ''})"
 
     @property
@@ -146,6 +164,14 @@ class Basis:
             method = self.info.get("method", "unknown")
             raise InputError(f"this basis (method {method!r}) does not know what made it: decompose its points")
         return self.source.prepared(self.points)
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """Its own error, estimated when first asked for from the basis of half of the points: ``eigenvalues (K,)``
+        relative errors, and ``vectors (K,)`` the share of each that is reproducible."""
+        from .decomposition.uncertainty import estimate_uncertainty
+
+        return estimate_uncertainty(self)
 
     def project(self, f: Array) -> Array:
         """Coefficients ``V^T M f`` of a function ``(n,)`` or of several ``(n, m)``."""

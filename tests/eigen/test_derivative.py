@@ -6,6 +6,7 @@ import runpy
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,3 +154,51 @@ def test_points_move_to_a_spectrum(capsys: pytest.CaptureFixture[str]) -> None:
     demo = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "isospectral.py"))
     losses = demo["descend"](points=150, steps=20)[1]
     assert losses[-1] < 0.1 * losses[0]
+
+
+SYMMETRIC: dict[str, Callable[[ep.Basis, Tensor], Tensor]] = {
+    "squares": lambda basis, w: (w * basis.vectors.square().sum(1)).sum(),
+    "heat": lambda basis, w: (w * (basis.vectors.square() * torch.exp(-basis.eigenvalues)).sum(1)).sum(),
+    "smoothed energy": lambda basis, w: (torch.exp(-basis.eigenvalues) * (w @ basis.normalized) ** 2).sum(),
+    "alignment": lambda basis, w: (w @ basis.normalized).square().sum(),
+    "operator": lambda basis, w: ((basis.vectors * basis.eigenvalues) @ basis.vectors.T).square().sum(),
+}
+
+
+@pytest.mark.parametrize("function", SYMMETRIC)
+@pytest.mark.parametrize("shape", ["circle", "ring", "ellipsoid"])
+def test_functions_that_depend_on_no_choice(shape: str, function: str, rng: np.random.Generator) -> None:
+    """Most of such a gradient may lie in the span of the basis, which is not to reach the solve beyond it."""
+    checked = 0
+    for n, k in ((20, 3), (20, 5), (56, 7), (91, 9)):
+        angle = 2 * np.pi * np.arange(n) / n
+        x = np.stack([np.cos(angle), np.sin(angle)], 1)
+        if shape == "ring":
+            x = x * (1 + 0.02 * rng.normal(size=(n, 1)))
+        elif shape == "ellipsoid":
+            x, n = c.even(c.random_sphere, 150, rng) * rng.uniform(0.6, 2, 3), 150
+        weight = torch.tensor(x[:, 0])  # on a circle, of the span itself
+        point = _moving(x)
+        own: dict[str, Any] = {"dimension": 2 if shape == "ellipsoid" else 1, "neighbours": "plain"}
+        basis = ep.decompose(point, k=k, **own)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            (gradient,) = torch.autograd.grad(SYMMETRIC[function](basis, weight), point)
+        if said:
+            continue  # of a choice, or of a pair that k cuts
+        checked += 1
+        direction = rng.normal(size=x.shape)
+
+        moved = [ep.decompose(_moving(x + sign * STEP * direction), k=k, **own) for sign in (1, -1)]
+        after, before = (float(SYMMETRIC[function](each, weight).detach()) for each in moved)
+        found, expected = float((gradient.numpy() * direction).sum()), (after - before) / (2 * STEP)
+        assert found == pytest.approx(expected, rel=1e-2, abs=1e-5 * (1 + abs(after))), (n, k)
+    assert checked >= 2 or function in ("heat", "smoothed energy", "operator")
+
+
+def test_single_eigenvalues_of_an_equal_pair_say_so() -> None:
+    angle = 2 * np.pi * np.arange(40) / 40
+    points = _moving(np.stack([np.cos(angle), np.sin(angle)], 1))
+    values = ep.decompose(points, k=5).eigenvalues
+    with pytest.warns(ep.EigenprobeWarning, match="leave the choice among their vectors free"):
+        torch.autograd.grad(values[1], points)

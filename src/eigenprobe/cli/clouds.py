@@ -218,6 +218,12 @@ def write_basis(
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
     title, details = basis.info["source"], dict(basis.info)
     basis.save(path := folder / BASIS)
+    facts: dict[str, Any] = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
+    with suppress(InputError):  # where half of the points have no such operator
+        progress.stage("estimating its error")
+        error = basis.uncertainty
+        facts["uncertainty"] = {"eigenvalues": error.eigenvalues, "vectors": error.vectors}
+        session.say(f"own estimate: {error}")
     session.wrote(path, "the basis: ep.Basis.load(path)")
     other = None
     if compare is not None:
@@ -234,8 +240,7 @@ def write_basis(
         progress.stage("writing the report")
         basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
         session.wrote(page, "open in any browser")
-    facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues, **details}
-    facts |= {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
+    facts |= details | {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
     session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
 
 

@@ -27,6 +27,7 @@ from .span import Rotation
 
 EQUAL = 1e-5  # relative gap below which eigenvalues are one: a solver knows them to 1e-6
 UNDEFINED = 1e-4  # share of the gradient that asks for a choice among equal eigenvalues, above which we warn
+CHOICE = "equal eigenvalues leave the choice among their vectors free: what depends on it is not in this gradient"
 STEPS, RESIDUAL = 400, 1e-11  # of conjugate gradients
 
 
@@ -60,6 +61,9 @@ class MovingPairs(torch.autograd.Function):
         to_weight, to_mass = torch.zeros_like(weight), torch.zeros_like(mass)
         if given[0] is not None:
             to_weight, to_mass = apart.square() @ given[0], -(v.square() @ (given[0] * values))
+            unlike = (given[0] - given[0][:, None]).abs() * _equal(values)
+            if float(unlike.max()) > UNDEFINED * float(given[0].abs().max()):
+                warn(CHOICE)
         if given[1] is not None:
             y, within = _adjoint(weight, mass, edges, values, v, given[1])
             to_weight = to_weight + ((y[edges.head] - y[edges.tail]) * apart).sum(1)
@@ -67,23 +71,27 @@ class MovingPairs(torch.autograd.Function):
         return to_weight, to_mass, None, None, None
 
 
+def _equal(values: Tensor) -> Tensor:
+    """Which eigenvalues (K, K) are one."""
+    return (values - values[:, None]).abs() <= EQUAL * values.abs().max()
+
+
 def _adjoint(
     weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor]:
     """``y (n, K)``, and the part ``(K, K)`` of ``V^T g`` between equal eigenvalues."""
     inner = v.T @ gradient
-    gap = values - values[:, None]
-    equal = gap.abs() <= EQUAL * values.abs().max()
+    gap, equal = values - values[:, None], _equal(values)
     single = inner - inner.T
     if float((single * equal).abs().max()) > UNDEFINED * float(inner.abs().max()):
-        warn("equal eigenvalues leave the choice among their vectors free: what depends on it is not in this gradient")
+        warn(CHOICE)
     y = v @ torch.where(equal, 0.0, inner / torch.where(equal, 1.0, gap))
     return y - _complement(weight, mass, edges, values, v, gradient), torch.where(equal, (inner + inner.T) / 2, 0.0)
 
 
 def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor) -> Tensor:
-    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once: what of ``g`` is in the span of
-    ``M V`` takes no part, because the preconditioner leaves it there."""
+    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once; ``g`` without its part in the span
+    of ``M V``, where the operator is not positive."""
     from scipy.sparse import coo_array, diags_array
     from scipy.sparse.linalg import splu
 
@@ -100,10 +108,11 @@ def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: T
     def project(u: np.ndarray) -> np.ndarray:
         return u - vectors @ (weighted.T @ u)
 
-    found, whole = np.zeros_like(right), solve(right)
-    direction = project(whole)
+    scale = float(np.abs(right * solve(right)).sum(0).max())
+    right = right - weighted @ (vectors.T @ right)
+    found, direction = np.zeros_like(right), project(solve(right))
     size, going = (right * direction).sum(0), np.full(len(lam), True)
-    enough = RESIDUAL**2 * max(float((right * whole).sum(0).max()), np.finfo(float).tiny)
+    enough = RESIDUAL**2 * max(scale, np.finfo(float).tiny)
     for _ in range(STEPS):
         image = stiffness @ direction - m[:, None] * direction * lam
         bent, least = (direction * image).sum(0), EQUAL * lam[-1] * (m[:, None] * direction**2).sum(0)
