@@ -53,8 +53,10 @@ def test_rows_of_places_are_averages_of_the_nearest(rng: np.random.Generator) ->
 
 
 def test_metrics_and_parameters_at_their_limits() -> None:
-    assert [choose_metric("auto", d) for d in (2, 63, 64, 900)] == ["euclidean", "euclidean", "cosine", "cosine"]
-    assert choose_metric("manhattan", 900) == "manhattan"
+    rows = torch.randn(300, 900, generator=torch.Generator().manual_seed(0))
+    chosen = [choose_metric("auto", rows[:, :d]) for d in (2, 63, 64, 900)]
+    assert chosen == ["euclidean", "euclidean", "cosine", "cosine"]
+    assert choose_metric("manhattan", rows) == "manhattan"
     check_parameters(_model(1, n_neighbors=1, max_iter=1, max_samples=2))
     check_parameters(_model(5, n_neighbors=3, max_samples=6))
     check_parameters(_model(solver="network", metric="cosine"))
@@ -74,6 +76,7 @@ def test_the_network_trains_on_subsets(
     """One cloud up to the size of a subset, then one more for every such size, eight at most."""
     monkeypatch.setattr(eigenmaps, "SUBSET", 150)
     X, model = rng.normal(size=(n, 3)), _model(solver="network")
+    model.metric_ = "euclidean"
     rows = model._open(X, reset=True)
     sample = model._sample(rows, 10_000, np.random.RandomState(0))
     clouds = model._clouds(sample, rows, np.random.RandomState(0))
@@ -181,7 +184,7 @@ def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Gen
     with pytest.raises(InputError, match="n_components must be below n_samples=3, got 3"):
         _model(3).fit(X[:3])
     assert _model(2).fit(X[:3]).embedding_.shape == (3, 2)
-    assert _model().coordinates == "sphere" and _model().diffusion_steps == 30
+    assert _model().coordinates == "sphere" and _model().diffusion_steps == "auto"
     model = _model(3).fit(X)
     with pytest.raises(InputError, match="k must be between 1 and n_components=3, got 0"):
         model.coordinates_of(0)

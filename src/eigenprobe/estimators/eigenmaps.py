@@ -23,13 +23,23 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..cloud import Frame
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..graph.arranged import Arranged, arrange, extend
 from ..host.device import resolved
 from ..host.threads import limited_threads
 from ..host.validation import as_array
 from ..readers.rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
-from .coordinates import SPATIAL, Coordinates, check_parameters, choose_metric, coordinates, local_averages, map_layout
+from ..search.neighbours import EXACT_POINTS, nearest_sparse
+from .coordinates import (
+    SPATIAL,
+    Coordinates,
+    check_parameters,
+    choose_metric,
+    coordinates,
+    diffusion_time,
+    local_averages,
+    map_layout,
+)
 from .precomputed import arranged_by, by_distances, given_neighbours
 from .solvers import Training, fit_by_network, fit_direct, starting_vectors
 
@@ -49,14 +59,15 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     solver : {"direct", "network"}, default="direct"
         Closed form, or a network trained to reconstruct the probes.
     metric : {"auto", "cosine", "euclidean", "precomputed"} or a metric of pynndescent, default="auto"
-        ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements). With ``precomputed`` X is a
+        ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements) and for wide tables that vary
+        in fewer than 6 directions (curves, surfaces); `metric_` says which. With ``precomputed`` X is a
         matrix of distances (n_samples, n_samples), whole or sparse with at least ``n_neighbors`` entries per row.
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
     coordinates : {"sphere", "diffusion", "vectors", "normalized"}, default="sphere"
         ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``.
-    diffusion_steps : float, default=30
-        The power ``t``.
+    diffusion_steps : float or "auto", default="auto"
+        The power ``t``. ``auto`` is 30, less on small tables, where the last coordinate would vanish.
     max_samples : int or "auto", default="auto"
         Larger data are embedded through a random subset of this size: the subset is fitted, the rest is placed by
         ``transform``, in blocks. ``auto`` is as many rows as half of the memory holds, two million at most. The network
@@ -78,6 +89,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Ascending; the zero of the constant is left out. Inverse squared lengths with the Euclidean metric (2 and 6 on
         the unit sphere). Cosine distances are half of the squared distances of unit rows, so that inverse cosine
         distances are twice as much (4 and 12), as in `decompose`.
+    metric_ : str
+        The metric that was used.
     mass_ : ndarray of shape (n_samples,)
         Sums to 1; copies of a row have equal shares.
     vectors_ : ndarray of shape (n_samples, n_components)
@@ -95,8 +108,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     -----
     ``X`` may also be a path or an address that fsspec reads (npy, npz, csv, parquet, HDF5), a memory map, an h5py data
     set or a map-style torch data set; these are read in blocks. Of a dask array or data frame a sample is fitted, which
-    the fitted attributes then describe, and ``transform`` returns a lazy dask array. Wide sparse matrices are compared
-    by a random projection on 1024 columns.
+    the fitted attributes then describe, and ``transform`` returns a lazy dask array. Sparse matrices of more than 1024
+    columns are kept as a random projection on 1024; up to 50,000 rows are compared exactly when fitted. Metrics other
+    than cosine and Euclidean need dense rows. Tensors give tensors; fitted attributes are arrays.
 
     Examples
     --------
@@ -117,7 +131,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         metric: str = "auto",
         n_neighbors: int = 12,
         coordinates: Coordinates = "sphere",
-        diffusion_steps: float = 30.0,
+        diffusion_steps: float | Literal["auto"] = "auto",
         max_samples: int | Literal["auto"] = "auto",
         hidden_layer_sizes: tuple[int, ...] = (128,),
         max_iter: int = 100,
@@ -160,9 +174,14 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
         with limited_threads(self._device(), min(n, limit), single=SMALL):
             if self.metric == "precomputed":
-                clouds = [by_distances(rows.array, self.n_neighbors, self._device())]
+                self.metric_, clouds = self.metric, [by_distances(rows.array, self.n_neighbors, self._device())]
             else:
-                clouds = self._clouds(self._sample(rows, limit, rng), rows, rng, neighbors)
+                sample = self._sample(rows, limit, rng)
+                self.metric_ = choose_metric(self.metric, sample)
+                self._blank = sample.double().mean(0)
+                if neighbors is None:
+                    neighbors = self._sparse_neighbours(rows, limit)
+                clouds = self._clouds(self._filled(sample), rows, rng, neighbors)
             self._solve(clouds, seed)
         if self.basis_.n == n:
             return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
@@ -171,7 +190,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """``fit(X).embedding_``; lazy for dask."""
         self.fit(X, **fit_params)
-        return self.transform(X) if _is_dask(X) else self.embedding_
+        return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
 
     @available_if(lambda self: self.solver == "direct" and self.metric != "precomputed")
     def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
@@ -182,7 +201,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if not hasattr(self, "basis_"):
             return self.fit(X)
         rows, old = self._open(X, reset=False), self.basis_.extension
-        more = self._sample(rows, rows.shape[0], check_random_state(self.random_state))
+        more = self._filled(self._sample(rows, rows.shape[0], check_random_state(self.random_state)))
         given, known = (torch.as_tensor(each) for each in (self.basis_.points, self.basis_.normalized))
         with limited_threads(more.device, len(given) + len(more), single=SMALL):
             grown = None
@@ -200,7 +219,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             return transformed(self, X)
         vectors, mass = self._stream(self._open(X, reset=False))
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
-        return self._coordinates(vectors, mass / self._total, self.n_components, dtype)
+        return _like(X, self._coordinates(vectors, mass / self._total, self.n_components, dtype))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows ``(m, n_features)`` for coordinates ``(m, n_components)``: local averages of the fitted rows."""
@@ -275,7 +294,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
         factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
-        return coordinates(vectors[:, :k], mass, factors, self.coordinates, self.diffusion_steps).astype(dtype)
+        steps = diffusion_time(self.diffusion_steps, factors)
+        return coordinates(vectors[:, :k], mass, factors, self.coordinates, steps).astype(dtype)
 
     def _known(self) -> Array:
         """The embedding of the rows of `basis_`."""
@@ -296,7 +316,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self, sample: torch.Tensor, rows: Rows | None, rng: Any, neighbors: tuple[Any, Any] | None = None
     ) -> list[Arranged]:
         """The cloud of the sample, or the subsets that the network trains on, all in one frame."""
-        count, metric = self.n_components + 1, choose_metric(self.metric, self.n_features_in_)
+        count, metric = self.n_components + 1, self.metric_
         if neighbors is not None:
             return [given_neighbours(sample, neighbors, metric)]
         if metric not in SPATIAL:
@@ -306,6 +326,23 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
             taken = [self._sample(rows, SUBSET, rng) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
         return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
+
+    def _sparse_neighbours(self, rows: Rows, limit: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Exact neighbours of sparse rows that are stored as projections, which keep only half of them."""
+        n, sparse = rows.shape[0], rows.array
+        if getattr(sparse, "projection", None) is None or n > min(limit, EXACT_POINTS) or self.solver == "network":
+            return None
+        return nearest_sparse(sparse.matrix, min(self.n_neighbors, n - 1), self.metric_)  # type: ignore[arg-type]
+
+    def _filled(self, sample: torch.Tensor) -> torch.Tensor:
+        """Rows with those without any entry, which have no direction, at the mean of the fitted ones."""
+        if self.metric_ != "cosine" or not bool(self._blank.any()):
+            return sample
+        empty = ~(sample != 0).any(1)
+        if bool(empty.any()):
+            warn(f"{int(empty.sum())} of {len(sample)} rows are all zeros: cosine distances put them at the mean")
+            sample = torch.where(empty[:, None], self._blank.to(sample), sample)
+        return sample
 
     def _solve(self, clouds: list[Arranged], seed: int = 0, start: torch.Tensor | None = None) -> None:
         count = self.n_components + 1
@@ -338,7 +375,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         for block in rows.blocks(BLOCK):
             numbers = np.arange(done, done + len(block))
             with limited_threads(self._device(), len(block), single=SMALL):
-                values, weight = function.with_mass(checked(block, numbers))
+                values, weight = function.with_mass(self._filled(checked(block, numbers)))
             vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
             done += len(block)
         return vectors, mass
@@ -355,6 +392,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
+
+
+def _like(X: Any, array: Array) -> Any:
+    """A tensor on the device of ``X`` where that is one."""
+    return torch.from_numpy(array).to(X.device) if isinstance(X, torch.Tensor) else array
 
 
 def _is_dask(X: Any) -> bool:

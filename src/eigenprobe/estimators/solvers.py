@@ -72,6 +72,7 @@ def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
+RANK = 1e-6  # of the largest principal direction of the parts' centres, below which one is rounding
 TOLERANCE = 1e-5  # residual: the precision of a coordinate is that of its float32 points
 
 
@@ -89,7 +90,7 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
     smoother, info = _smoother(cloud)
     pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=torch.Generator().manual_seed(seed))
     columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
-    if count < info["components"] and count <= cloud.given.shape[1] + 1:
+    if count < info["components"]:
         columns = _part_columns(smoother, count)
     return basis_from_span(
         Span(columns, pairs.gaps),
@@ -147,7 +148,8 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     more parts than columns.
 
     All functions constant on the parts share mu = 1, so any would do; these are the principal directions of the parts'
-    centres, in which no two parts fall together that are apart in the data.
+    centres, in which no two parts fall together that are apart in the data. Where there are fewer directions than
+    columns (or no coordinates), random functions follow: distances of parts in them are equal but for a few per cent.
     """
     assert smoother.graph is not None
     (parts, labels), points, root = smoother.components, smoother.graph.points.double(), root_mass(smoother)
@@ -155,8 +157,11 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     weight = mass.new_zeros((parts, 1)).index_add_(0, labels, mass)
     centres = mass.new_zeros((parts, points.shape[1])).index_add_(0, labels, points * mass) / weight
     spread = (centres - (centres * weight).sum(0)) * weight.sqrt()
-    left = torch.linalg.svd(spread, full_matrices=False)[0][:, : count - 1]
-    columns = torch.linalg.qr(torch.cat([weight.sqrt(), left], 1))[0]  # where all centres lie on one line, say
+    left, sizes, _ = torch.linalg.svd(spread, full_matrices=False)
+    left = left[:, sizes > RANK * sizes.amax().clamp_min(RANK)][:, : count - 1] if len(sizes) else left
+    generator = torch.Generator().manual_seed(0)
+    random = torch.randn((parts, count - 1 - left.shape[1]), generator=generator, dtype=torch.float64).to(weight)
+    columns = torch.linalg.qr(torch.cat([weight.sqrt(), left, random * weight.sqrt()], 1))[0]
     return root[:, None] * (columns / weight.sqrt())[labels]
 
 

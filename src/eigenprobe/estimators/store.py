@@ -35,6 +35,8 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
     graph = model._graph
     arrays = {"vectors": model.vectors_, "mass": model.mass_}
     arrays |= {"indices": graph.indices.cpu().numpy(), "distances": graph.distances.cpu().numpy()}
+    if hasattr(model, "_blank"):
+        arrays["blank"] = model._blank.cpu().numpy()
     if "layout_" in vars(model):
         arrays |= {"layout": model.layout_, "map": model._map}
     if model._place is not None and model._kept is not None:
@@ -74,6 +76,9 @@ def read_estimator(
         points = extension.context.points if points is None else points
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
         model._graph = Graph(points, known["indices"], known["distances"], facts["metric"])
+        model.metric_ = facts["metric"]
+        if "blank" in known:
+            model._blank = known["blank"]
         model._place, model._kept = known.get("place"), known.get("kept")
         model._finish(arrays["vectors"].astype(np.float64), arrays["mass"].astype(np.float64) * model._total)
         if "layout" in arrays:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
+LINEAR = ("auto", "cosine", "euclidean")  # metrics that a projection keeps
+DENSE = 1 << 28  # numbers up to which sparse rows are made dense for other metrics
 ENTRIES = 1 << 25  # numbers of a block in memory
 MOST_SEEDS = 2**31 - 1  # that are drawn from a random state
 LEAST_ROWS, MOST_ROWS = 20_000, 2_000_000  # fitted at once, however small or large the memory
@@ -102,12 +104,13 @@ class Rows:
 class SparseRows:
     """Rows of a sparse matrix, dense: as they are, or one random projection of wide ones on 1024 columns.
 
-    ``missing`` is what entries that are not stored stand for.
+    ``missing`` is what entries that are not stored stand for. ``linear``: they are compared by a metric that a
+    projection keeps, cosine or Euclidean.
     """
 
-    def __init__(self, matrix: Any, missing: float = 0.0) -> None:
+    def __init__(self, matrix: Any, missing: float = 0.0, linear: bool = True) -> None:
         self.matrix, self.missing, self.projection = matrix, missing, None
-        if matrix.shape[1] > PROJECTED and missing == 0:
+        if matrix.shape[1] > PROJECTED and missing == 0 and linear:
             from sklearn.random_projection import SparseRandomProjection
 
             self.projection = SparseRandomProjection(PROJECTED, dense_output=True, random_state=0).fit(matrix[:1])
@@ -144,7 +147,13 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
             checked(found.data[:, None], None)
             if distances and int(np.diff(found.indptr).min()) < estimator._graph.k:
                 raise InputError(f"every row needs {estimator._graph.k} distances to fitted rows, one has fewer")
-            found = SparseRows(found, np.finfo(found.dtype).max / 1e6 if distances else 0.0)
+            linear = estimator.metric in LINEAR
+            if not linear and not distances and found.shape[0] * found.shape[1] > DENSE:
+                raise InputError(
+                    f"metric {estimator.metric!r} needs dense rows: {found.shape[0]} of {found.shape[1]} columns are "
+                    "too many (metric='cosine' or 'euclidean' compares sparse rows, or reduce the columns first)"
+                )
+            found = SparseRows(found, np.finfo(found.dtype).max / 1e6 if distances else 0.0, linear)
         return Rows(found), found.matrix.dtype if isinstance(found, SparseRows) else found.dtype
     rows = open_rows(X)
     if reset:

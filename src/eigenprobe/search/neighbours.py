@@ -10,6 +10,7 @@ dimensions, blocks of a matrix product for many (any device), and approximate on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -37,6 +38,7 @@ EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are com
 FEW_ROWS = 5000  # compared with each other by any metric
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
 FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
+PIECES = 4  # per core: where some are slow, the other cores do not wait for long
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
 
 
@@ -130,6 +132,31 @@ def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
     return indices, distances
 
 
+def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and distances ``(n, k)``.
+
+    Sparse products, a block of rows at a time; no row is made dense.
+    """
+    x = matrix.astype(np.float32 if matrix.dtype == np.float32 else np.float64)
+    squares = np.asarray(x.multiply(x).sum(1)).ravel()
+    if metric == "cosine":
+        x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
+    n, size, back = x.shape[0], max(1, BLOCK_ENTRIES // x.shape[0]), x.T.tocsr()
+    found, lengths = [], []
+    for start in range(0, n, size):
+        scores = (x[start : start + size] @ back).toarray()
+        if metric == "cosine":
+            scores = 1 - scores
+        else:
+            scores = squares[start : start + size, None] + squares - 2 * scores
+        scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = np.inf
+        distances, near = torch.from_numpy(scores).topk(k, largest=False)
+        found.append(near)
+        lengths.append(distances.clamp_min(0))
+    distances = torch.cat(lengths)
+    return torch.cat(found), (distances if metric == "cosine" else distances.sqrt()).float()
+
+
 def _kdtree(data: Tensor) -> Search:
     from scipy.spatial import cKDTree
 
@@ -146,7 +173,8 @@ def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.nd
 
     The tree's own threads would go on writing into arrays that an interrupt of their caller has freed.
     """
-    size = max(FEW_QUERIES, min(QUERIES, len(sought) // 8))
+    pieces = PIECES * (os.cpu_count() or 1)
+    size = max(FEW_QUERIES, min(QUERIES, -(-len(sought) // pieces)))
     parts = [sought[start : start + size] for start in range(0, max(1, len(sought)), size)]
     found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
     distances, indices = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))

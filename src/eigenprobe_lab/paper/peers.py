@@ -21,7 +21,7 @@ from scipy.spatial.distance import squareform
 
 from eigenprobe.errors import InputError, extra
 from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.estimators.coordinates import coordinates
+from eigenprobe.estimators.coordinates import coordinates, diffusion_time
 
 Array = NDArray[Any]
 Function = Callable[[Array], Array]
@@ -128,7 +128,7 @@ def _on_sphere(vectors: Array, affinity: Any) -> Array:
     vectors = vectors / np.sqrt((mass[:, None] * vectors**2).sum(0))
     factors = (vectors * (affinity @ vectors)).sum(0) / (degree[:, None] * vectors**2).sum(0)
     usual = OptimalApproximationEigenmaps()
-    return coordinates(vectors, mass, factors, usual.coordinates, usual.diffusion_steps)
+    return coordinates(vectors, mass, factors, usual.coordinates, diffusion_time(usual.diffusion_steps, factors))
 
 
 def check_methods(names: Sequence[str]) -> None:
