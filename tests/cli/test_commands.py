@@ -158,7 +158,8 @@ def test_encode_skips_what_is_bad_and_overwrites_nothing(run: Run) -> None:
     shutil.copytree("meshes", "others/meshes")
     shutil.copy("broken.obj", "meshes/c.obj")
     np.savetxt("few.xyz", np.eye(3))
-    out = done(run("encode meshes others/meshes few.xyz -k 10 --samples 300 --out e"), "e/a.safetensors")
+    code, out, err = run("encode meshes others/meshes few.xyz -k 10 --samples 300 --out e")
+    assert code == 2 and "2 of 6 shapes were not encoded" in err and Path("e/a.safetensors").is_file()
     assert "encoded 4 of 6 shapes" in out and "skipped meshes/c.obj" in out and "skipped few.xyz" in out
     assert Path("e/a-2.safetensors").is_file()
 

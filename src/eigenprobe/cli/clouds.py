@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, missing_extra
 from ..host import progress
 from ..host.files import address, load_npy
 from .arguments import inherited_options, options_of
@@ -18,6 +18,7 @@ from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
+    from ..viz.index import Index
 
 METHODS: dict[str, tuple[str, ...]] = {  # that take an option
     "steps": ("network",),
@@ -101,7 +102,7 @@ def decompose(
     _check_comparison(compare)
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
     job = _Decomposition(settings, read, report, compare, session)
-    named = places(shapes)
+    named = places(shapes, session.out)
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
@@ -111,8 +112,10 @@ def decompose(
         session.finish(f"decomposed {job.summary(basis)},")
         return
     root = session.folder("decomposed")
+    own = {"samples": samples, "columns": columns, "key": key, "volume": volume}
+    session.same_settings(root, options | own | {"steps": steps, "model": model, "refine": refine}, force)
     files = [file for file, name in named.items() if force or not finished(root / name)]
-    failed = job.run({file: root / named[file] for file in files})
+    failed = job.run(root, {file: named[file] for file in files}, len(named))
     session.finish_all("decomposed", len(named), len(named) - len(files), failed)
 
 
@@ -188,21 +191,33 @@ class _Decomposition:
             return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
         return {}
 
-    def run(self, targets: dict[Path, Path]) -> dict[Path, str]:
-        """Every file into its folder; why some were not."""
+    def run(self, root: Path, targets: dict[Path, Path], total: int) -> dict[Path, str]:
+        """Every file into its folder of ``root``, which gets an index; why some were not."""
+        from ..viz.index import Index
+
         failed: dict[Path, str] = {}
+        index, kept = Index.of(root, f"Decomposed in {root.name}"), total - len(targets)
         known: dict[Path, tuple[Read, Basis]] = {}
         files = [*targets]
-        for number, file in enumerate(progress.track(files, "decomposing")):
-            if number % BATCH == 0:
-                known = self.batch(files[number : number + BATCH])
-            began = self.session.running()
-            try:
-                basis = self.solve(file, *(known.pop(file) if file in known else (self.load(file),)))
-                write_basis(targets[file], basis, self.report, self.session, began, self.compare)
-                self.session.say(f"decomposed {self.summary(basis)}")
-            except InputError as error:
-                failed[file] = str(error)
+        done = 0
+        try:
+            for number, file in enumerate(progress.track(files, "decomposing")):
+                if number % BATCH == 0:
+                    known = self.batch(files[number : number + BATCH])
+                began = self.session.running()
+                try:
+                    basis = self.solve(file, *(known.pop(file) if file in known else (self.load(file),)))
+                    write_basis(root / targets[file], basis, self.report, self.session, began, self.compare)
+                    enter(index, file, root / targets[file] / ("report.html" if self.report else BASIS), basis)
+                    self.session.say(f"decomposed {self.summary(basis)}")
+                    done += 1
+                except Exception as error:
+                    failed[file] = reason(error, self.session)
+        except KeyboardInterrupt:
+            raise self.session.interrupted(kept + done, total) from None
+        finally:
+            index.failed(failed)
+            self.session.indexed(index)
         return failed
 
     def summary(self, basis: Basis) -> str:
@@ -210,6 +225,26 @@ class _Decomposition:
         d, method = basis.points.shape[1], self.settings["method"]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
         return f"{basis.info['source']}: {size}, {method}"
+
+
+def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
+    """A basis as a row and a picture of the index of its folder."""
+    figures = {"points": basis.n, "vectors": basis.k, "first_eigenvalue": float(basis.eigenvalues[min(1, basis.k - 1)])}
+    index.done(file, link, **figures, seconds=round(float(basis.info.get("seconds", 0.0)), 3))
+    index.thumbnail(link, basis.points, basis.vectors[:, min(1, basis.k - 1)], basis.faces)
+
+
+def reason(error: Exception, session: Session) -> str:
+    """Why a file among many could not be used; a bug is named as one and does not end the run."""
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
+        return line
+    if session.debug:
+        raise error
+    return f"an error of eigenprobe itself ({type(error).__name__}): --debug shows where"
 
 
 def write_basis(
@@ -284,18 +319,25 @@ def finished(place: Path) -> bool:
     return place.is_file() or all((place / name).exists() for name in (BASIS, SUMMARY))
 
 
-def places(shapes: list[Path]) -> dict[Path, Path]:
+def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
     """All files of a command and where their output belongs: as they lie in the folder that was given, without suffix.
 
     Files that differ in that alone keep it, and a name that was given before gets a number: a run that goes on finds
-    what it has done, whatever could not be read.
+    what it has done, whatever could not be read. What a run has written below ``out`` is not read.
     """
     from ..readers.shapes import find_shapes
 
+    written = (out or Path("out")).resolve()
     found: dict[Path, Path] = {}
     for given in shapes:
         folder = given.is_dir() or not given.suffix or address(given)
         for file in find_shapes([given], below=True) if folder else [given]:
+            if (
+                folder
+                and written in file.resolve().parents
+                and written not in (given.resolve(), *given.resolve().parents)
+            ):
+                continue
             found.setdefault(file, Path(file.name) if file == given else file.relative_to(given))
     alike = Counter(name.with_suffix("") for name in {*found.values()})
     taken: Counter[Path] = Counter()

@@ -74,7 +74,11 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
         left, options["jobs"] = [*targets], 1
     else:
         root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
-        targets = {file: root / f"{place}{ending}" for file, place in places(given).items()}
+        passing = ("force", "report", "compare")  # options that do not change a basis
+        session.same_settings(
+            root, {key: value for key, value in options.items() if key not in passing}, options["force"]
+        )
+        targets = {file: root / f"{place}{ending}" for file, place in places(given, session.out).items()}
         left = [file for file, place in targets.items() if options["force"] or not finished(place or root)]
         options["force"] = True  # a task that is repeated finds what the lost worker has written
     settings = options | {"session": replace(session, quiet=True, written=[])}
@@ -86,7 +90,7 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
                 failed[left[number]] = result
             else:
                 session.written.extend(result)
-    session.finish_all(f"{name}d", len(targets), len(targets) - len(left), failed, strict=name == "decompose")
+    session.finish_all(f"{name}d", len(targets), len(targets) - len(left), failed)
 
 
 def _on_worker(function: Callable[..., None], file: Path, out: Path | None, settings: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..host import progress
-from ..host.files import writable_folder, write_json
+from ..host.files import reading, writable_folder, write_json
 
 if TYPE_CHECKING:
     from ..host.tables import Report
+    from ..viz.index import Index
 
 KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
+SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
 
 
@@ -77,12 +80,37 @@ class Session:
         for name, reason in failed.items():
             self.say(f"skipped {name}: {reason}")
 
-    def finish_all(self, done: str, files: int, kept: int, failed: Mapping[Any, str], strict: bool = True) -> None:
-        """The end of a command over many shapes; an error where one failed, or (not ``strict``) where all did."""
+    def same_settings(self, folder: Path, options: Mapping[str, Any], force: bool) -> None:
+        """An error where an earlier run has filled ``folder`` with other settings; else they are written there."""
+        now = {name: str(value) for name, value in {**options, "seed": self.seed}.items() if value is not None}
+        known = None
+        if (path := folder / SETTINGS).is_file() and not force:
+            with reading(path):
+                known = json.loads(path.read_text(encoding="utf-8"))
+        if known is not None and known != now:
+            name = next(name for name in {**known, **now} if known.get(name) != now.get(name))
+            was, wanted = known.get(name, "unset"), now.get(name, "unset")
+            raise InputError(
+                f"{folder} holds results of other settings ({name} was {was}, now {wanted}): "
+                "choose another --out, or do all of it again by --force"
+            )
+        write_json(path, now)
+
+    def interrupted(self, done: int, files: int) -> KeyboardInterrupt:
+        """What Ctrl-C says of a command over many files."""
+        return KeyboardInterrupt(f"interrupted: {done} of {files} done; run again to go on")
+
+    def indexed(self, index: Index) -> None:
+        """Write the index of a folder of results, and name it first."""
+        page, table = index.write()
+        self.written[:0] = [(page, "open in any browser"), (table, "for a spreadsheet")]
+
+    def finish_all(self, done: str, files: int, kept: int, failed: Mapping[Any, str]) -> None:
+        """The end of a command over many shapes; an error where one failed."""
         self.skipped(failed)
         there = f", {kept} already there (--force does them anew)," if kept else ""
         self.finish(f"{done} {files - kept - len(failed)} of {files} shapes{there}")
-        if failed and (strict or len(failed) == files):
+        if failed:
             raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {next(iter(failed.values()))}")
 
     def tell(self, result: Report) -> None:

@@ -18,7 +18,7 @@ BLOCK, LEAST_BLOCKS = 1 << 25, 8  # numbers in a block of rows, and how many blo
 def embed(
     table: Path,
     *,
-    k: int = 10,
+    k: int = 8,
     solver: Literal["direct", "network"] = "direct",
     labels: str | None = None,
     text: str | None = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..host import progress
-from .clouds import Read, places, read_points
+from .clouds import Read, enter, places, read_points, reason
 from .session import Session
 
 if TYPE_CHECKING:
@@ -104,41 +104,56 @@ def encode(
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
     from ..pretrained.model import SpectralModel
+    from ..viz.index import Index
 
-    named = places(shapes)
+    named = places(shapes, session.out)
+    index = None
     if session.out is not None and session.out.suffix == ENDING and len(named) == 1:
         targets = dict.fromkeys(named, session.out)
     else:
         folder = session.folder("encoded")
         targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
+        if len(named) > 1 or [*named] != shapes:
+            given = {"k": k, "model": model, "samples": samples, "ritz": ritz, "refine": refine}
+            session.same_settings(folder, given, force)
+            index = Index.of(folder, f"Encoded in {folder.name}")
     if [*named] == shapes and len(shapes) == 1:
         session.refuse_existing(targets[shapes[0]], force)
     files = [file for file, target in targets.items() if force or not target.exists()]
     network = SpectralModel.from_pretrained(model)
     options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
     failed: dict[Path, str] = {}
-    with progress.Progress("encoding", len(files)) as bar:
-        for start in range(0, len(files), BATCH):
-            batch = files[start : start + BATCH]
-            for file, basis in _encode(network, batch, samples, options, session.seed, failed):
-                basis.save(targets[file])
-                session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
-            bar.advance(len(batch))
+    try:
+        with progress.Progress("encoding", len(files)) as bar:
+            for start in range(0, len(files), BATCH):
+                batch = files[start : start + BATCH]
+                for file, basis in _encode(network, batch, samples, options, session, failed):
+                    basis.save(targets[file])
+                    session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
+                    if index is not None:
+                        enter(index, file, targets[file], basis)
+                bar.advance(len(batch))
+    except KeyboardInterrupt:
+        raise session.interrupted(sum(target.exists() for target in targets.values()), len(named)) from None
+    finally:
+        if index is not None:
+            index.failed(failed)
+            session.indexed(index)
     if failed and len(named) == 1:
         raise InputError(failed[files[0]])
-    session.finish_all("encoded", len(named), len(named) - len(files), failed, strict=False)
+    session.finish_all("encoded", len(named), len(named) - len(files), failed)
 
 
 def _encode(
-    network: Any, files: list[Path], samples: int, options: dict[str, Any], seed: int, failed: dict[Path, str]
+    network: Any, files: list[Path], samples: int, options: dict[str, Any], session: Session, failed: dict[Path, str]
 ) -> list[tuple[Path, Basis]]:
     """A batch at once; one bad scan among thousands is noted in ``failed`` and does not end the run."""
     clouds: dict[Path, Read] = {}
     for file in files:
         try:
-            clouds[file] = read_points(file, samples or None, False, seed, at_most=True)
-        except InputError as error:
-            failed[file] = str(error)
+            clouds[file] = read_points(file, samples or None, False, session.seed, at_most=True)
+        except Exception as error:
+            failed[file] = reason(error, session)
     bases: dict[Path, Basis] = {}
     try:
         found = network.encode([cloud.points for cloud in clouds.values()], **options) if clouds else []
@@ -147,7 +162,7 @@ def _encode(
         for file, cloud in clouds.items():
             try:
                 bases[file] = network.encode(cloud.points, **options)
-            except (InputError, RuntimeError) as error:
-                failed[file] = str(error)
+            except Exception as error:
+                failed[file] = reason(error, session)
     about = {file: {"faces": cloud.faces, "rows": cloud.rows} for file, cloud in clouds.items()}
     return [(file, replace(b, info={**b.info, "source": str(file)}, **about[file])) for file, b in bases.items()]

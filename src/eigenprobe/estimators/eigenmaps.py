@@ -54,7 +54,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     Parameters
     ----------
-    n_components : int, default=10
+    n_components : int, default=8
         Coordinates of the embedding; the constant vector is not one of them.
     solver : {"direct", "network"}, default="direct"
         Closed form, or a network trained to reconstruct the probes.
@@ -125,7 +125,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: int = 8,
         *,
         solver: Literal["direct", "network"] = "direct",
         metric: str = "auto",
@@ -167,7 +167,6 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         rows = self._open(X, reset=True)
         n = rows.shape[0]
         if self.n_components >= n:
-            self._sample(rows, n, None)  # a missing value is the first thing to hear of
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(MOST_SEEDS))

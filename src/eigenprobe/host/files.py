@@ -200,9 +200,29 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
             raise
         raise InputError(f"{os.fspath(path)}: {error}") from error
     except Exception as error:
-        reason = next(iter(str(error).strip().splitlines()), "")
+        reason = _in_words(error)
         wanted = f"expected {expected}, " if expected else ""
         raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason or type(error).__name__}") from error
+
+
+def _in_words(error: Exception) -> str:
+    """The first line of what a parser says; words instead of what only its author understands."""
+    reason = next(iter(str(error).strip().splitlines()), "")
+    inner = isinstance(error, (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError))
+    arrays = (
+        "array dimension",
+        "inhomogeneous",
+        "broadcast",
+        "reshape",
+        "buffer",
+        "unpack",
+        "axis",
+        "operands",
+        "index",
+    )
+    if inner or (isinstance(error, ValueError) and any(word in reason for word in arrays)):
+        return "the file is damaged, or not what its name says"
+    return reason
 
 
 def check_size(path: Path, claimed: float) -> None:

@@ -110,6 +110,18 @@ class Progress:
             self._draw()
         self._show()
 
+    def left(self) -> str:
+        """The time that is left if it goes on as it did so far."""
+        if not self.done or self.total is None or self.done >= self.total:
+            return ""
+        seconds = (time.monotonic() - self._started) * (self.total - self.done) / self.done
+        minutes = int(seconds // 60)
+        return (
+            f"{minutes // 60} h {minutes % 60:02d} min left"
+            if minutes >= 60
+            else f"{minutes}:{int(seconds % 60):02d} left"
+        )
+
     def _wait(self) -> None:
         if self._outermost and enabled():
             self._timer = threading.Timer(max(DELAY, 0), self._draw)
@@ -161,17 +173,17 @@ class InTerminal:
         count = rich.TaskProgressColumn() if bar.percent else rich.MofNCompleteColumn()
         columns: list[Any] = [rich.TextColumn("{task.description}"), rich.BarColumn(), count]
         columns = [rich.SpinnerColumn(), columns[0]] if bar.phase else columns
-        columns += [rich.TimeElapsedColumn(), *([] if bar.phase else [rich.TimeRemainingColumn()])]
+        columns += [rich.TimeElapsedColumn(), *([] if bar.phase else [rich.TextColumn("{task.fields[left]}")])]
         plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
         columns.append(rich.TextColumn("{task.fields[note]}"))
         self.rich = rich.Progress(*columns, console=Console(file=sys.stderr), **plain)
-        self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note)
+        self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note, left="")
         self.rich.tasks[0].start_time = bar._started  # and not now, when it is drawn
         self.show(bar)
         self.rich.start()
 
     def show(self, bar: Progress) -> None:
-        self.rich.update(self.task, completed=bar.done, note=bar.note, description=bar.description)
+        self.rich.update(self.task, completed=bar.done, note=bar.note, description=bar.description, left=bar.left())
 
     def end(self) -> None:
         self.rich.stop()

@@ -31,7 +31,7 @@ def eigenmaps(
     use_rep: str | None = None,
     neighbors_key: str | None = None,
     key_added: str = "X_eigenprobe",
-    n_components: int = 15,
+    n_components: int = 8,
     random_state: int = 0,
     copy: bool = False,
     **options: Any,

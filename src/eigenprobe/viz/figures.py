@@ -204,6 +204,11 @@ def reconstructions(
     return finish(grid(images, titles, len(sizes) + 1, row_labels=list(results), notes=notes), path)
 
 
+def small_picture(points: Any, values: Any, faces: Any, size: int) -> Array:
+    """Signed values on a shape as an image (h, w, 4), of ``size`` pixels at most."""
+    return _signed_image(_Stage(points, {"faces": faces}, size).raster(), to_numpy(values))
+
+
 def gallery(
     clouds: Sequence[Any],
     titles: Sequence[str] | None = None,

@@ -30,6 +30,11 @@ def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
+def stylesheet() -> str:
+    """The style of every page."""
+    return _asset("style.css")
+
+
 def _pack(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
@@ -93,7 +98,7 @@ def page(
     parts = {
         "TITLE": html.escape(title),
         "SUBTITLE": html.escape(subtitle),
-        "STYLE": _asset("style.css"),
+        "STYLE": stylesheet(),
         "SCRIPT": "\n".join(_asset(name) for name in SCRIPTS[kind]),
         "BODY": _asset(f"{kind}.html").replace("@@FACTS@@", _facts(facts)).replace("@@BAR@@", _asset("bar.html")),
         "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",

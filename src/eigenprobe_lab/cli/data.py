@@ -39,6 +39,8 @@ def cache(
         path, reason = next(iter(summary.failed.items()))
         raise InputError(f"none of {len(summary.failed)} shapes could be prepared; the first: {path}: {reason}")
     session.say(str(summary))
+    if summary.failed:
+        raise InputError(f"{len(summary.failed)} shapes could not be prepared; they are named above")
 
 
 def features(
