@@ -1,8 +1,14 @@
 """What eigenprobe says when something is wrong with its input, or a package of an extra is not installed."""
 
+import os
 import sys
 import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
+from itertools import islice
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -38,10 +44,30 @@ class EigenprobeWarning(UserWarning):
 def warn(message: str) -> None:
     """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its cause lies."""
     frame: FrameType | None = sys._getframe(1)
-    depth, between = 2, (__name__.partition(".")[0], "torch", "lightning")  # what lies between us and the caller
+    depth, between = (
+        2,
+        (__name__.partition(".")[0], "torch", "lightning", "sklearn"),
+    )  # what lies between us and the caller
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, EigenprobeWarning, stacklevel=depth)
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A question to end a message with, where one of the known names is nearly the one that was given."""
+    found = get_close_matches(name, [each for each in known if each != name], 1, 0.6)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def near_path(path: Path) -> str:
+    """The same for a file or folder that does not exist: of what lies beside it."""
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        path, folder = folder, folder.parent
+    with suppress(OSError):
+        found = near(path.name, (each.name for each in islice(folder.iterdir(), 1000)))
+        return found.replace("mean ", f"mean {folder}{os.sep}" if folder != Path() else "mean ")
+    return ""
 
 
 def extra(package: str) -> Any:

@@ -41,6 +41,8 @@ def run(capsys: pytest.CaptureFixture[str], supplies: Path, tmp_path: Path, monk
     Path("empty.npz").write_bytes(b"")
     Path("broken.npz").write_bytes(b"PK\x03\x04 not really")
     Path("nan.xyz").write_text("0 0 0\n1 nan 0\n0 1 0\n0 0 1\n")
+    Path("gaps.csv").write_text("a,b\n1,2\n3,\n4,5\n,1\n")
+    np.savez("two.npz", one=np.eye(4), two=np.eye(4))
     (Path.cwd() / "nothing").mkdir()
 
     def call(words: str) -> tuple[int, str, str]:
@@ -345,6 +347,28 @@ UNUSABLE = [
     ("features nothing", "nothing"),
     ("view missing.safetensors", "missing.safetensors"),
     ("view broken.obj", "broken.obj"),
+    ("decompose bunni.obj", r"no such file.*did you mean bunny.obj\?"),
+    ("decompose meshs", r"did you mean meshes\?"),
+    ("decompose meshes/aa.obj", r"did you mean meshes/a.obj\?"),
+    ("embed feature.npz", r"did you mean features.npz\?"),
+    ("decompos bunny.obj", r"no command 'decompos' \(did you mean decompose\?\)"),
+    ("evaluate surface meshes", r"did you mean surfaces\?"),
+    ("decompose bunny.obj --neigbours 8", r"no option --neigbours \(did you mean --neighbours\?\)"),
+    ("decompose bunny.obj --smother row", r"did you mean --smoother\?"),
+    ("decompose bunny.obj --smoother rows", "rows"),
+    ("decompose bunny.obj --neighbors many.npx", "many.npx"),
+    ("embed features.npz --metrics cosine", r"did you mean --metric\?"),
+    ("embed cells.csv --labels celtype", r"has no column 'celtype'.*did you mean celltype\?"),
+    ("embed cells.csv --labels celltype --drop f99", r"has no column 'f99'"),
+    ("embed cells.csv", "column 'celltype' is not: name it as the labels, or drop it"),
+    ("embed gaps.csv", r"gaps.csv: row 1 \(line 3\) has no number in column b, and 1 more rows; --missing drop"),
+    ("embed features.npz --labels nope", "has no array 'nope'"),
+    ("decompose two.npz", r"choose one by key \(--key on the command line\)"),
+    ("train pretran", r"no such recipe: pretran \(did you mean pretrain\?\)"),
+    ("train pretrain sed=3", r"no key 'sed' \(did you mean seed\?\)"),
+    ("decompose bunny.obj surplus.obj extra.obj -k x", "-k|--k takes a whole number"),
+    ("decompose", "missing SHAPES"),
+    ("embed features.npz --map-dimensions 4", "--map-dimensions takes one of 2, 3"),
 ]
 
 
@@ -552,3 +576,61 @@ def test_shapes_at_addresses(run: Run) -> None:
     for words in ("decompose memory://nothing/a.obj", "decompose memory://nothing", "encode gone://x/a.obj"):
         code, _, err = run(f"{words} -k 5 --out n")
         assert code == 2 and re.fullmatch(r"eigenprobe: .*(nothing|gone).*\n", err), err
+
+
+def test_tables_with_other_marks_missing_values_and_chosen_columns(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(60, 3))
+    for name, mark in (("comma.csv", ","), ("semicolon.csv", ";"), ("tab.csv", "\t")):
+        lines = [mark.join(["a", "b", "c", "kind", "word"])]
+        lines += [mark.join([*(f"{x:.6f}" for x in row), f"k{i % 2}", f"w{i}"]) for i, row in enumerate(values)]
+        Path(name).write_text("\n".join(lines) + "\n")
+        words = f"embed {name} --labels kind --text word -k 2 --no-layout --no-report --out {name}-out"
+        assert "60 rows" in done(run(words), f"{name}-out/embedding.npz")
+    found = [np.load(f"{name}-out/embedding.npz")["embedding"] for name in ("comma.csv", "semicolon.csv", "tab.csv")]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    decimal = Path("semicolon.csv").read_text().replace(".", ",")  # as a spreadsheet in Germany writes it
+    Path("decimal.csv").write_text(decimal)
+    done(run("embed decimal.csv --labels kind --drop word -k 2 --no-layout --no-report --out decimal"))
+    np.testing.assert_array_equal(np.load("decimal/embedding.npz")["embedding"], found[0])
+    # Columns by name, by number, and left out.
+    chosen = "embed comma.csv -k 1 --no-layout --no-report"
+    for number, options in enumerate(("--columns a,b", "--columns 0,1", "--drop c,kind,word")):
+        done(run(f"{chosen} {options} --out c{number}"))
+    first, *others = [np.load(f"c{number}/embedding.npz")["embedding"] for number in range(3)]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    # Missing values can be dropped, with their labels.
+    lines = Path("comma.csv").read_text().splitlines()
+    lines[5] = ",,," + ",".join(lines[5].split(",")[3:])
+    Path("holes.csv").write_text("\n".join(lines) + "\n")
+    words = "embed holes.csv --labels kind --text word --missing drop -k 2 --no-layout --out holes"
+    code, out, err = run(words)
+    assert code == 0 and "59 rows" in out and "1 of 60 rows have missing values and are left out" in err
+    assert len(np.load("holes/embedding.npz")["labels"]) == 59
+    assert "neighbors" not in done(run("decompose cloud.xyz -k 4 --neighbors 12 --no-report --device cpu --out n"))
+
+
+def test_an_interrupted_run_without_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import lightning.pytorch as pl
+    import torch
+
+    from eigenprobe.training import fit_network
+
+    def stop(*_: object, **__: object) -> None:
+        from eigenprobe.training.runs import INTERRUPTED
+
+        raise SystemExit(INTERRUPTED)
+
+    monkeypatch.setattr(pl.Trainer, "fit", stop)
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(KeyboardInterrupt, match="interrupted; nothing of it is saved"):
+        fit_network(torch.as_tensor(points), 4, steps=2)
+
+
+def test_a_warning_of_fit_transform_points_to_the_caller() -> None:
+    x = np.repeat(np.random.default_rng(0).normal(size=(30, 3)), 2, 0)
+    with pytest.warns(ep.EigenprobeWarning, match="coincide") as caught:
+        ep.OptimalApproximationEigenmaps(2, device="cpu").fit_transform(x)
+    assert {warning.filename for warning in caught if warning.category is ep.EigenprobeWarning} == {__file__}

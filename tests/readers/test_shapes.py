@@ -66,7 +66,7 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     np.savez(path, labels=np.arange(3), something=2 * np.eye(3))  # the only table
     assert (load(path).vertices == 2 * np.eye(3)).all()
     np.savez(path, one=np.eye(3), other=3 * np.eye(3))
-    with pytest.raises(InputError, match="holds one, other, expected one array named 'points': choose one by its key"):
+    with pytest.raises(InputError, match="holds one, other, expected one array named 'points': choose one by key"):
         load(path)
     assert (load(path, key="other").vertices == 3 * np.eye(3)).all()
     with pytest.raises(InputError, match="no array 'third', it has one, other"):

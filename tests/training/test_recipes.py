@@ -81,7 +81,10 @@ def test_mistakes_are_named(tmp_path):
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="no such recipe"):
         load_recipe(tmp_path / "none.yaml")
-    with pytest.raises(InputError, match=r"no such recipe: overfitt; by name there are .*, overfit, .*, toy1d"):
+    with pytest.raises(
+        InputError,
+        match=r"no such recipe: overfitt \(did you mean overfit\?\); by name there are .*, overfit, .*, toy1d",
+    ):
         load_recipe("overfitt")
     (tmp_path / "list.yaml").write_text("- 1\n- 2")
     with pytest.raises(InputError, match="kind is one of"):

@@ -24,9 +24,12 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from jsonargparse import ActionYesNo, ArgumentError, ArgumentParser, DefaultHelpFormatter
 
+from ..errors import near
+
 SHORT = {"k": "-k", "out": "-o", "verbose": "-v", "quiet": "-q", "method": "-m"}
 # One word for one thing on every command; the second one is what it was called before.
 CALLED = {"measure": ("--alpha", "--measure"), "n": ("--samples", "--n"), "neighbors": ("--neighbours", "--neighbors")}
+CALLED["neighbours"] = CALLED["neighbors"]
 SHARED_TITLE = "shared options"
 WITHOUT = {"view": {"seed", "out"}, "export": {"seed", "out", "device"}}  # shared options that would do nothing
 
@@ -307,5 +310,12 @@ def one_line(error: ArgumentError, root: Command, words: list[str]) -> str:
     if match := re.search(r"to be one of \{(.*)\}, but it was not provided", message):
         return f"missing COMMAND, one of {match[1].replace(',', ', ')}"
     if match := re.search(r"invalid choice: '?([^'\s]+)'? \(choose from (.*)\)", message):
-        return f"no command {match[1]!r}, there are {match[2].replace(chr(39), '')}"
+        known = match[2].replace(chr(39), "")
+        return f"no command {match[1]!r}{near(match[1], known.split(', '))}, there are {known}"
+    if match := re.match(r"(?:Unrecognized arguments|unrecognized arguments): (.*)", message):
+        word = match[1].split()[0]
+        flags = [flag for name in command.shared | command.options for flag in CALLED.get(name, (_flag(name),))]
+        if word.startswith("-"):
+            return f"no option {word}{near(word.partition('=')[0], flags)}"
+        return f"one word too many: {word}"
     return " ".join(message.split())

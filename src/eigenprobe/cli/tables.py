@@ -7,11 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..host import progress
 from ..host.files import atomic_path, write_npz
 from .session import Session
 
+TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
 BLOCK, LEAST_BLOCKS = 1 << 25, 8  # numbers in a block of rows, and how many blocks a small table still makes
 
 
@@ -22,6 +23,9 @@ def embed(
     solver: Literal["direct", "network"] = "direct",
     labels: str | None = None,
     text: str | None = None,
+    columns: str | None = None,
+    drop: str | None = None,
+    missing: Literal["error", "drop"] = "error",
     key: str | None = None,
     new: Path | None = None,
     metric: str = "auto",
@@ -50,6 +54,9 @@ def embed(
         labels: the column (csv, parquet, h5ad) or array (npz) that holds labels, or a file with one per row (npy,
             text); used for colours only
         text: the column or array that is shown on hover and searched in the report, or a file with a line per row
+        columns: the columns that are features, by name or by number from 0, as in a,b,c; all numbers unless given
+        drop: columns that are no features
+        missing: drop leaves out rows with missing values; by default the first one is named and nothing is done
         key: the array of an npz, HDF5 or h5ad file to embed, where it has several: layers/counts, obsm/X_scvi
         new: a second table, placed in the coordinates fitted on the first
         metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
@@ -72,9 +79,29 @@ def embed(
     options = {name: value for name, value in options.items() if value is not None}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
-    fresh = read_table(new, key=key).features if new is not None else None
-    words = None if text is None else read_table(table, labels=text, key=key).labels
-    read = None if scheduler is not None and labels is None else read_table(table, labels=labels, key=key)
+    chosen, left_out = (
+        _words(columns),
+        [*_words(drop), *(word for word in (text,) if word and not Path(word).is_file())],
+    )
+    tabular = table.suffix.lower() in TABULAR
+    if not tabular:
+        left_out = _words(drop)  # texts and labels are arrays of their own
+    asked: Any = {"key": key, "columns": chosen}
+    words = None
+    if text is not None:
+        others = [labels] if tabular and labels is not None and not Path(labels).is_file() else []
+        words = read_table(table, labels=text, **asked, drop=[*_words(drop), *others]).labels
+    read = None
+    if scheduler is None or labels is not None:
+        read = read_table(table, labels=labels, **asked, drop=[word for word in left_out if word != labels])
+        kept = _complete(table, read, missing)
+        read = read._replace(features=read.features[kept], labels=None if read.labels is None else read.labels[kept])
+        words = None if words is None else words[kept]
+    fresh = None
+    if new is not None:
+        names = [] if read is None else read.names
+        beside = read_table(new, key=key, columns=names if tabular else chosen, drop=[] if tabular else left_out)
+        fresh = beside.features[_complete(new, beside, missing)]
     if scheduler is not None:
         estimator, arrays = _spread_rows((table, labels, key), folder / "fitted", layout, estimator, scheduler, force)
     else:
@@ -108,6 +135,32 @@ def embed(
     facts = {"rows": rows, "coordinates": k, "seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
+
+
+def _words(given: str | None) -> list[str]:
+    return [] if given is None else [word.strip() for word in given.split(",") if word.strip()]
+
+
+def _complete(path: Path, table: Any, missing: str) -> Any:
+    """Rows without missing values: a slice of all of them, or numbers where others are left out."""
+    import numpy as np
+    from scipy.sparse import issparse
+
+    features = table.features
+    if issparse(features) or features.dtype.kind != "f":
+        return slice(None)
+    bad = ~np.isfinite(features).all(1)
+    if not bad.any():
+        return slice(None)
+    row = int(np.flatnonzero(bad)[0])
+    column = table.names[int(np.flatnonzero(~np.isfinite(features[row]))[0])]
+    if missing == "error":
+        line = f" (line {row + 2})" if path.suffix.lower() in (".csv", ".tsv") else ""
+        count = f", and {int(bad.sum()) - 1} more rows" if bad.sum() > 1 else ""
+        where = f"{path}: row {row}{line} has no number in column {column}{count}"
+        raise InputError(f"{where}; --missing drop leaves such rows out")
+    warn(f"{path.name}: {int(bad.sum())} of {len(bad)} rows have missing values and are left out")
+    return np.flatnonzero(~bad)
 
 
 def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, scheduler: str, force: bool) -> Any:

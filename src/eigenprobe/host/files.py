@@ -267,7 +267,8 @@ class Archive:
                 found += [name] if len(_header(file)[0]) == 2 else []
         if len(found) != 1:
             held = ", ".join(names) or "nothing"
-            raise InputError(f"{self.path} holds {held}, expected one array named {known[0]!r}: choose one by its key")
+            wanted = f"expected one array named {known[0]!r}"
+            raise InputError(f"{self.path} holds {held}, {wanted}: choose one by key (--key on the command line)")
         return found[0]
 
     def __getitem__(self, name: str) -> NDArray[Any]:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, warn
+from ..errors import InputError, near_path, warn
 from ..host.files import Archive, address, atomic_path, fetched, files_at, load_npy, reading
 from ..host.validation import validated
 from ..readers.mesh import Array
@@ -85,7 +85,7 @@ def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns =
     if key is not None and suffix != ".npz":
         raise InputError(f"a key names an array of an npz file, got {path.name!r}")
     if not path.is_file():
-        raise InputError(f"no such file: {path}")
+        raise InputError(f"no such file: {path}{near_path(path)}")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     with reading(path):
@@ -142,7 +142,7 @@ def find_shapes(
         elif away or path.exists():
             found.append(path)
         else:
-            raise InputError(f"no such file or folder: {path}")
+            raise InputError(f"no such file or folder: {path}{near_path(path)}")
     return found
 
 

@@ -9,6 +9,8 @@ their own. What a header claims is compared with the length of the file before m
 """
 
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..errors import InputError, extra, warn
+from ..errors import InputError, extra, near, near_path, warn
 from ..host.files import Archive, check_size, fetched, load_npy, reading
 
 Array = NDArray[Any]
@@ -45,9 +47,17 @@ class Table(NamedTuple):
         return self.classes[self.labels] if fits else self.labels
 
 
-def read_table(path: str | os.PathLike[str], labels: str | None = None, key: str | None = None) -> Table:
+def read_table(
+    path: str | os.PathLike[str],
+    labels: str | None = None,
+    key: str | None = None,
+    *,
+    columns: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> Table:
     """The whole table. ``labels`` names the column (csv, parquet, obs of h5ad) or array (npz, HDF5) that is not a
-    feature, or a file with a label per row (npy, or text).
+    feature, or a file with a label per row (npy, or text). ``columns`` are the features, by name or by number from 0
+    (all of them unless given), without those named in ``drop``.
 
     Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5 file is taken.
     """
@@ -65,9 +75,36 @@ def read_table(path: str | os.PathLike[str], labels: str | None = None, key: str
         with reading(path), open_archive(path) as archive:
             table = _read_archive(archive, path, labels, key)
     else:
-        table = _read_columns(path, labels)
+        return _labelled(_read_columns(path, labels, columns, drop), beside, path)
+    if columns or drop:
+        chosen = choose_columns(table.names, columns, drop, path)
+        table = table._replace(features=table.features[:, chosen], names=[table.names[i] for i in chosen])
+    return _labelled(table, beside, path)
+
+
+def choose_columns(names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path) -> list[int]:
+    """Positions of the ``columns`` (all unless given) without those of ``drop``; each is a name or a number from 0."""
+    known = {name: place for place, name in reversed([*enumerate(names)])}
+
+    def place(word: str) -> int:
+        if word in known:
+            return known[word]
+        if word.isdecimal() and int(word) < len(names):
+            return int(word)
+        shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise InputError(f"{path} has no column {word!r}, there are {shown}{near(word, names)}")
+
+    left_out = {place(word) for word in drop}
+    chosen = [at for at in (map(place, columns) if columns else range(len(names))) if at not in left_out]
+    if not chosen:
+        raise InputError(f"{path}: no column is left")
+    return chosen
+
+
+def _labelled(table: Table, beside: Array | None, path: Path) -> Table:
+    """The table with labels of a file of their own, where there is one."""
     if beside is not None:
-        table = _table(table.features, beside, Path(str(path)), table.names)
+        return _table(table.features, beside, Path(str(path)), table.names)
     return table
 
 
@@ -75,7 +112,7 @@ def existing(path: str | os.PathLike[str]) -> Path:
     """The file, of an address a local copy; an error where it is none or not a table."""
     path = fetched(path)
     if not path.is_file():
-        raise InputError(f"no such table: {path}")
+        raise InputError(f"no such table: {path}{near_path(path)}")
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a table is one of {', '.join(SUFFIXES)}, got {path.name}")
     return path
@@ -226,7 +263,20 @@ def _label_file(path: Path) -> Array | None:
     return lines if len(lines) == 0 or lines[-1] else lines[:-1]
 
 
-def _read_columns(path: Path, labels: str | None) -> Table:
+def _separator(path: Path) -> str:
+    """What stands between the columns of a text table: the mark that its first line has most of."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        first = next((line for line in file if line.strip()), "")
+    return max((",", ";", "\t"), key=first.count)
+
+
+def _decimal(path: Path) -> str:
+    """A comma where numbers are written with one, as spreadsheets of many countries do."""
+    with path.open("rb") as file:
+        return "," if re.search(rb"\d,\d", file.read(1 << 16)) else "."
+
+
+def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: Sequence[str]) -> Table:
     import pandas
 
     with reading(path):
@@ -235,8 +285,10 @@ def _read_columns(path: Path, labels: str | None) -> Table:
             check_size(path, 8.0 * facts.num_rows * facts.num_columns)
             frame = pandas.read_parquet(path)
         else:
-            separator = "\t" if path.suffix.lower() == ".tsv" else ","
-            frame = pandas.read_csv(path, sep=separator, float_precision="round_trip")  # the default one may crash
+            with reading(path):
+                separator = _separator(path)
+            decimal = "." if separator == "," else _decimal(path)
+            frame = pandas.read_csv(path, sep=separator, decimal=decimal, float_precision="round_trip")  # others crash
             first = frame[frame.columns[0]]
             counts = np.array_equal(first, np.arange(len(first))) or np.array_equal(first, np.arange(1, len(first) + 1))
             name = str(frame.columns[0])
@@ -248,11 +300,17 @@ def _read_columns(path: Path, labels: str | None) -> Table:
     found = None
     if labels is not None:
         if labels not in frame.columns:
-            raise InputError(f"{path} has no column {labels!r}, it has {', '.join(map(str, frame.columns[:12]))}")
+            known = [str(name) for name in frame.columns]
+            raise InputError(f"{path} has no column {labels!r}, it has {', '.join(known[:12])}{near(labels, known)}")
         found = frame.pop(labels).to_numpy()
+    if columns or drop:
+        names = [str(name) for name in frame.columns]
+        frame = frame.iloc[:, choose_columns(names, columns, [name for name in drop if name != labels], path)]
     words = [str(name) for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
     if words:
-        raise InputError(f"{path}: features must be numbers, column {words[0]!r} is not (is it the labels column?)")
+        raise InputError(
+            f"{path}: features must be numbers, column {words[0]!r} is not: name it as the labels, or drop it"
+        )
     with reading(path):
         features = frame.to_numpy(dtype=float)
     return _table(features, found, path, [str(name) for name in frame.columns])

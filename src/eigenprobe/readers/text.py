@@ -154,7 +154,7 @@ def by_value(table: Array, path: Path) -> list[int]:
             rest, at = [*rest, f"{d - at} more"], d
         else:
             if suffix in TEXT and d in ATTRIBUTED:
-                warn(f"{path.name}: all of {d} columns without names are the coordinates; others by --columns")
+                warn(f"{path.name}: all of {d} columns without names are the coordinates; choose others by columns")
             return everything
     chosen = everything[start : start + 3]
     if rest:
@@ -177,4 +177,4 @@ def _whole(block: Array) -> bool:
 
 def _tell(path: Path, chosen: Sequence[str], rest: Sequence[str]) -> None:
     asked = ",".join(chosen)
-    warn(f"{path.name}: columns {asked} are the coordinates, {', '.join(rest)} left out; others by --columns")
+    warn(f"{path.name}: columns {asked} are the coordinates, {', '.join(rest)} left out; choose others by columns")

@@ -21,7 +21,7 @@ import yaml
 from torch import Tensor
 
 from ..cloud import Frame
-from ..errors import InputError
+from ..errors import InputError, near
 from ..geometry import oracle
 from ..host.files import reading, write_json
 from ..readers.shapes import Shape, load
@@ -110,7 +110,8 @@ def _find(path: Path) -> Path:
         return path
     shipped = {each.stem: each for folder in _folders() for each in folder.glob("*.yaml")}
     if path.parent not in (Path(), Path("recipes")) or path.stem not in shipped:
-        raise InputError(f"no such recipe: {path}; by name there are {', '.join(sorted(shipped))}")
+        asked = near(path.stem, shipped)
+        raise InputError(f"no such recipe: {path}{asked}; by name there are {', '.join(sorted(shipped))}")
     return shipped[path.stem]
 
 
@@ -127,7 +128,10 @@ def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
         raise InputError(f"expected keys and values for {where.rstrip('.') or 'the recipe'}, got {values!r}")
     known = [f.name for f in fields(cls)]
     if unknown := sorted(set(values) - set(known)):
-        raise InputError(f"a recipe of kind {kind!r} has no key {where + unknown[0]!r}; expected {', '.join(known)}")
+        asked = near(unknown[0], known)
+        raise InputError(
+            f"a recipe of kind {kind!r} has no key {where + unknown[0]!r}{asked}; expected {', '.join(known)}"
+        )
     types = get_type_hints(cls)
     return cls(**{key: _value(value, types[key], kind, where + key) for key, value in values.items()})
 

@@ -265,7 +265,9 @@ def train(module: SpectralModule, data: Any, settings: RunSettings | None = None
             if error.code != INTERRUPTED:  # terminated: by Lightning's handler, which gives no code, or by the caller's
                 raise SystemExit(error.code or 128 + signal.SIGTERM) from error
             signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
-            raise KeyboardInterrupt("training was interrupted; its checkpoint is saved") from error
+            kept = last_checkpoint(settings.folder)
+            saved = "nothing of it is saved" if kept is None else f"{kept} is saved, the same command goes on from it"
+            raise KeyboardInterrupt(f"training was interrupted; {saved}") from error
     return trainer
 
 

@@ -81,10 +81,10 @@ class Index:
         )
 
     def _card(self, row: Mapping[str, Any]) -> str:
-        name = html.escape(row["file"])
+        name, whole = html.escape(Path(row["file"]).name), html.escape(row["file"])
         if row["status"] == "failed":
             why = html.escape(row["reason"])
-            return f'<section class="card failed"><h2>{name}</h2><p class="note">{why}</p></section>'
+            return f'<section class="card failed"><h2 title="{whole}">{name}</h2><p class="note">{why}</p></section>'
         link = Path(row["link"])
         picture = self.folder / link if link.suffix == ".png" else self._picture(_stem(link))
         shown = ""
@@ -93,10 +93,12 @@ class Index:
             shown = f'<img src="{address}" alt="an eigenvector on {name}" loading="lazy">'
         figures = {key: value for key, value in row.items() if key not in HIDDEN and value not in (None, "")}
         cells = "".join(
-            f"<tr><td>{html.escape(key)}</td><td>{_said(value)}</td></tr>" for key, value in figures.items()
+            f"<tr><td>{html.escape(key.replace('_', ' '))}</td><td>{_said(value)}</td></tr>"
+            for key, value in figures.items()
         )
         target = html.escape(quote(link.as_posix()))
-        return f'<section class="card"><a href="{target}">{shown}<h2>{name}</h2></a><table>{cells}</table></section>'
+        title = f'<a href="{target}">{shown}<h2 title="{whole}">{name}</h2></a>'
+        return f'<section class="card">{title}<table>{cells}</table></section>'
 
 
 def _stem(link: Path) -> Path:
