@@ -45,6 +45,7 @@ UPWARD = {
 }
 PARAMETERS, COMPLEXITY, SAME = 8, 20, 6
 FRONT_DOORS = {
+    "eigenprobe.interop.objects.eigenmaps",  # the names of scanpy
     "eigenprobe.decomposition.entry.decompose",
     "eigenprobe.operators.matrices.laplacian",
     "eigenprobe.eigen.solve.solve",

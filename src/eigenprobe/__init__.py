@@ -26,11 +26,20 @@ _NAMES = {
     **dict.fromkeys(("Graph", "build_graph"), "graph"),
     **dict.fromkeys(("Smoother", "build_smoother"), "smoothers"),
     "SpectralModel": "pretrained.model",
-    "OptimalApproximationEigenmaps": "estimators",
+    **dict.fromkeys(("Eigenmaps", "OptimalApproximationEigenmaps"), "estimators"),
 }
 _MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "training", "viz")
 
-__all__ = ["Basis", "EigenprobeWarning", "Graph", "InputError", "OptimalApproximationEigenmaps", "Probes", "Smoother"]
+__all__ = [
+    "Basis",
+    "Eigenmaps",
+    "EigenprobeWarning",
+    "Graph",
+    "InputError",
+    "OptimalApproximationEigenmaps",
+    "Probes",
+    "Smoother",
+]
 __all__ += ["SpectralModel", "__version__", "apps", "build_graph", "build_smoother", "decompose", "evaluation"]
 __all__ += ["geometry", "interop", "laplacian", "networks", "operators", "training", "viz"]
 
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from .basis import Basis
     from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError
-    from .estimators import OptimalApproximationEigenmaps
+    from .estimators import Eigenmaps, OptimalApproximationEigenmaps
     from .graph import Graph, build_graph
     from .operators import laplacian
     from .pretrained.model import SpectralModel

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
+import eigenprobe as ep
 from eigenprobe.apps import RESPONSES, apply_filter, heat_kernel, response
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
@@ -66,3 +69,42 @@ def test_bad_input(basis: Basis) -> None:
         response("band", cutoff=1.0)
     with pytest.raises(InputError, match="source must be a whole number"):
         heat_kernel(basis, [1, 2], 0.1)
+
+
+def _tree(rng: np.random.Generator, columns: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy rows along the branches of a binary tree with straight edges in random directions, and the path from 0."""
+    rows, paths = [], []
+
+    def grow(start: np.ndarray, path: float, level: int) -> None:
+        length, direction = rng.uniform(0.6, 1.4), rng.normal(size=columns)
+        direction /= np.linalg.norm(direction)
+        s = np.sort(rng.random(int(200 * length))) * length
+        rows.append(start + s[:, None] * direction)
+        paths.append(path + s)
+        for _ in range(2 if level < depth else 0):
+            grow(start + length * direction, path + length, level + 1)
+
+    grow(np.zeros(columns), 0.0, 0)
+    x = np.concatenate(rows)
+    return x + 0.1 / np.sqrt(columns) * rng.normal(size=x.shape), np.concatenate(paths)
+
+
+@pytest.mark.parametrize(("columns", "depth"), [(10, 1), (10, 2), (30, 2)])
+def test_pseudotime_grows_along_the_branches_of_a_tree(columns: int, depth: int) -> None:
+    x, path = _tree(np.random.default_rng(columns + depth), columns, depth)
+    root = int(path.argmin())
+    model = ep.Eigenmaps(15, metric="euclidean", random_state=0).fit(x)
+    time = ep.apps.pseudotime(model.basis_, root=root)
+    assert time[root] == 0 and time.max() == 1 and np.corrcoef(time, path)[0, 1] >= 0.95
+
+
+def test_pseudotime_of_other_parts_is_infinite(rng: np.random.Generator) -> None:
+    line = np.linspace(0, 1, 150)[:, None] * [1.0, 0.3] + 1e-3 * rng.normal(size=(150, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        basis = ep.decompose(np.concatenate([line, line + 50]), k=12)
+    time = ep.apps.pseudotime(basis, root=0)
+    assert np.isinf(time[150:]).all() and time[149] > 0.95 and time[:150].max() == 1
+    for wrong in (-1, 300):
+        with pytest.raises(ep.InputError, match="expected a root between 0 and 299"):
+            ep.apps.pseudotime(basis, root=wrong)

@@ -341,3 +341,15 @@ def test_separate_parts_stay_apart_whatever_the_number_of_coordinates(k: int, rn
         centres = np.stack([model.embedding_[kinds == kind].mean(0) for kind in range(20)])
         apart = np.linalg.norm(centres[:, None] - centres, axis=2) + 9 * np.eye(20)
         assert apart.min() > 1e-3 and model.embedding_[kinds == 0].std(0).max() < 0.1 * apart.min()
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_the_number_of_coordinates_is_suggested_by_the_widest_gap(rng: np.random.Generator) -> None:
+    kinds = np.repeat(np.arange(7), 60)
+    table = rng.normal(size=(420, 6)) + 5 * np.eye(7)[kinds][:, :6]
+    model = _model(2).fit(table)
+    assert model.suggest_components_ == 6 and len(model.spectrum_) == 100
+    np.testing.assert_allclose(model.spectrum_[:2], 1 - model.eigenvalues_ * model.basis_.info["step_time"], atol=1e-4)
+    far = rng.normal(size=(420, 6)) + 90 * rng.normal(size=(7, 6))[kinds]
+    with pytest.warns(EigenprobeWarning, match="n_components=2 is far below the 7 separate parts: 6 tell them apart"):
+        assert _model(2).fit(far).suggest_components_ == 6

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.neighbors import kneighbors_graph
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
@@ -22,11 +23,12 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 def test_coordinates_and_facts_are_added(rows: tuple[np.ndarray, np.ndarray]) -> None:
     x, _ = rows
     adata = SimpleNamespace(X=csr_matrix(x), obsm={"X_pca": x[:, :8]}, uns={})
-    assert ep.interop.eigenmaps(adata, n_components=3) is None
+    model = ep.interop.eigenmaps(adata, n_comps=3)
+    assert np.allclose(model.transform(x[:5, :8]), adata.obsm["X_eigenprobe"][:5])  # kept: new cells are mapped by it
     expected = ep.OptimalApproximationEigenmaps(3, random_state=0).fit(x[:, :8])
     assert np.allclose(adata.obsm["X_eigenprobe"], expected.embedding_)
     assert np.allclose(adata.uns["eigenprobe"]["eigenvalues"], expected.eigenvalues_)
-    assert adata.uns["eigenprobe"]["params"] == {"use_rep": "X_pca", "n_components": 3, "random_state": 0}
+    assert adata.uns["eigenprobe"]["params"] == {"use_rep": "X_pca", "n_comps": 3, "random_state": 0}
     ep.interop.eigenmaps(adata, use_rep="X", key_added="X_all", n_components=2, n_neighbors=20)
     whole = ep.OptimalApproximationEigenmaps(2, random_state=0, n_neighbors=20).fit(x)
     assert np.allclose(adata.obsm["X_all"], whole.embedding_) and adata.uns["all"]["params"]["n_neighbors"] == 20
@@ -55,6 +57,31 @@ def test_neighbours_of_scanpy_are_the_graph(rows: tuple[np.ndarray, np.ndarray])
     adata.obsp.clear()
     with pytest.raises(InputError, match=r"adata\.obsp has no 'distances'"):
         ep.interop.eigenmaps(adata, neighbors_key="neighbors")
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning:")
+def test_a_part_of_the_cells_is_searched_again(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    x = rows[0]
+    distances = kneighbors_graph(x, 15, mode="distance")[:100][:, :100]  # as adata[:100] has them
+    params = {"metric": "euclidean", "n_neighbors": 16}
+    adata = SimpleNamespace(X=x[:100], obsm={}, uns={"neighbors": {"params": params}}, obsp={"distances": distances})
+    with pytest.warns(ep.EigenprobeWarning, match="neighbours of some cells, a part of all: they are searched again"):
+        model = ep.interop.eigenmaps(adata, 3, neighbors_key="neighbors")
+    expected = ep.OptimalApproximationEigenmaps(3, random_state=0, metric="euclidean", n_neighbors=15).fit(x[:100])
+    np.testing.assert_allclose(model.embedding_, expected.embedding_)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning:")
+def test_layers_components_pseudotime_and_map(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    x = rows[0]
+    adata = SimpleNamespace(X=x * 0, layers={"counts": csr_matrix(x)}, obsm={}, uns={}, obs={})
+    model = ep.interop.eigenmaps(adata, 3, layer="counts", n_pcs=6, root=4, with_map=True)
+    expected = ep.OptimalApproximationEigenmaps(3, random_state=0).fit(x[:, :6])
+    np.testing.assert_allclose(adata.obsm["X_eigenprobe"], expected.embedding_)
+    assert adata.uns["eigenprobe"]["params"]["n_pcs"] == 6 and adata.obsm["X_eigenprobe_map"].shape == (240, 2)
+    np.testing.assert_allclose(adata.obs["eigenprobe_pseudotime"], ep.apps.pseudotime(model.basis_, 4))
+    with pytest.raises(InputError, match="expected layer to be one of counts, got 'raw'"):
+        ep.interop.eigenmaps(adata, layer="raw")
 
 
 def test_an_unknown_representation_is_one_line(rows: tuple[np.ndarray, np.ndarray]) -> None:

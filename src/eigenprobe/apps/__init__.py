@@ -7,8 +7,8 @@ the mass scaled to sum to 1, kernels are densities against that mass: the consta
 from .descriptors import hks, retrieve, shape_dna, shape_dna_distance, wks
 from .geodesics import geodesic_distance
 from .matching import functional_map, map_from_points, match, point_map, zoomout
-from .spectral import RESPONSES, apply_filter, distance, heat_kernel, response, segment, spectral_embedding
+from .spectral import RESPONSES, apply_filter, distance, heat_kernel, pseudotime, response, segment, spectral_embedding
 
 __all__ = ["RESPONSES", "apply_filter", "distance", "functional_map", "geodesic_distance", "heat_kernel", "hks"]
-__all__ += ["map_from_points", "match", "point_map", "response", "retrieve", "segment", "shape_dna"]
+__all__ += ["map_from_points", "match", "point_map", "pseudotime", "response", "retrieve", "segment", "shape_dna"]
 __all__ += ["shape_dna_distance", "spectral_embedding", "wks", "zoomout"]

@@ -61,6 +61,7 @@ def rows(sources: Any, n: int, device: torch.device) -> Tensor:
     return index
 
 
+ZERO, SAME_PART = 1e-9, 1e-6  # eigenvalues of separate parts, relative, and how equal their vectors are on one
 RESPONSES: dict[str, Callable[..., Tensor]] = {
     "lowpass": lambda values, *, cutoff: (values <= cutoff).to(values),
     "highpass": lambda values, *, cutoff: (values > cutoff).to(values),
@@ -155,6 +156,28 @@ def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: floa
     columns = [(embedding - embedding[i]).norm(dim=1) for i in index]
     single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
     return like(basis, columns[0] if single else torch.stack(columns, 1))
+
+
+@validated
+def pseudotime(basis: Basis, root: int) -> Array:
+    """Progress from a root point, between 0 and 1: ``(n,)``, the commute time to it over the longest one.
+
+    The time of a random walk from the root to a point and back; on a tree it grows along its branches with the length
+    of the path. Points of parts that no walk from the root reaches have infinity.
+
+    >>> t = np.linspace(0, 1, 200)
+    >>> from eigenprobe import decompose
+    >>> pseudotime(decompose(np.stack([t, t**2], 1), 20), root=0)[[0, -1]].tolist()
+    [0.0, 1.0]
+    """
+    if isinstance(root, bool) or not 0 <= int(root) < basis.n:
+        raise InputError(f"expected a root between 0 and {basis.n - 1}, got {root}")
+    time = torch.as_tensor(distance(basis, int(root), "commute")).square()
+    vectors, _, values = tensors(basis)
+    zero = vectors[:, values <= ZERO * values[-1]]
+    reached = (zero - zero[int(root)]).abs().amax(1) <= SAME_PART * zero.abs().max()
+    longest = time[reached].max().clamp_min(torch.finfo(time.dtype).tiny)
+    return like(basis, torch.where(reached, time / longest, torch.inf))
 
 
 @validated

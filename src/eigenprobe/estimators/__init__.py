@@ -2,4 +2,6 @@
 
 from .eigenmaps import OptimalApproximationEigenmaps
 
-__all__ = ["OptimalApproximationEigenmaps"]
+Eigenmaps = OptimalApproximationEigenmaps
+
+__all__ = ["Eigenmaps", "OptimalApproximationEigenmaps"]

@@ -41,11 +41,12 @@ from .coordinates import (
     map_layout,
 )
 from .precomputed import arranged_by, by_distances, given_neighbours
-from .solvers import Training, fit_by_network, fit_direct, starting_vectors
+from .solvers import Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 SMALL = 2501  # rows below which one thread is enough
+MANY_PARTS = 2  # per coordinate, above which a warning says so
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
 
 
@@ -97,6 +98,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         The unnormalised basis V without its constant.
     basis_ : Basis
         The fitted rows (a subset of large data) as a `Basis`, the constant included: ``basis_.save``, ``basis_(rows)``.
+    suggest_components_ : int
+        How many coordinates the rows have, from the widest gap of `spectrum_`, the eigenvalues mu ``(up to 100,)``.
     layout_ : ndarray of shape (n_samples, map_dimensions)
         A map of the fitted rows to look at, made from the graph and the embedding by openTSNE when first asked for;
         `place` puts new rows on it.
@@ -238,6 +241,18 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
 
     @cached_property
+    def spectrum_(self) -> Array:
+        """Eigenvalues mu of the smoother of the fitted rows, descending, the constant's left out: up to 100 of them,
+        or thrice ``n_components``; computed when first asked for."""
+        check_is_fitted(self)
+        return spectrum(self._graph, max(100, 3 * self.n_components))
+
+    @property
+    def suggest_components_(self) -> int:
+        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
+        return largest_gap(self.spectrum_)
+
+    @cached_property
     def layout_(self) -> Array:
         """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
         check_is_fitted(self)
@@ -353,7 +368,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         assert clouds[0].graph is not None
         self.basis_, self._graph = basis.numpy(), clouds[0].graph
         self._place, self._kept = clouds[0].rows, clouds[0].kept
-        self.__dict__.pop("layout_", None)  # of an earlier fit
+        for name in ("layout_", "spectrum_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        parts, k = int(basis.info.get("components", 1)), self.n_components
+        if parts - 1 > MANY_PARTS * k:
+            warn(f"n_components={k} is far below the {parts} separate parts: {parts - 1} tell them apart")
 
     def _device(self) -> torch.device:
         return resolved(self.device)

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
@@ -24,6 +26,7 @@ from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
 from ..extensions import NeighbourhoodExtension, average
 from ..extensions.context import ContextExtension, outputs
+from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother
@@ -72,6 +75,7 @@ def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
+LEAST_GAP = 1e-7  # 1 - mu of separate parts, as it is computed
 RANK = 1e-6  # of the largest principal direction of the parts' centres, below which one is rounding
 TOLERANCE = 1e-5  # residual: the precision of a coordinate is that of its float32 points
 
@@ -100,6 +104,19 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
         extension=lambda r: NeighbourhoodExtension.of(cloud, smoother, r.vectors, 1 - r.gaps),
         info=info,
     )
+
+
+def spectrum(graph: Graph, most: int) -> NDArray[Any]:
+    """The leading eigenvalues mu of the smoother of a graph, descending, without the constant's: at most ``most``."""
+    smoother = neighbourhood_smoother(graph)
+    return solve(smoother, min(most + 1, smoother.n), tol=TOLERANCE).factors[1:].clamp(0, 1).cpu().numpy()
+
+
+def largest_gap(factors: NDArray[Any]) -> int:
+    """How many eigenvalues ``mu (K,)``, descending, lie above the widest gap: ``argmax_j j (1 - l_j / l_j+1)`` with
+    ``l = 1 - mu``, which would be about 1 for every j if they grew steadily."""
+    left = np.maximum(1 - factors, LEAST_GAP)
+    return int(np.argmax(np.arange(1, len(left)) * (1 - left[:-1] / left[1:]))) + 1 if len(left) > 1 else 1
 
 
 def starting_vectors(known: Tensor, cloud: Arranged) -> Tensor:

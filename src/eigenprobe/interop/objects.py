@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ..apps import pseudotime
 from ..cloud import Array, check_points, points_and_faces
 from ..decomposition import OperatorSettings
 from ..eigen import Span, basis_from_span, solve
-from ..errors import InputError, extra
+from ..errors import InputError, extra, warn
 from ..estimators import OptimalApproximationEigenmaps
 from ..estimators.precomputed import nearest_entries
 from ..graph.arranged import Arranged
@@ -27,49 +28,85 @@ from ..smoothers import Smoother
 
 def eigenmaps(
     adata: Any,
+    n_comps: int = 8,
     *,
+    n_pcs: int | None = None,
     use_rep: str | None = None,
+    layer: str | None = None,
     neighbors_key: str | None = None,
     key_added: str = "X_eigenprobe",
-    n_components: int = 8,
+    root: Any = None,
+    with_map: bool = False,
     random_state: int = 0,
     copy: bool = False,
     **options: Any,
 ) -> Any:
-    """Embed the cells of an AnnData object, as scanpy's tools do: nothing is returned unless ``copy``.
+    """Embed the cells of an AnnData object, in place, as scanpy's tools do, and return the fitted estimator; with
+    ``copy`` a copy of the object with the coordinates inside.
+
+    The estimator maps new cells (``transform``) and keeps the basis (``basis_``) for `apps`.
 
     Parameters
     ----------
+    n_comps
+        Coordinates.
+    n_pcs
+        Columns of the representation that are used, all unless given.
     use_rep
         A key of ``adata.obsm``, or ``"X"``. By default ``X_pca`` where it is there, else ``X``.
+    layer
+        A key of ``adata.layers`` to be used instead.
     neighbors_key
         Of ``adata.uns``, where ``scanpy.pp.neighbors`` left its parameters (``"neighbors"`` unless it was told
-        otherwise): its neighbours and their distances are taken as they are, and not searched.
+        otherwise): its neighbours and their distances are taken as they are, and not searched. Of a part of the cells
+        (``adata[:300]``) not all are left: they are then searched again.
     key_added
         The coordinates go to ``adata.obsm[key_added]``; eigenvalues and parameters to ``adata.uns`` under the same key
         without its ``X_``. ``scanpy.pp.neighbors(adata, use_rep=key_added)`` goes on from there.
-    n_components, random_state, options
+    root
+        A cell, its number or its name: pseudotime from it (`apps.pseudotime`) goes to ``adata.obs``, under the key of
+        ``adata.uns`` and ``_pseudotime``.
+    with_map
+        Whether the map of the cells (``layout_``) goes to ``adata.obsm``, under ``key_added`` and ``_map``.
+    random_state, options
         Of `OptimalApproximationEigenmaps`.
     """
-    adata = adata.copy() if copy else adata
-    chosen = ("X_pca" if "X_pca" in adata.obsm else "X") if use_rep is None else use_rep
-    if chosen != "X" and chosen not in adata.obsm:
-        known = ", ".join(["X", *adata.obsm.keys()])
-        raise InputError(f"expected use_rep to be one of {known}, got {chosen!r}")
-    rows = adata.X if chosen == "X" else adata.obsm[chosen]
-    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+    adata, n_comps = adata.copy() if copy else adata, options.pop("n_components", n_comps)
+    rows, chosen = _representation(adata, use_rep, layer)
+    rows = rows if n_pcs is None else rows[:, :n_pcs]
     neighbors = None if neighbors_key is None else _neighbours(adata, neighbors_key, options)
-    estimator = OptimalApproximationEigenmaps(n_components, random_state=random_state, **options)
+    estimator = OptimalApproximationEigenmaps(n_comps, random_state=random_state, **options)
     adata.obsm[key_added] = estimator.fit(rows, neighbors=neighbors).embedding_
-    params = {"use_rep": chosen, "n_components": n_components, "random_state": random_state, **options}
-    if neighbors_key is not None:
-        params["neighbors_key"] = neighbors_key
-    adata.uns[key_added.removeprefix("X_")] = {"params": params, "eigenvalues": estimator.eigenvalues_}
-    return adata if copy else None
+    params = {"use_rep": chosen, "n_comps": n_comps, "random_state": random_state, **options}
+    params |= {name: value for name, value in (("neighbors_key", neighbors_key), ("n_pcs", n_pcs)) if value is not None}
+    name = key_added.removeprefix("X_")
+    adata.uns[name] = {"params": params, "eigenvalues": estimator.eigenvalues_}
+    if with_map:
+        adata.obsm[f"{key_added}_map"] = estimator.layout_
+    if root is not None:
+        cell = int(root) if isinstance(root, (int, np.integer)) else list(adata.obs_names).index(root)
+        adata.obs[f"{name}_pseudotime"] = pseudotime(estimator.basis_, cell)
+    return adata if copy else estimator
 
 
-def _neighbours(adata: Any, key: str, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Indices and distances ``(n, k)`` that scanpy stored, as many as every cell has; their metric goes to options."""
+def _representation(adata: Any, use_rep: str | None, layer: str | None) -> tuple[Array, str]:
+    """The rows that are embedded, and the name of their place."""
+    if layer is not None:
+        if layer not in adata.layers:
+            raise InputError(f"expected layer to be one of {', '.join(adata.layers.keys()) or 'none'}, got {layer!r}")
+        rows, chosen = adata.layers[layer], layer
+    else:
+        chosen = ("X_pca" if "X_pca" in adata.obsm else "X") if use_rep is None else use_rep
+        if chosen != "X" and chosen not in adata.obsm:
+            known = ", ".join(["X", *adata.obsm.keys()])
+            raise InputError(f"expected use_rep to be one of {known}, got {chosen!r}")
+        rows = adata.X if chosen == "X" else adata.obsm[chosen]
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows), chosen
+
+
+def _neighbours(adata: Any, key: str, options: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Indices and distances ``(n, k)`` that scanpy stored, as many as every cell has; their metric goes to options.
+    None of a part of the cells that lacks some of them."""
     if key not in adata.uns:
         known = ", ".join(adata.uns) or "nothing"
         raise InputError(f"expected neighbors_key to be a key of adata.uns ({known}), got {key!r}")
@@ -78,10 +115,14 @@ def _neighbours(adata: Any, key: str, options: dict[str, Any]) -> tuple[Any, Any
     if place not in adata.obsp:
         raise InputError(f"adata.obsp has no {place!r}, which adata.uns[{key!r}] names: run scanpy.pp.neighbors again")
     distances = adata.obsp[place].tocsr()
-    fewest = int(np.diff(distances.indptr).min())
-    if fewest < 2:
-        raise InputError(f"adata.obsp[{place!r}] must hold at least 2 neighbours of every cell, got {fewest}")
-    options.setdefault("metric", facts.get("params", {}).get("metric", "euclidean"))
+    counts = np.diff(distances.indptr)
+    params, fewest, usual = facts.get("params", {}), int(counts.min()), int(counts.max())
+    options.setdefault("metric", params.get("metric", "euclidean"))
+    whole = int(params.get("n_neighbors", usual)) - 1  # scanpy counts the cell itself
+    if fewest < 2 or 2 * fewest < whole:
+        warn(f"adata.obsp[{place!r}] has {fewest} neighbours of some cells, a part of all: they are searched again")
+        options.setdefault("n_neighbors", min(max(whole, 2), len(counts) - 1))
+        return None
     options.setdefault("n_neighbors", fewest)
     return nearest_entries(distances, fewest, own=True)
 
