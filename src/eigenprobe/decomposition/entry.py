@@ -36,6 +36,7 @@ from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
+from .indicators import warn_of_errors
 from .settings import Method, OperatorSettings, Request, Space
 from .stack import solve_stacks
 
@@ -183,6 +184,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         info = {"components": smoother.warn_of_parts() if alteration.fixes_constant else smoother.components[0]}
         info |= dict.fromkeys(alteration.asked, True)
         rotation, found = _rotation(smoother, cloud, request)
+        if wanted.smoother == "adaptive" and not alteration.asked and not request.asked and info["components"] == 1:
+            warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)
         basis = basis_of(
             rotation,
             smoother,

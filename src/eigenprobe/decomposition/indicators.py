@@ -1,0 +1,104 @@
+"""Cheap signs that the first ten eigenvalues are off by more than a tenth, from the graph and the mass alone.
+
+    resolution   lambda_11 sum_i m_i h_i^2       h_i^2: mean squared distance to 4 neighbours; the sample of a wave of
+                                                 that eigenvalue has about 40 / resolution points
+    sparseness   sum_i m_i h_i^2 / median h^2    strays, and areas with hardly a point, have most of the mass
+    leap         median d_{j+1} / d_j            where points come in groups, the first neighbours are much nearer
+    thickness    s_{a+1} / s_1 of the nearest    standard deviations of the neighbours of a sample across and along a
+                                                 manifold of dimension a
+
+The measured errors behind the constants are those of `benchmarks.truths`: tests/truths checks that every row is right
+to .18 or said to be wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import warn
+from ..graph import Graph
+from ..graph.axes import principal_axes
+from ..smoothers import BALANCED_DIMENSIONS
+from ..smoothers.prepared import Prepared
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
+
+    resolution: float = 1.2  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
+    sparse: float = 0.2  # the same where most of it comes from few points
+    sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
+    leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
+    cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
+    fewest: int = 48  # points: three times those by which a dimension is chosen
+    thickness: tuple[float, float] = (0.1, 0.25)  # of a curve and of a surface; random points of either: 0
+    nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
+    samples: int = 1000
+
+
+SIGNS = Signs()
+NEAREST = 4
+
+
+def warn_of_errors(prepared: Prepared, eigenvalues: Tensor, chosen: bool) -> None:
+    """One line where the first ten are likely to be off; ``chosen`` is the dimension by the caller."""
+    graph, smoother = prepared.cloud.graph, prepared.smoother
+    if graph is None or graph.metric != "euclidean" or len(eigenvalues) < 2 or graph.k < 2:
+        return
+    reason = likely_reason(graph, smoother.mass.double(), eigenvalues, smoother.dimension, chosen)
+    cuts = 0 if prepared.cloud.short_cuts is None else len(prepared.cloud.short_cuts)
+    if reason is None and cuts > SIGNS.cuts * graph.n:
+        reason = f"{cuts} edges were taken for short-cuts, so sheets lie one spacing apart: compare neighbours='plain'"
+    if reason is not None:
+        warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
+
+
+def likely_reason(
+    graph: Graph, mass: Tensor, eigenvalues: Tensor, dimension: float, chosen: bool = False
+) -> str | None:
+    """Why the first ten eigenvalues are likely to be off, and what helps; None where nothing speaks for it."""
+    graph = graph.without_loops()
+    squared = graph.distances[:, :NEAREST].square().double().mean(1)
+    weighted = float((mass * squared).sum() / mass.sum())
+    resolution = float(eigenvalues[min(10, len(eigenvalues) - 1)]) * weighted
+    sparseness = weighted / max(float(squared.median()), torch.finfo(torch.float64).tiny)
+    if not chosen and graph.n < SIGNS.fewest:
+        return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
+    if resolution > SIGNS.sparse and sparseness > SIGNS.sparseness:
+        return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
+    if resolution > SIGNS.resolution:
+        return f"{graph.n} points are too few for vectors that oscillate so much"
+    if not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]:
+        return f"the dimension {dimension:.2g} was counted from neighbours, which boundaries lower: pass dimension="
+    flat = round(dimension)
+    if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
+        return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
+    if not flat < min(len(SIGNS.thickness) + 1, graph.points.shape[1]):
+        return None
+    found, what = thickness(graph, flat), "curve" if flat == 1 else "surface"
+    if found < SIGNS.thickness[flat - 1]:
+        return None
+    return f"noise or a width of {found:.2g} of the distance of neighbours, for a {what}: use fewer points"
+
+
+def distance_leap(graph: Graph) -> float:
+    """The largest median ratio of the distances of one of the nearest neighbours and of the one before it."""
+    near = graph.distances[:: max(1, graph.n // SIGNS.samples), :9].double()
+    ratio = near[:, 1:] / near[:, :-1].clamp_min(torch.finfo(near.dtype).tiny)
+    return float(ratio.median(0).values.max()) if near.shape[1] > 1 else 1.0
+
+
+def thickness(graph: Graph, dimension: int) -> float:
+    """The median ratio of the deviations of nearest neighbours across and along a curve or a surface."""
+    rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
+    near = graph.indices[rows, : SIGNS.nearest[dimension - 1]]
+    offsets = graph.points[near] - graph.points[rows, None]
+    offsets = (offsets / offsets.norm(dim=2).amax(1)[:, None, None]).double()
+    offsets = offsets - offsets.mean(1, keepdim=True)
+    variances = principal_axes(offsets.mT @ offsets)[0].clamp_min(0).flip(1)
+    ratio = variances[:, dimension] / variances[:, 0].clamp_min(torch.finfo(variances.dtype).tiny)
+    return float(ratio.sqrt().median())
