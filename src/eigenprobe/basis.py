@@ -292,7 +292,7 @@ class Basis:
     def plot(
         self, indices: int | Sequence[int] | None = None, *, interactive: bool = False, faces: Array = None, **view: Any
     ) -> Any:
-        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a plotly one to turn.
+        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a scene to turn.
 
         ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten after the constant).
         ``view`` are options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size; of an
@@ -303,11 +303,13 @@ class Basis:
         if interactive and (unknown := sorted(set(view) - {"limit"})):
             raise InputError(f"an interactive plot does not take {unknown[0]}: turn it with the mouse")
         from .viz.figures import eigenfunctions
-        from .viz.notebook import interactive_figure
+        from .viz.notebook import interactive_scene
 
-        draw: Callable[..., Any] = interactive_figure if interactive else eigenfunctions
-        shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": self.faces if faces is None else faces}
-        return draw(self.points, self.vectors, **shown, **view)
+        faces = self.faces if faces is None else faces
+        if interactive:
+            return interactive_scene(self, columns=indices, faces=faces, **view)
+        shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": faces}
+        return eigenfunctions(self.points, self.vectors, **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser; ``options`` are those of `viz.report.write_report`."""

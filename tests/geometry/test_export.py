@@ -87,3 +87,24 @@ def test_the_command(
         said = capsys.readouterr().err
         assert told in said and len(said.splitlines()) == 1, said
     assert main(["export", "b.safetensors", "sub/b.npz", "--force"]) == 0
+
+
+def test_colours_of_a_vector_and_lines_of_numbers(tmp_path: Path) -> None:
+    import csv
+
+    import meshio
+
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    basis = ep.decompose(points, k=4)
+    basis.save(stored := tmp_path / "basis.safetensors")
+    assert main(["export", str(stored), str(tmp_path / "a.ply"), "--colour", "2", "-q"]) == 0
+    read = meshio.read(tmp_path / "a.ply")
+    red, blue = (read.point_data[name].astype(float) for name in ("red", "blue"))
+    assert read.point_data["red"].dtype == np.uint8
+    assert abs(np.corrcoef(red - blue, basis.vectors[:, 1])[0, 1]) > 0.8
+    assert main(["export", str(stored), str(tmp_path / "a.csv"), "-q"]) == 0
+    with (tmp_path / "a.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [*rows[0]] == ["x", "y", "z", "mass", "v001", "v002", "v003", "v004"]
+    np.testing.assert_allclose([float(row["v003"]) for row in rows], basis.vectors[:, 2], rtol=1e-7, atol=1e-9)
+    assert main(["export", str(stored), str(tmp_path / "b.ply"), "--colour", "9", "-q"]) == 2

@@ -20,6 +20,8 @@ from eigenprobe.errors import InputError
 from tests.clouds import fibonacci_sphere
 from tests.meshes import blob
 
+from .conftest import array, payload
+
 
 @pytest.fixture(scope="module")
 def basis() -> ep.Basis:
@@ -41,14 +43,30 @@ def test_plot_draws_the_chosen_vectors(basis: ep.Basis, tmp_path: Path) -> None:
 
 
 def test_plot_to_turn(basis: ep.Basis) -> None:
-    figure = basis.plot(interactive=True)
-    assert len(figure.layout.sliders[0].steps) == 7, "all but the constant"
-    assert len(figure.data[0].x) == basis.n
-    shown = np.asarray(figure.data[0].marker.color)
-    assert abs(np.corrcoef(shown, basis.vectors[:, 1])[0, 1]) > 0.99 and np.abs(shown).max() <= 1
+    scene = basis.plot(interactive=True)
+    (shape,) = payload(scene.page)["shapes"]
+    assert shape["numbers"] == [2, 3, 4, 5, 6, 7, 8], "all but the constant"
+    shown = array(shape["vectors"], "<i2").reshape(7, basis.n)[0]
+    assert abs(np.corrcoef(shown, basis.vectors[:, 1])[0, 1]) > 0.999
+    assert scene._repr_html_().startswith("<iframe") and len(scene.page) < 200_000, "no plotly in it"
     vertices, faces = blob(4)
     mesh = replace(ep.decompose(vertices, k=5), faces=faces).plot([2], interactive=True)
-    assert mesh.data[0].type == "mesh3d" and len(mesh.data[0].i) == len(faces)
+    (shape,) = payload(mesh.page)["shapes"]
+    assert len(array(shape["faces"], "<u2")) == 3 * len(faces) and shape["k"] == 1
+    with pytest.raises(InputError, match=r"columns must lie in 0..7, got \[9\]"):
+        basis.plot([9], interactive=True)
+
+
+@pytest.mark.browser
+def test_the_scene_of_a_cell(basis: ep.Basis, tmp_path: Path, watch: Any) -> None:
+    (tmp_path / "cell.html").write_text(f"<!doctype html><body>{basis.plot([1, 3], interactive=True)._repr_html_()}")
+    seen = watch((tmp_path / "cell.html").as_uri())
+    frame = seen.page.frame_locator("iframe")
+    frame.locator("body[data-ready=true]").wait_for(timeout=60_000)
+    assert frame.locator("#name").inner_text() == "φ₂" and not frame.locator("#spectrum").is_visible()
+    frame.locator("#slider").fill("2")
+    assert frame.locator("#name").inner_text() == "φ₄"
+    assert seen.pixels("iframe").std() > 0.05 and seen.problems == []
 
 
 def test_report_and_tables(basis: ep.Basis, tmp_path: Path) -> None:
@@ -102,7 +120,7 @@ def test_a_real_notebook_draws_everything_inline() -> None:
         assert word in shown[-1]["text/html"] and len(shown[-1]["text/plain"]) < 80
     assert "OptimalApproximationEigenmaps" in estimator[0]["text/html"]
     assert base64.b64decode(static[0]["image/png"])[:4] == b"\x89PNG"
-    assert turned[0]["application/vnd.plotly.v1+json"]["data"][0]["type"] == "scatter3d"
+    assert turned[0]["text/html"].startswith("<iframe")
     assert bar[0]["text/html"] == "", "a bar is gone at the end"
     assert any("walking" in text and "<progress value='3'" in text for text in told), "and moves before"
 

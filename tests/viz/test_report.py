@@ -312,3 +312,62 @@ def test_a_cloud_has_lines_and_a_clean_outline(tmp_path: Path, watch: Any) -> No
     low, high = page.evaluate(extent)
     assert 0 < low < 0.15 and 0.85 < high < 1
     assert seen.problems == []
+
+
+def shape_of(picture: np.ndarray) -> float:
+    """Width over height of what is drawn on white."""
+    drawn = picture.min(2) < 0.85
+    rows, columns = np.flatnonzero(drawn.any(1)), np.flatnonzero(drawn.any(0))
+    return float((columns[-1] - columns[0] + 1) / (rows[-1] - rows[0] + 1))
+
+
+@pytest.mark.browser
+def test_paper_keeps_the_aspect_of_two_shapes(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
+    write_report(tmp_path / "r.html", sphere.basis, faces=sphere.faces, compare="oracle", title="a ball")
+    # Nothing is drawn again for paper: the pixels of the screen are what is printed.
+    frozen = "window.ResizeObserver = class { constructor(act) { this.act = act; } observe() {} };"
+    page = (seen := watch((tmp_path / "r.html").as_uri(), width=1300, height=800, script=frozen)).page
+    page.wait_for_selector(READY, timeout=60_000)
+    page.add_style_tag(content=".readout { display: none !important; }")
+    page.evaluate("window.report.scenes.forEach((scene) => scene.draw())")
+    page.set_viewport_size({"width": 760, "height": 1000})
+    page.emulate_media(media="print")
+    page.wait_for_timeout(300)
+    for canvas in ("#scene", "#second"):
+        assert abs(shape_of(seen.pixels(canvas)) - 1) < 0.02, canvas
+    assert page.locator("#matrix").is_visible()
+
+
+@pytest.mark.browser
+def test_agreement_and_keys(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
+    cut = replace(sphere.basis, short_cuts=np.array([[0, 5], [7, 5]]))
+    write_report(tmp_path / "r.html", cut, faces=sphere.faces, compare="oracle", title="a ball")
+    page = (seen := watch((tmp_path / "r.html").as_uri())).page
+    page.wait_for_selector(READY, timeout=60_000)
+    stored = payload((tmp_path / "r.html").read_text())["shapes"][1]
+    assert np.allclose(np.diag(stored["correlation"]), stored["cosines"], atol=6e-4)
+    assert page.evaluate("$('cosines').data[0].y.length") == len(stored["cosines"])
+    assert page.evaluate("$('matrix').data[0].z") == stored["correlation"]
+    # A method that cuts nothing is not said to have cut nothing.
+    page.evaluate("window.report.set({ mode: 'cuts' })")
+    assert "0 short-cuts" not in page.inner_text("#beside") and "cuts no edges" in page.inner_text("#beside")
+    page.evaluate("window.report.set({ mode: 'vector', index: 2 })")
+    # Keys: the shape turns with the focus on it, both of them together; the rest of the page steps and plays.
+    before = page.evaluate("window.report.scenes.map((scene) => scene.turn)")
+    page.focus("#scene")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    after = page.evaluate("window.report.scenes.map((scene) => scene.turn)")
+    for old, new in zip(before, after, strict=True):
+        turned = np.reshape(new, (3, 3)) @ np.reshape(old, (3, 3)).T
+        np.testing.assert_allclose(turned @ turned.T, np.eye(3), atol=1e-9)
+        assert 0.1 < np.arccos((np.trace(turned) - 1) / 2) < 0.3
+    assert page.evaluate("window.report.state.index") == 2
+    page.evaluate("document.activeElement.blur()")
+    for key, index in (("End", 16), ("Home", 1), ("ArrowRight", 2)):
+        page.keyboard.press(key)
+        assert page.evaluate("window.report.state.index") == index
+    assert "φ₂" in page.inner_text("#said")
+    page.keyboard.press("Space")
+    assert page.evaluate("window.report.state.playing")
+    assert seen.problems == []

@@ -116,3 +116,29 @@ def test_a_phone_sees_whole_shapes(viewer: Viewer, watch: Any) -> None:
         assert mask.mean() > 0.1  # the shape is there, and nothing of it is cut off
         assert not (mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
     assert seen.problems == []
+
+
+@pytest.mark.browser
+def test_other_settings_are_computed_live(sphere: Sphere, watch: Any) -> None:
+    running = serve(sphere.basis, faces=sphere.faces, port=_free_port(), block=False)
+    try:
+        page = (seen := watch(running.url)).page
+        page.wait_for_selector(READY, timeout=60_000)
+        assert page.input_value("#again-k") == "16"
+        page.fill("#again-k", "7")
+        page.dispatch_event("#again-k", "change")
+        page.wait_for_function("window.report?.shapes[0].k === 7", timeout=60_000)
+        page.wait_for_selector(READY, timeout=60_000)
+        page.fill("#again-neighbours", "10")
+        page.select_option("#again-smoother", "row")
+        page.wait_for_function(
+            "document.getElementById('again-neighbours')?.value === '10' && window.report", timeout=60_000
+        )
+        values = page.evaluate("window.report.shapes[0].eigenvalues")
+        assert len(values) == 7 and np.allclose(values[1:4], 2, rtol=0.2)
+        page.fill("#again-k", "100000")
+        page.dispatch_event("#again-k", "change")
+        page.wait_for_function("/100000/.test(document.getElementById('again-said').textContent)", timeout=60_000)
+        assert [problem for problem in seen.problems if "400" not in problem] == []
+    finally:
+        running.stop()

@@ -1,11 +1,18 @@
 """Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser, ``export`` for other programs."""
 
+from __future__ import annotations
+
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from ..host import progress
 from .session import Session
+
+if TYPE_CHECKING:
+    from ..basis import Basis
 
 CREATURE = Path(__file__).with_name("creature.ply")  # a small animal of 2600 points
 
@@ -51,27 +58,47 @@ def view(
         viewer.stop()
 
 
-def export(basis: Path, target: Path, *, k: int | None = None, force: bool = False, session: Session) -> None:
+def export(
+    basis: Path, target: Path, *, k: int | None = None, colour: int | None = None, force: bool = False, session: Session
+) -> None:
     """Write a saved basis for other programs: eigenfunctions as scalars on the shape, or plain arrays.
 
     Examples:
       eigenprobe export bunny/basis.safetensors bunny.vtk -k 10
-      eigenprobe export bunny/basis.safetensors bunny.ply
+      eigenprobe export bunny/basis.safetensors bunny.ply --colour 2
+      eigenprobe export bunny/basis.safetensors bunny.csv -k 10
       eigenprobe export bunny/basis.safetensors bunny.mat
 
     Args:
         basis: basis.safetensors, as decompose and encode write it
-        target: a .ply, .vtk or .vtu file (points, faces, scalars), or .npz or .mat (arrays; counted from 1 in Matlab)
+        target: a .ply, .vtk or .vtu file (points, faces, scalars), .csv (a line per point), or .npz or .mat (arrays;
+            counted from 1 in Matlab)
         k: only the first so many vectors
+        colour: colours of this vector, counted from 1, in a .ply file
         force: overwrite the target
     """
     from ..basis import Basis
 
     session.refuse_existing(target, force, "another file")
     loaded = Basis.load(basis)
-    (loaded if k is None else loaded.truncate(k)).save(target)
+    loaded = loaded if k is None else loaded.truncate(k)
+    if colour is None:
+        loaded.save(target)
+    else:
+        _write_coloured(target, loaded, colour)
     session.wrote(target, f"{loaded.n} points, {k or loaded.k} vectors")
     session.finish(f"exported {basis}")
+
+
+def _write_coloured(target: Path, basis: Basis, colour: int) -> None:
+    """A ply file whose points have the colours of vector ``colour``, counted from 1."""
+    from ..geometry.export import write_functions
+    from ..viz.colours import diverging
+
+    if target.suffix.lower() != ".ply" or not 1 <= colour <= basis.k:
+        raise InputError(f"--colour takes a vector from 1 to {basis.k} and a target ending in .ply, got {colour}")
+    values = basis.numpy().vectors[:, colour - 1]
+    write_functions(target, basis, (255 * diverging(values)).round())
 
 
 def _wait() -> None:

@@ -1,6 +1,7 @@
 """A basis for other programs: its functions as scalars at the points of a shape, or as plain arrays.
 
     ply, vtk, vtu   points (n, 3), faces (f, 3), the mass and V (n, K) as scalars v001, v002, ...   through meshio
+    csv             a line per point: coordinates, mass, v001, v002, ...
     npz, mat        points, faces, rows, mass (n,), vectors V (n, K), eigenvalues (K,)
 
 Points of fewer than three dimensions get zeros. In mat files faces and rows count from 1, as Matlab does.
@@ -16,19 +17,24 @@ from ..basis import Basis
 from ..errors import InputError, extra
 from ..host.files import atomic_path, write_npz
 
-GRIDS, ARRAYS = (".ply", ".vtk", ".vtu"), (".npz", ".mat")
+GRIDS, ARRAYS = (".ply", ".vtk", ".vtu"), (".npz", ".mat", ".csv")
 
 
-def write_functions(path: str | os.PathLike[str], basis: Basis) -> None:
-    """Write ``basis`` in the format that the suffix names, whole or not at all."""
+def write_functions(path: str | os.PathLike[str], basis: Basis, colours: Any = None) -> None:
+    """Write ``basis`` in the format that the suffix names, whole or not at all; ``colours`` (n, 3) of bytes in ply."""
     target, basis = Path(path), basis.numpy()
     suffix = target.suffix.lower()
     if suffix in GRIDS:
         grid = _grid(basis, suffix)
+        if colours is not None and suffix == ".ply":
+            shades = np.asarray(colours, np.uint8).T
+            grid.point_data |= dict(zip(("red", "green", "blue"), map(np.ascontiguousarray, shades), strict=True))
         with atomic_path(target) as temporary:
             grid.write(temporary)
     elif suffix == ".npz":
         write_npz(target, _arrays(basis, first=0))
+    elif suffix == ".csv":
+        _write_columns(target, basis)
     elif suffix == ".mat":
         from scipy.io import savemat
 
@@ -36,6 +42,20 @@ def write_functions(path: str | os.PathLike[str], basis: Basis) -> None:
             savemat(file, _arrays(basis, first=1), oned_as="column")
     else:
         raise InputError(f"a basis is written as .safetensors, {', '.join(GRIDS + ARRAYS)}, got {str(target)!r}")
+
+
+def _write_columns(target: Path, basis: Basis) -> None:
+    """A line per point: its coordinates, its mass and its entry of every vector."""
+    d = 0 if basis.points is None else basis.points.shape[1]
+    names = ["x", "y", "z"][:d] if d <= 3 else [f"x{i}" for i in range(d)]
+    parts = (
+        [basis.mass[:, None], basis.vectors]
+        if basis.points is None
+        else [basis.points, basis.mass[:, None], basis.vectors]
+    )
+    header = ",".join([*names, "mass", *(f"v{i:03d}" for i in range(1, basis.k + 1))])
+    with atomic_path(target) as temporary:
+        np.savetxt(temporary, np.column_stack(parts), fmt="%.9g", delimiter=",", header=header, comments="")
 
 
 def _arrays(basis: Basis, first: int) -> dict[str, Any]:

@@ -90,9 +90,15 @@ def _facts(facts: Mapping[str, Any] | None) -> str:
 
 
 def page(
-    kind: str, payload: Mapping[str, Any], title: str, subtitle: str, note: str, facts: Mapping[str, Any] | None
+    kind: str,
+    payload: Mapping[str, Any],
+    title: str,
+    subtitle: str,
+    note: str,
+    facts: Mapping[str, Any] | None,
+    bare: bool = False,
 ) -> str:
-    """Fill `assets/page.html`; `kind` names the body and the scripts of its own."""
+    """Fill `assets/page.html`; `kind` names the body and the scripts of its own, `bare` leaves out all charts."""
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
     parts = {
@@ -103,7 +109,8 @@ def page(
         "BODY": _asset(f"{kind}.html").replace("@@FACTS@@", _facts(facts)).replace("@@BAR@@", _asset("bar.html")),
         "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
         "PAYLOAD": packed,
-        "PLOTLY": _plotly(),
+        "PLOTLY": "" if bare else _plotly(),
+        "CLASS": "bare" if bare else "",
     }
     text = _asset("page.html")
     for key, value in parts.items():

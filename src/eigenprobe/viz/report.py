@@ -12,7 +12,7 @@ the file is about 3 MB, half of it plotly.js. What is shown, or beside it, is a 
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +61,7 @@ def second_basis(source: Source, first: Basis, points: Any, faces: Any) -> tuple
 
 
 DISPLAY_LIMIT = 20_000
+MATRIX = 60  # vectors of either basis whose pairs are compared
 
 
 def write_report(
@@ -95,11 +96,18 @@ def report_page(
     title: str = "eigenprobe",
     facts: Mapping[str, Any] | None = None,
     live: bool = False,
+    again: Mapping[str, Any] | None = None,
+    bare: bool = False,
+    numbers: Sequence[int] | None = None,
     **options: Any,
 ) -> str:
-    """The text of the report; `live` lets it talk to the server that it comes from."""
+    """The text of the report; `live` lets it talk to the server that it comes from, which by `again` (settings of
+    `decompose` and their values) can compute another basis; `bare` is the scene without charts and facts;
+    `numbers` are those of the vectors in the basis they were chosen from."""
     points, _ = basis_points(basis, points, "a report")
     shapes = [_shape(basis, points, **options)]
+    if numbers is not None:
+        shapes[0]["numbers"] = [int(number) for number in numbers]
     if compare is not None:
         other, name = second_basis(compare, basis, points, options.get("faces"))
         beside = dict(options) | {"faces": other.faces if options.get("faces") is None else options["faces"]}
@@ -113,9 +121,9 @@ def report_page(
     if d > 3:
         note = ("Drawn in the first three principal components. " + note).strip()
     maps = {name: ramp(table) for name, table in colours.MAPS.items()}
-    payload = {"shapes": shapes, "maps": maps, "title": title, "live": live}
+    payload = {"shapes": shapes, "maps": maps, "title": title, "live": live, "again": again}
     subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
-    return page("report", payload, title, subtitle, note, facts)
+    return page("report", payload, title, subtitle, note, facts, bare)
 
 
 def _shape(
@@ -164,6 +172,8 @@ def _align(made: dict[str, Any], basis: Any, other: Any) -> None:
     products = np.einsum("nk,n,nk->k", v, mass, w)
     made["cosines"] = (np.abs(products) / np.sqrt(mass @ v**2 * (mass @ w**2))).tolist()
     made["signs"] = np.where(products < 0, -1, 1).tolist()
+    v, w = (each[:, :MATRIX] / np.sqrt(mass @ each[:, :MATRIX] ** 2) for each in (v, w))
+    made["correlation"] = np.abs(v.T @ (mass[:, None] * w)).round(3).tolist()
 
 
 def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The report, live: served to a browser on this machine, steered from Python and telling what is chosen there.
 
     GET /        the page of `report`                     GET /choice   changes made here, as server-sent events
-    POST /choice what the page shows now: `Viewer.choice`
+    POST /choice what the page shows now: `Viewer.choice`        POST /basis   k, neighbours and smoother to compute by
 
 It listens on the loopback address unless told otherwise, and answers its own page only.
 """
@@ -13,10 +13,13 @@ import json
 import logging
 import queue
 import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
+from ..basis import Basis
 from ..errors import InputError
 from .report import Source, open_basis, report_page
 
@@ -46,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._refused():
             return
         length = self.headers.get("Content-Length", "")
-        if self.path != "/choice" or not length.isdigit() or int(length) > LONGEST:
+        if self.path not in ("/choice", "/basis") or not length.isdigit() or int(length) > LONGEST:
             self.close_connection = True
             self._answer(400, b"expected a choice\n")
             return
@@ -54,6 +57,10 @@ class _Handler(BaseHTTPRequestHandler):
             message = dict(json.loads(self.rfile.read(int(length))))
         except (TypeError, ValueError):
             self._answer(400, b"expected a choice\n")
+            return
+        if self.path == "/basis":
+            failure = self.server.viewer.compute(message)
+            self._answer(400 if failure else 204, failure.encode())
             return
         self.server.viewer.choice.update({name: message[name] for name in CHOICE if name in message})
         self._answer(204, b"")
@@ -116,10 +123,13 @@ def _is_ours(asked: str, host: str) -> bool:
 class Viewer:
     """A running viewer; `url` says where, `stop` ends it, `choice` is what is shown, `set` changes it."""
 
-    def __init__(self, page: str, host: str = "127.0.0.1", port: int = 8080) -> None:
+    def __init__(
+        self, page: str, host: str = "127.0.0.1", port: int = 8080, again: Callable[..., str] | None = None
+    ) -> None:
         if not 0 <= port <= 65535:
             raise InputError(f"port must lie in 0..65535, got {port}")
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
+        self._again, self._computing = again, threading.Lock()
         self.feeds: set[queue.Queue[dict[str, Any] | None]] = set()
         self._server = _listening(host, port)
         self._server.viewer, self.port = self, self._server.server_address[1]
@@ -136,6 +146,17 @@ class Viewer:
         self.choice |= changes
         for feed in list(self.feeds):
             feed.put(changes)
+
+    def compute(self, settings: Mapping[str, Any]) -> str:
+        """Show the basis of other settings (k, neighbours, smoother) of `decompose`; why not, where it cannot be."""
+        if self._again is None:
+            return "only a shape or a basis with points can be computed again"
+        try:
+            with self._computing:
+                self.page = self._again(**settings).encode()
+        except (InputError, TypeError, ValueError) as error:
+            return str(error)
+        return ""
 
     def stop(self) -> None:
         """Close all connections and free the port."""
@@ -173,8 +194,22 @@ def serve(
     """
     basis, name = open_basis(source, k)
     shown = basis.faces if faces is None else faces
-    page = report_page(basis, faces=shown, compare=compare, title=name, facts=basis.info, live=True)
-    viewer = Viewer(page, host, port)
+    facts = basis.info
+    given = {"k": basis.k, "neighbours": facts.get("neighbours", "auto"), "smoother": facts.get("smoother", "adaptive")}
+
+    def text(of: Basis, again: Mapping[str, Any]) -> str:
+        options: Any = {"faces": shown, "compare": compare, "title": name, "facts": of.info}
+        return report_page(of, live=True, again=again, **options)
+
+    def computed(k: str, neighbours: str, smoother: str) -> str:
+        from ..decomposition import decompose
+
+        asked: Any = int(neighbours) if neighbours.isdecimal() else None if neighbours == "auto" else neighbours
+        points: Any = basis.points
+        made = decompose(points, k=int(k), neighbours=asked, smoother=cast(Any, smoother))
+        return text(replace(made, faces=shown), {"k": int(k), "neighbours": neighbours, "smoother": smoother})
+
+    viewer = Viewer(text(basis, given), host, port, None if basis.points is None else computed)
     log.info("viewer at %s (interrupt to stop)", viewer.url)
     if block:
         try:

@@ -13,7 +13,7 @@ function unpack(text, Type) {
 }
 
 async function start() {
-  const [payload, library] = await Promise.all([inflate("payload"), inflate("plotly")]);
+  const [payload, library] = await Promise.all([inflate("payload"), $("plotly").textContent.trim() ? inflate("plotly") : ""]);
   const script = document.createElement("script");
   script.textContent = library;
   document.head.append(script);

@@ -23,7 +23,8 @@ start().then((data) => {
   for (const scene of scenes) scene.peers = scenes;
   const tab = (mode) => document.querySelector(`[data-mode="${mode}"]`);
   tab("cuts").hidden = !first.cuts; tab("rebuild").hidden = $("errors-card").hidden = !first.errors; $("wire-label").hidden = !first.shape.faces;
-  const state = { mode: "vector", index: Math.min(2, k), k: Math.min(20, k), response: "first k", low: 1, detail: 0, field: "heat kernel", reach: 0.4, point: 0, map: "auto", range: 1, wire: false, playing: false };
+  const state = { mode: "vector", index: first.numbers ? 1 : Math.min(2, k), k: Math.min(20, k), response: "first k", low: 1, detail: 0, field: "heat kernel", reach: 0.4, point: 0, map: "auto", range: 1, wire: false, playing: false };
+  const number = (s, j) => (s.numbers ? s.numbers[j] : j + 1);
   const subscript = (i) => String(i).replace(/\d/g, (d) => "₀₁₂₃₄₅₆₇₈₉"[d]), quantile = (list, q) => Float32Array.from(list).sort()[Math.floor(q * (list.length - 1))];
 
   // --- what is shown: values in [0, 1] along a ramp, words, and where the points are ---
@@ -68,7 +69,7 @@ start().then((data) => {
       const j = state.index - 1, limit = s.limits[j] * state.range, raw = Float32Array.from({ length: s.n }, (_, i) => s.entry(j, i));
       const flat = raw.every((v) => Math.abs(v - raw[0]) < 2e-3 * s.limits[j]), cosine = s.cosines && j < s.cosines.length ? `, |cos| ${s.cosines[j].toFixed(3)}` : "";
       return { values: flat ? raw.fill(0.5) : onto(raw, -limit, limit), signed: true, lines: !flat, bar: ["−" + short(limit), "0", short(limit)],
-        name: `φ${subscript(state.index)}`, value: `λ = ${short(s.eigenvalues[j])}` + (flat ? ", constant" : "") + cosine, tip: (i) => `φ${subscript(state.index)} = ${short(s.entry(j, i))}` };
+        name: `φ${subscript(number(s, j))}`, value: `λ = ${short(s.eigenvalues[j])}` + (flat ? ", constant" : "") + cosine, tip: (i) => `φ${subscript(number(s, j))} = ${short(s.entry(j, i))}` };
     },
     mass(s) {
       const [low, high] = s.massRange, top = low + (high - low) * state.range, at = (i) => low + s.share[i] * (high - low);
@@ -86,7 +87,8 @@ start().then((data) => {
         name: state.field, value: `point ${row}` + (/heat|diffusion/.test(state.field) ? `, t = ${short(s.time(state.reach))}` : ""), tip: (i) => short(raw[i]) };
     },
     cuts(s) {
-      const counts = s.cuts || new Array(s.n).fill(0), most = Math.max(1, ...counts) * state.range;
+      if (!s.cuts) return { values: new Float32Array(s.n), plain: CLAY, bar: ["", "", ""], name: "", value: "cuts no edges" };
+      const counts = s.cuts, most = Math.max(1, ...counts) * state.range;
       return { values: onto(counts, 0, most), bar: ["0", "edges", short(most)], links: s.cutLines, name: "cut edges", value: `${s.cutEdges || 0} short-cuts in all`, tip: (i) => `${counts[i]} cut` };
     },
   };
@@ -118,18 +120,33 @@ start().then((data) => {
     const ramp = paintOn(scenes[0], first, shown[0], "");
     if (two) paintOn(scenes[1], shapes[1] || first, shown[1], "second-");
     legend(ramp, ...shown[0].bar);
+    const words = `${$("name").textContent}, ${$("value").textContent}`;
+    if ($("said").textContent !== words) $("said").textContent = words;
     mark();
   }
 
   // --- charts ---
   const drawn = first.errors && shapes.map(({ errors }) => errors.map((e) => Math.max(e, 1e-4 * errors[0]))); // rounding is no picture
+  const plots = Boolean($("plotly").textContent.trim());
+  function agreement() {
+    const { cosines, correlation } = shapes[1], index = cosines.map((_, i) => i + 1);
+    const bars = { type: "bar", x: index, y: cosines, marker: { color: paint("--accent"), opacity: 0.85 }, hovertemplate: "%{x}: %{y:.3f}<extra></extra>" };
+    Plotly.react("cosines", [bars], chartLayout({ bargap: 0.15, xaxis: { title: { text: "index", standoff: 4 } }, yaxis: { range: [0, 1.02] } }), CONFIG);
+    const scale = [[0, paint("--card")], [1, paint("--accent")]];
+    const pairs = { type: "heatmap", z: correlation, x: index, y: index, zmin: 0, zmax: 1, colorscale: scale, showscale: false, hovertemplate: `${first.name} %{y}, ${shapes[1].name} %{x}: %{z:.3f}<extra></extra>` };
+    Plotly.react("matrix", [pairs], chartLayout({ xaxis: { title: { text: shapes[1].name, standoff: 4 }, constrain: "domain" }, yaxis: { title: { text: first.name }, autorange: "reversed", scaleanchor: "x", constrain: "domain" } }), CONFIG);
+  }
   function charts() {
+    if (!plots) return;
+    $("compare-card").hidden = !(pair && shapes[1].correlation);
+    if (!$("compare-card").hidden) agreement();
     spectrum("spectrum", shapes.map((s) => ({ name: s.name, y: s.eigenvalues })));
     if (drawn) curves("errors", shapes.map((s, i) => ({ name: s.name, y: drawn[i] })), "k = %{x}: %{y:.3g} %", { legend: { x: 0.98, y: 0.98, xanchor: "right", bgcolor: "rgba(0,0,0,0)" }, xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn.flat()) } });
     const [edges, counts] = first.massHistogram;
     Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: paint("--accent"), opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
   }
   function mark() {
+    if (!plots) return;
     Plotly.restyle("spectrum", { x: [[state.index]], y: [[first.eigenvalues[state.index - 1]]] }, [shapes.length]);
     if (drawn) Plotly.restyle("errors", { x: [[state.k]], y: [[drawn[0][state.k - 1]]] }, [shapes.length]);
   }
@@ -151,8 +168,20 @@ start().then((data) => {
   }
   $("play").addEventListener("click", () => { play(!state.playing); tell(); });
   document.addEventListener("keydown", (e) => {
-    if (["INPUT", "SELECT"].includes(e.target.tagName) || !["ArrowLeft", "ArrowRight"].includes(e.key)) return;
-    slide(Math.min(k, Math.max(1, (state.mode === "rebuild" ? state.k : state.index) + (e.key === "ArrowRight" ? 1 : -1))));
+    if (["INPUT", "SELECT", "CANVAS"].includes(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
+    const at = state.mode === "rebuild" ? state.k : state.index, to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 1, End: k }[e.key];
+    if (to !== undefined) { e.preventDefault(); slide(Math.min(k, Math.max(1, to))); }
+    else if (e.key === " " && e.target.tagName !== "BUTTON") { e.preventDefault(); play(!state.playing); tell(); }
+  });
+  const STEP = Math.PI / 24, TURNS = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, -STEP], ArrowDown: [0, STEP] };
+  for (const scene of scenes) scene.canvas.addEventListener("keydown", (e) => {
+    if (TURNS[e.key]) scene.together((s) => s.rotate(...TURNS[e.key]));
+    else if (e.key === "+" || e.key === "=" || e.key === "-") scene.zoomBy(e.key === "-" ? 0.87 : 1.15);
+    else if (e.key === "Home" || e.key === "End") slide(e.key === "Home" ? 1 : k);
+    else if (e.key === " ") { play(!state.playing); tell(); }
+    else if (e.key === "Escape") scene.together((s) => { s.turn = s.home.slice(); s.framed = s.touched = false; });
+    else return;
+    e.preventDefault();
   });
   scenes.forEach((scene, at) => {
     scene.onhover = (e) => {
@@ -184,13 +213,27 @@ start().then((data) => {
   $("shot").addEventListener("click", () => picture().toBlob((blob) => download(blob, `${data.title.replace(/[^\w.-]+/g, "_")}.png`)));
 
   charts();
-  $("spectrum").on("plotly_click", (e) => set({ mode: "vector", index: Math.min(k, e.points[0].x) }));
-  if (drawn) $("errors").on("plotly_click", (e) => set({ mode: "rebuild", response: "first k", k: Math.min(k, e.points[0].x) }));
+  if (plots) $("spectrum").on("plotly_click", (e) => set({ mode: "vector", index: Math.min(k, e.points[0].x) }));
+  if (drawn && plots) $("errors").on("plotly_click", (e) => set({ mode: "rebuild", response: "first k", k: Math.min(k, e.points[0].x) }));
   themeListeners.push(() => { charts(); mark(); });
   show();
   if (data.live) {
     new EventSource("choice").onmessage = (e) => { const changes = JSON.parse(e.data); Object.assign(state, changes); if ("playing" in changes) play(changes.playing); show(); };
     tell = () => fetch("choice", { method: "POST", body: JSON.stringify(state) }).catch(() => {});
+  }
+  if (data.again) {
+    const { again } = data, form = $("again");
+    form.hidden = false;
+    for (const [name, value] of Object.entries(again)) $(`again-${name}`).value = value;
+    form.addEventListener("submit", (e) => e.preventDefault());
+    form.addEventListener("change", async () => {
+      const wanted = Object.fromEntries(Object.keys(again).map((name) => [name, $(`again-${name}`).value]));
+      $("again-said").textContent = "computing …"; form.inert = true;
+      const answer = await fetch("basis", { method: "POST", body: JSON.stringify(wanted) }).catch(() => null);
+      form.inert = false;
+      if (answer && answer.ok) location.reload();
+      else $("again-said").textContent = answer ? await answer.text() : "the viewer does not answer";
+    });
   }
   window.report = { state, set, scene: scenes[0], scenes, shapes, fromPoint, rebuilt, moved, picture };
   document.body.dataset.ready = "true";
