@@ -99,7 +99,7 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
     """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known from before."""
     problem, scale = _Problem(levels[at], x.dtype), levels[at].scale
     wanted, last = goal.wanted, min(goal.wanted + NESTING.swept_guards, x.shape[1])
-    x, hx, g = problem.rotated(problem.project(x))
+    x, hx, g = _whole(last, *problem.rotated(problem.project(x)))
     p = hp = None
     best, stalled = math.inf, 0
     floor = FILTERING.floor[0] ** 2 if x.dtype == torch.float32 else 0.0  # an error that rounding makes
@@ -124,7 +124,7 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
         if p is not None and hp is not None:
             blocks, images = [*blocks, p[:, chosen]], [*images, hp[:, chosen]]
         del residual, w
-        g, turns = problem.ritz(blocks, images, g)
+        g, *turns = _whole(last, *problem.ritz(blocks, images, g))
         p = reduce(Tensor.add_, map(times, blocks[1:], turns[1:]))
         blocks = []  # the largest arrays: freed as soon as used
         x = times(x, turns[0]).add_(p)
@@ -155,7 +155,7 @@ class _Problem:
         g, turn = small_ritz(inner(x, hx), inner(x, self.gram(x)), x.dtype)
         return times(x, turn), times(hx, turn), g
 
-    def ritz(self, blocks: list[Tensor], images: list[Tensor], g: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def ritz(self, blocks: list[Tensor], images: list[Tensor], g: Tensor) -> tuple[Tensor, ...]:
         """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already (values ``g``)."""
         grams = [self.gram(b) for b in blocks]
         left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64, device=g.device)]]
@@ -165,7 +165,14 @@ class _Problem:
             right.append([inner(blocks[i], images[j]) for j in range(i + 1)])
         values, turn = small_ritz(_assemble(right), _assemble(left), blocks[0].dtype)
         sizes = [block.shape[1] for block in blocks]
-        return values[: g.numel()], list(turn[:, : g.numel()].split(sizes))
+        return values[: g.numel()], *turn[:, : g.numel()].split(sizes)
+
+
+def _whole(columns: int, *found: Tensor) -> tuple[Tensor, ...]:
+    """What Rayleigh-Ritz found; on a graph that has coarsened to dependent vectors it finds fewer than are swept."""
+    if any(each.shape[-1] < columns for each in found):
+        raise Unsuited("coarse vectors depend on each other")
+    return found
 
 
 def _sums(x: Tensor) -> Tensor:

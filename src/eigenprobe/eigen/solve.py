@@ -138,7 +138,7 @@ def _checked(problem: Problem) -> Eigenpairs:
             continue
         except (MemoryError, torch.OutOfMemoryError):
             reason = "it needs more memory than there is"
-        except (RuntimeError, ValueError, np.linalg.LinAlgError) as error:
+        except (RuntimeError, ValueError, IndexError, np.linalg.LinAlgError) as error:
             if isinstance(error, InputError):
                 raise
             if type(error).__name__ == "AcceleratorError":
