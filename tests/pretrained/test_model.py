@@ -344,3 +344,27 @@ def test_the_shipped_model_is_small_enough():
 
     files = list((PACKAGED / "surface").glob("*.safetensors"))
     assert files and sum(f.stat().st_size for f in files) <= 25e6 and max(f.stat().st_size for f in files) < 16 * 2**20
+
+
+@shipped
+@pytest.mark.parametrize("smoother", ["adaptive", "heat", "symmetric"])
+def test_clouds_whose_parts_differ_by_many_decades_are_finite(smoother):
+    model = SpectralModel.from_pretrained("surface")
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(200, 3))
+        x[:20] *= 1e3
+        basis = model.encode(x, k=10, smoother=smoother)
+        assert np.isfinite(basis.vectors).all() and np.allclose(
+            basis.normalized.T @ basis.normalized, np.eye(10), atol=1e-6
+        )
+        if smoother != "symmetric":
+            expected = ep.decompose(x, k=10).eigenvalues
+            assert np.allclose(basis.eigenvalues[:4], expected[:4], rtol=0.02, atol=1e-3 * expected[3])
+
+
+@shipped
+def test_a_constant_cloud_in_a_batch_is_refused_in_words():
+    model = SpectralModel.from_pretrained("surface")
+    with pytest.raises(ep.InputError, match="distinct points"):
+        model.encode([np.random.default_rng(0).normal(size=(200, 3)), np.ones((200, 3))], k=10, smoother="heat")

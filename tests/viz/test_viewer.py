@@ -142,3 +142,60 @@ def test_other_settings_are_computed_live(sphere: Sphere, watch: Any) -> None:
         assert [problem for problem in seen.problems if "400" not in problem] == []
     finally:
         running.stop()
+
+
+def _answer(viewer: Viewer, request: str) -> bytes:
+    """All that comes back on one connection, until it is closed or silent."""
+    with socket.create_connection(("127.0.0.1", viewer.port), timeout=2) as connection:
+        connection.sendall(request.encode())
+        found = b""
+        try:
+            while part := connection.recv(65536):
+                found += part
+        except TimeoutError:
+            pass
+    return found
+
+
+def test_the_body_of_a_refused_request_is_not_the_next_one(viewer: Viewer) -> None:
+    """Any page can send a body: read as a request of its own, it had no Origin and steered the viewer."""
+    own = f"127.0.0.1:{viewer.port}"
+    choice = '{"index": 7}'
+    inner = f"POST /choice HTTP/1.1\r\nHost: {own}\r\nContent-Length: {len(choice)}\r\n\r\n{choice}"
+    outer = (
+        f"POST /choice HTTP/1.1\r\nHost: {own}\r\nOrigin: http://evil.example\r\nContent-Length: {len(inner)}\r\n\r\n"
+    )
+    found = _answer(viewer, outer + inner)
+    assert found.startswith(b"HTTP/1.1 403") and b"HTTP/1.1 204" not in found and b"Connection: close" in found
+    assert viewer.choice["index"] != 7
+    assert _answer(viewer, inner).startswith(b"HTTP/1.1 204") and viewer.choice["index"] == 7
+
+
+def test_it_is_not_framed_and_odd_headers_are_refused(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
+    own = f"127.0.0.1:{viewer.port}"
+    assert b"frame-ancestors 'none'" in _answer(viewer, f"GET / HTTP/1.1\r\nHost: {own}\r\nConnection: close\r\n\r\n")
+    for header in ("Origin: http://[", "Host: [", "Content-Length: -1", "Content-Length: x"):
+        found = _answer(viewer, f"POST /choice HTTP/1.1\r\nHost: {own}\r\n{header}\r\n\r\n")
+        assert found.split()[1] in (b"400", b"403"), header
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_closed_page_leaves_no_thread(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+    import time
+
+    monkeypatch.setattr("eigenprobe.viz.viewer.BEAT", 0.05)
+    before = threading.active_count()
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", viewer.port), timeout=2) as connection:
+            connection.sendall(f"GET /choice HTTP/1.1\r\nHost: 127.0.0.1:{viewer.port}\r\n\r\n".encode())
+            connection.recv(1024)
+    until = time.monotonic() + 5
+    while (viewer.feeds or threading.active_count() > before) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not viewer.feeds and threading.active_count() <= before
+
+
+def test_an_empty_host_is_refused() -> None:
+    with pytest.raises(InputError, match="expected a host"):
+        Viewer("", host="")

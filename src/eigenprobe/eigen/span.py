@@ -231,6 +231,9 @@ def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: 
         matrix = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
     else:
         q, matrix = _orthonormal(columns, span.leading if turn else None)
+        if not bool(torch.isfinite(q).all()):  # columns that are one, to rounding, where masses differ by many decades
+            q = torch.linalg.qr(columns / columns.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)).Q
+            matrix = torch.linalg.pinv(columns, rtol=1e-10) @ q
         if turn and smoother.symmetric:
             gaps, rotation = ritz(q, smoother, power=power, known=known)
             q, matrix = q @ rotation, matrix @ rotation

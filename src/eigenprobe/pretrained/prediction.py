@@ -45,7 +45,7 @@ class Surfaces:
         """The batch of those clouds of `(b, n, 3)` that are surfaces of distinct points, and which these are."""
         centre = x.mean(1, keepdim=True)
         scale = (x - centre).norm(dim=-1).amax(-1)
-        points = ((x - centre) / scale[:, None, None]).float()
+        points = ((x - centre) / scale[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)).float()
         graph = batch_graph(points, min(LOCAL, x.shape[1] - 1))
         plain = _plain(graph, scale)
         if not all(plain):
@@ -80,7 +80,9 @@ def packed(stacks: list[Tensor]) -> Iterator[list[Tensor]]:
 def _plain(graph: Graph, scale: Tensor) -> list[bool]:
     """Which clouds of a batch are surfaces of distinct points."""
     apart = graph.distances[:, 0].view(len(scale), -1).amin(-1) > 0
-    sound = apart & (scale > SMALLEST) & (scale < LARGEST)
+    usual = (graph.k / graph.distances.view(len(scale), -1, graph.k).shape[1]) ** 0.5  # neighbourhoods of a unit square
+    seen = graph.distances[:, -1].view(len(scale), -1).median(-1).values > 0.01 * usual  # by single precision
+    sound = apart & seen & (scale > SMALLEST) & (scale < LARGEST)
     return [ok and dimension == 2 for ok, dimension in zip(sound.tolist(), cloud_dimensions(graph), strict=True)]
 
 

@@ -15,6 +15,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 CHOICE = {"mode": "vector", "index": 2, "k": 20, "response": "first k", "low": 1, "detail": 0.0, "field": "heat kernel"}
 CHOICE |= {"reach": 0.4, "point": 0, "map": "auto", "range": 1.0, "wire": False, "playing": False}
 LONGEST = 10_000  # bytes of a choice
+BEAT = 5.0  # seconds after which a feed is written to
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -49,7 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self._refused():
             return
         length = self.headers.get("Content-Length", "")
-        if self.path not in ("/choice", "/basis") or not length.isdigit() or int(length) > LONGEST:
+        known = self.path in ("/choice", "/basis") and length.isascii() and length.isdigit()
+        if not known or int(length) > LONGEST:
             self.close_connection = True
             self._answer(400, b"expected a choice\n")
             return
@@ -70,8 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
         the address asked) or by a name of its own that resolves to this machine (the `Host` then is neither an address
         nor the name given)."""
         asked, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        if _is_ours(asked, self.server.viewer.host) and (origin is None or urlsplit(origin).netloc == asked):
-            return False
+        with suppress(ValueError):  # of a header that is no address
+            if _is_ours(asked, self.server.viewer.host) and (origin is None or urlsplit(origin).netloc == asked):
+                return False
+        self.close_connection = True  # its body is not read, and is not the next request
         self._answer(403, b"the viewer answers its own page only\n")
         return True
 
@@ -80,6 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
@@ -90,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
         changes: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.server.viewer.feeds.add(changes)
         try:
-            while (change := changes.get()) is not None:
-                self.wfile.write(f"data: {json.dumps(change)}\n\n".encode())
+            while (change := _next(changes)) is not None:
+                self.wfile.write(f"data: {json.dumps(change)}\n\n".encode() if change else b":\n\n")
         except OSError:
             pass  # the page was closed
         finally:
@@ -102,10 +111,22 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the caller says where the viewer is."""
 
 
+def _next(changes: queue.Queue[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The next change; an empty one after some seconds: writing it tells whether the page is still there."""
+    try:
+        return changes.get(timeout=BEAT)
+    except queue.Empty:
+        return {}
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False
     viewer: Viewer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that left, or a request that is none: nothing for the caller's terminal."""
+        log.debug("a request of %s failed", client_address, exc_info=True)
 
 
 def _is_ours(asked: str, host: str) -> bool:
@@ -128,6 +149,10 @@ class Viewer:
     ) -> None:
         if not 0 <= port <= 65535:
             raise InputError(f"port must lie in 0..65535, got {port}")
+        if not host:
+            raise InputError(
+                "expected a host to listen on, such as 127.0.0.1, got an empty one (0.0.0.0 is all of them)"
+            )
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
         self.feeds: set[queue.Queue[dict[str, Any] | None]] = set()
