@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMPLETION = "--completion"
 COMMANDS = "eigenprobe.commands"  # entry points: functions that return a `Command`
 TERMINATED = 128 + signal.SIGTERM
+MOST_SEEDS = 1 << 32  # of the generators that follow from --seed
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 
 
@@ -127,10 +128,13 @@ def _path(root: Command, words: list[str]) -> list[str]:
 @contextmanager
 def _opened(options: dict[str, Any]) -> Iterator[Any]:
     """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
+    from ..errors import InputError
     from ..host import progress
     from .session import Session
 
     shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug") if name in options}
+    if not 0 <= shared.get("seed", 0) < MOST_SEEDS:
+        raise InputError(f"--seed takes a number from 0 to {MOST_SEEDS - 1}, got {shared['seed']}")
     session = Session(device_name=options.pop("device", "auto"), **shared)
     levels = {name: logging.getLogger(name).level for name in ("eigenprobe", *CHATTY)}
     handler = logging.StreamHandler()

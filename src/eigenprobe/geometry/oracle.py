@@ -236,6 +236,8 @@ def _prepare_one(path: Path, k: int, folder: Path) -> Outcome:
             present = read_entry(entry, k) is not None
             if not present:
                 oracle(shape.vertices, shape.faces, k, folder=folder)
+                if not entry.exists():  # of which `oracle` itself only warns
+                    return path, "failed", f"could not be written to {folder}: is the disk full?"
         with atomic_path(pointer) as temporary:
             temporary.write_text(str(entry.relative_to(folder)))
     except Exception as error:  # one bad file among 200,000 must not end the run

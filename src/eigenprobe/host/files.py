@@ -225,10 +225,15 @@ def _in_words(error: Exception) -> str:
     return reason
 
 
+def largest(path: Path) -> int:
+    """The most bytes that can honestly come out of a (compressed) file."""
+    return max(UNCHECKED, EXPANSION * path.stat().st_size)
+
+
 def check_size(path: Path, claimed: float) -> None:
     """Whether the ``claimed`` bytes can honestly come out of a (compressed) file."""
     size = path.stat().st_size
-    if claimed > max(UNCHECKED, EXPANSION * size):
+    if claimed > largest(path):
         raise InputError(f"{path} claims {claimed / 1e9:.3g} GB of data in a file of {size} bytes")
 
 

@@ -233,7 +233,9 @@ def in_parallel(
     ``backend`` is any of joblib's by name; None leaves the choice to a surrounding ``joblib.parallel_config``.
     """
     results: Iterable[T] = starmap(function, tasks)
-    if jobs != 1:
+    if jobs == 0:
+        raise InputError("jobs takes at least 1, or -1 for one per core, got 0")
+    if jobs != 1 or backend is not None:
         from joblib import Parallel, delayed
 
         options = {"n_jobs": jobs} | ({} if backend is None else {"backend": backend})

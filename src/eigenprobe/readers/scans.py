@@ -13,17 +13,21 @@ Counts in a header are compared with the length of the file before memory is tak
 (meshio reads neither POLYDATA nor what VTK writes beside the points today.)
 """
 
+import lzma
 import re
 import struct
+import zlib
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from threading import local
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError, extra
-from ..host.files import check_size
+from ..host.files import check_size, largest
 from ..readers.mesh import Array
 
 AXES = ("x", "y", "z")
@@ -150,9 +154,35 @@ def _lzf(data: bytes, size: int) -> bytes:
     return bytes(out[:size])
 
 
+class _Bounded:
+    """A module of the standard library that decompresses, in one file no more than `host.files.largest` bytes."""
+
+    left: ClassVar = local()
+
+    def __init__(self, module: Any, start: Callable[[], Any]) -> None:
+        self.compress, self._start = module.compress, start
+
+    def decompress(self, data: bytes) -> bytes:
+        found = self._start().decompress(data, max(1, self.left.bytes + 1))
+        self.left.bytes -= len(found)
+        if self.left.bytes < 0:
+            raise InputError("its compressed arrays hold more data than a file of its size may")
+        return bytes(found)
+
+
+def _meshio() -> Any:
+    """meshio's reader of vtu files, which takes whatever comes out of a compressed array."""
+    module = extra("meshio.vtu._vtu")
+    if not isinstance(module.zlib, _Bounded):
+        module.zlib = _Bounded(zlib, zlib.decompressobj)
+        module.lzma = _Bounded(lzma, lzma.LZMADecompressor)
+    return module
+
+
 def read_vtu(path: Path) -> tuple[Array, Array | None]:
     """Points (n, 3) and triangles (f, 3) of a vtu file; other cells than faces only give their points."""
-    grid = extra("meshio.vtu").read(path)
+    _Bounded.left.bytes = largest(path)
+    grid = _meshio().read(path)
     blocks = [triangles(block.data) for block in grid.cells if block.type.startswith(("triangle", "quad", "polygon"))]
     return np.asarray(grid.points, np.float64), np.concatenate(blocks).astype(np.int64) if blocks else None
 

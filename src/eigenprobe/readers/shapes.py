@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, near_path, warn
-from ..host.files import Archive, address, atomic_path, fetched, files_at, load_npy, reading
+from ..host.files import Archive, address, atomic_path, check_size, fetched, files_at, load_npy, reading
 from ..host.validation import validated
 from ..readers.mesh import Array
 from .mesh import face_areas
@@ -175,8 +176,12 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
         counts, claimed, present, unit = claim(path)
         if min(counts, default=0) < 0 or claimed > present:
             raise InputError(f"{path} ends early: its header claims {claimed} elements, {present} {unit} follow")
-    loaded: Any = trimesh.load(path, process=False, maintain_order=True)
+    own = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}  # which are other files
+    loaded: Any = trimesh.load(path, process=False, maintain_order=True, **own)
     vertices, faces, offset = [np.zeros((0, 3))], [], 0
+    if isinstance(loaded, trimesh.Scene):  # one mesh may stand in many places
+        placed = (loaded.geometry[loaded.graph[node][1]] for node in loaded.graph.nodes_geometry)
+        check_size(path, 24.0 * sum(len(part.vertices) for part in placed if hasattr(part, "vertices")))
     parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
     for part in parts:
         vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
@@ -220,13 +225,23 @@ def _gltf(path: Path) -> Claim:
     else:
         document = json.loads(data)
         size = len(data) + sum(int(buffer.get("byteLength", 0)) for buffer in document.get("buffers", []))
-        if any(".." in Path(str(buffer.get("uri", ""))[:1000]).parts for buffer in document.get("buffers", [])):
+    for uri in (str(part.get("uri", ""))[:1000] for kind in ("buffers", "images") for part in document.get(kind, [])):
+        if ".." in Path(uri).parts:
             raise InputError(f"{path} refers to files outside its folder")
+        beside = path.parent / uri
+        if uri and not uri.startswith("data:") and beside.exists() and not beside.is_file():  # a pipe has no end
+            raise InputError(f"{path} refers to {uri!r}, which is no plain file")
     counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
     return counts, max(counts, default=0), size, "bytes"
 
 
-CLAIMS = {".ply": _ply, ".off": _off, ".glb": _gltf, ".gltf": _gltf}
+def _obj(path: Path) -> Claim:
+    if re.search(rb"^f[ \t]+(?:[^\n]*[ \t])?0(?:[/ \t\r]|$)", path.read_bytes(), re.MULTILINE):
+        raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on (or -1, from the end)")
+    return [], 0, 0, "bytes"
+
+
+CLAIMS = {".obj": _obj, ".ply": _ply, ".off": _off, ".glb": _gltf, ".gltf": _gltf}
 
 
 READERS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = dict.fromkeys(WRITTEN, _through_trimesh)

@@ -25,6 +25,7 @@ Array = NDArray[Any]
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")  # text for the numbers among the labels
+MOST_LINKS = 16  # from one name of an HDF5 file to the next
 INDEX_NAMES = ("id", "index", "idx")
 HDF5 = (".h5", ".hdf5", ".h5ad")
 SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".mtx", *HDF5)
@@ -148,11 +149,22 @@ def features_of(archive: Any, path: Path, key: str | None = None) -> Any:
     return _stored(archive, tables[0], path)
 
 
-def _check_own(archive: Any, name: str, path: Path) -> None:
+def _check_own(archive: Any, name: str, path: Path, steps: int = 0) -> None:
     """A data set must lie in the file itself: HDF5 can point to any other file of the machine, and claim any size."""
     import h5py
 
     link = archive.get(name, getlink=True)
+    if isinstance(link, h5py.SoftLink):  # every step of the way it leads
+        if steps > MOST_LINKS:
+            raise InputError(f"{path}: {name!r} is a link that leads back to itself")
+        place = archive.file if link.path.startswith("/") else archive
+        for part in link.path.strip("/").split("/"):
+            if part not in place and place.get(part, getlink=True, default=None) is None:
+                return  # to nothing
+            _check_own(place, part, path, steps + 1)
+            place = place.get(part)
+            if not hasattr(place, "keys"):
+                break
     found: Any = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
     stored = isinstance(found, h5py.Dataset)
     if isinstance(link, h5py.ExternalLink) or (stored and (found.external is not None or found.is_virtual)):
@@ -177,14 +189,14 @@ def _stored(archive: Any, key: str, path: Path) -> Any:
 def _read_archive(archive: Any, path: Path, labels: str | None, key: str | None) -> Table:
     names = list(archive.keys())
     if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
-        return _table(_sparse(archive, bytes(archive["format"].item()).decode(), archive["shape"]), None, path)
+        return _table(_sparse(archive, bytes(archive["format"].item()).decode(), archive["shape"], path), None, path)
     found = features_of(archive, path, key)
     if hasattr(found, "keys"):  # a group: a sparse matrix as AnnData stores it
         for part in ("data", "indices", "indptr"):
             _stored(found, part, path)
         kind = str(found.attrs.get("encoding-type", found.attrs.get("h5sparse_format", "csr")))
         shape = found.attrs.get("shape", found.attrs.get("h5sparse_shape"))
-        found = _sparse(found, kind.removesuffix("_matrix"), shape)
+        found = _sparse(found, kind.removesuffix("_matrix"), shape, path)
     if path.suffix.lower() == ".h5ad":
         return _table(found if sparse.issparse(found) else np.asarray(found), _cells(archive, labels, path), path)
     if labels is not None and labels not in names:
@@ -196,9 +208,10 @@ def _read_archive(archive: Any, path: Path, labels: str | None, key: str | None)
     return table._replace(classes=classes) if classes is not None and classes.ndim == 1 else table
 
 
-def _sparse(parts: Any, kind: str, shape: Any) -> Any:
+def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
     """A matrix in compressed rows from its ``data``, ``indices`` and ``indptr`` (``row`` and ``col`` for coo)."""
     size = tuple(int(length) for length in shape)
+    check_size(path, 8.0 * sum(size))  # a number per row and column is needed whatever is stored
     data = np.asarray(parts["data"])
     if kind == "coo":
         matrix = sparse.coo_matrix((data, (np.asarray(parts["row"]), np.asarray(parts["col"]))), shape=size).tocsr()
@@ -289,6 +302,8 @@ def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: 
                 separator = _separator(path)
             decimal = "." if separator == "," else _decimal(path)
             frame = pandas.read_csv(path, sep=separator, decimal=decimal, float_precision="round_trip")  # others crash
+            if not isinstance(frame.index, pandas.RangeIndex):
+                raise InputError(f"{path}: its rows have more columns than its first line names: name all of them")
             first = frame[frame.columns[0]]
             counts = np.array_equal(first, np.arange(len(first))) or np.array_equal(first, np.arange(1, len(first) + 1))
             name = str(frame.columns[0])
