@@ -14,8 +14,8 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
