@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..search.neighbours import Metric, query
 
 NEIGHBOURS = 10
+SAME = 1e3  # roundings of the squared distance to the farthest neighbour within which a point is a fitted one
 
 
 @extension
@@ -71,7 +72,10 @@ class KernelExtension:
         inverse = squared.clamp_min(torch.finfo(squared.dtype).eps ** 2).reciprocal()
         inverse = inverse / inverse.sum(1, keepdim=True)
         remainder, scale = self.fitted
-        return scale * smooth + average(inverse, remainder, indices)
+        found = scale * smooth + average(inverse, remainder, indices)
+        # Of equal distances others may be chosen in another block, which changes N: at a fitted point it is not asked.
+        near = squared <= SAME * torch.finfo(squared.dtype).eps
+        return torch.where(near[:, :1] & (near.sum(1, keepdim=True) == 1), self.values[indices[:, 0]], found)
 
     def _smooth(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         indices, distances = query(self.points, points, NEIGHBOURS, self.metric)

@@ -57,7 +57,8 @@ def estimate_dimension(graph: Graph) -> float:
     proper = (near > 0) & (far > near)
     if graph.k < 2 or not bool(proper.any()):
         return 1.0
-    return max(1.0, _growth(graph) / float(torch.log(far[proper] / near[proper]).mean()))
+    # Where all distances are equal, as between one-hot rows, there is no growth.
+    return min(float(max(d, 1)), max(1.0, _growth(graph) / float(torch.log(far[proper] / near[proper]).mean())))
 
 
 def cloud_dimensions(graph: Graph) -> list[float]:

@@ -156,7 +156,10 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
     stiffness = diags_array(degree) - (weights + weights.T) / 2
     if cloud.rows is not None:
         stiffness, mass = _spread(stiffness, mass, cloud.rows.cpu().numpy(), rate)
-    return csr_matrix(stiffness) * scale ** (dimension - 2), csr_matrix(diags_array(mass * scale**dimension))
+    to_given, size_given = float(np.float64(scale) ** (dimension - 2)), float(np.float64(scale) ** dimension)
+    if not 1e-290 < min(to_given, size_given) <= max(to_given, size_given) < 1e290:
+        raise InputError(f"areas or volumes of a cloud of size {scale:.1g} are beyond all numbers: change the unit")
+    return csr_matrix(stiffness) * to_given, csr_matrix(diags_array(mass * size_given))
 
 
 def traced_matrices(cloud: Arranged, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
@@ -276,4 +279,7 @@ def as_given(matrix: Any, origin: Origin) -> Any:
     if origin.numpy:
         return matrix
     pointers, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    return csr(pointers, columns, values.to(origin.dtype), matrix.shape).to(origin.device)
+    given = values.to(origin.dtype)
+    if not bool(torch.isfinite(given).all()) or bool(((given == 0) & (values != 0)).all()):
+        raise InputError(f"this matrix is beyond the range of {origin.dtype}: give points in float64 or another unit")
+    return csr(pointers, columns, given, matrix.shape).to(origin.device)

@@ -91,7 +91,7 @@ def with_eigenvalues(
     generator: torch.Generator | None = None,
 ) -> Rotation:
     """The same vectors with eigenvalues by another estimator, from errors of ``functions (n, m)`` or of a family."""
-    if kind == "rayleigh":
+    if kind == "rayleigh" or rotation.q.shape[-1] < 2:  # the first one is 0 by either
         return rotation
     if smoother.lowest is not None:
         raise InputError(f"eigenvalues={kind!r} sets the first one to 0: not with a potential or a boundary")

@@ -176,7 +176,7 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
         counts, claimed, present, unit = claim(path)
         if min(counts, default=0) < 0 or claimed > present:
             raise InputError(f"{path} ends early: its header claims {claimed} elements, {present} {unit} follow")
-    own = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}  # which are other files
+    own: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}  # which are other files
     loaded: Any = trimesh.load(path, process=False, maintain_order=True, **own)
     vertices, faces, offset = [np.zeros((0, 3))], [], 0
     if isinstance(loaded, trimesh.Scene):  # one mesh may stand in many places
