@@ -58,7 +58,7 @@ def closure(first: Distribution) -> list[Distribution]:
 def first_example(python: Path, folder: Path) -> None:
     """The command and the Python block of the README, in a folder with a mesh of that name."""
     ep.geometry.save(ep.geometry.Shape(*blob(10)), folder / "bunny.obj")
-    text = (ROOT / "README.md").read_text().split("## Three examples")[1]
+    text = (ROOT / "README.md").read_text().split("## A shape")[1]
     command = re.search(r"^\$ eigenprobe (decompose .*)$", text, re.M)[1].split()
     block = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)[1]
     environment = {"PATH": "", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
