@@ -92,3 +92,17 @@ def test_the_next_solver_takes_over(fault: str, monkeypatch: pytest.MonkeyPatch)
     if fault != "residual":  # which the last solver warns of
         with pytest.raises(InputError, match="no solver found 6 eigenpairs of this operator on 900 points"):
             solve(operator, 6)
+
+
+def test_reproducible_and_independent_of_the_order_of_points() -> None:
+    import eigenprobe as ep
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3))
+    x = x / np.linalg.norm(x, axis=1, keepdims=True) * [1.0, 1.4, 2.0]
+    first, again = ep.decompose(x, k=6), ep.decompose(x, k=6)
+    assert np.array_equal(first.vectors, again.vectors) and np.array_equal(first.eigenvalues, again.eigenvalues)
+    order = rng.permutation(600)
+    other = ep.decompose(x[order], k=6)
+    assert np.allclose(other.eigenvalues, first.eigenvalues, rtol=1e-3, atol=1e-6)
+    assert np.allclose(other.vectors, first.vectors[order], atol=2e-2)
