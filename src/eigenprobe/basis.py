@@ -114,6 +114,7 @@ class Basis:
     faces: Array | None = None  # (f, 3) of the mesh whose vertices the points are: for pictures only
     rows: Array | None = None  # (n,) the points of the source that these are, where some were chosen
     short_cuts: Array | None = None  # (c, 2) pairs of points whose edge was cut from the graph
+    lifted: Array | None = None  # (n, K) the vectors, where some points have no mass to divide by
     source: OperatorSource | None = field(default=None, repr=False)  # of `graph` and `smoother`: not in the file
 
     def __post_init__(self) -> None:
@@ -142,7 +143,7 @@ class Basis:
     @property
     def vectors(self) -> Array:
         """The eigenvectors ``V = M^{-1/2} Q`` (n, K): ``v_1`` is constant, ``V^T M V = I``."""
-        return self.normalized / (self.mass**0.5)[:, None]
+        return self.normalized / (self.mass**0.5)[:, None] if self.lifted is None else self.lifted
 
     @property
     def graph(self) -> Graph:
@@ -184,9 +185,7 @@ class Basis:
         c = self._like(coefficients)
         if c.ndim > 2 or c.shape[0] > self.k:
             raise InputError(f"expected at most {self.k} coefficients (k,) or (k, m), got shape {tuple(c.shape)}")
-        values = self.normalized[:, : c.shape[0]] @ c
-        root = self.mass**0.5
-        return values / root if values.ndim == 1 else values / root[:, None]
+        return self.vectors[:, : c.shape[0]] @ c
 
     def filter(self, f: Array, response: Callable[[Array], Array] | Array) -> Array:
         """``V g(lambda) V^T M f`` for a response ``g``: a function of the eigenvalues or K numbers."""
@@ -201,14 +200,15 @@ class Basis:
         if normalized:
             return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
         root = (self.mass**0.5)[:, None]
-        return SpectralOperator(self.normalized / root, self.eigenvalues, self.normalized * root)
+        return SpectralOperator(self.vectors, self.eigenvalues, self.normalized * root)
 
     @validated
     def truncate(self, k: int) -> Basis:
         """The first ``k`` vectors only."""
         if not 1 <= k <= self.k:
             raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
-        return replace(self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k])
+        lifted = None if self.lifted is None else self.lifted[:, :k]
+        return replace(self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k], lifted=lifted)
 
     def __call__(self, points: Array) -> Array:
         """Values of ``V`` at new points ``(m, d)``: ``(m, K)``. Each row depends on its own point alone."""
@@ -253,6 +253,7 @@ class Basis:
             return write_functions(path, self)
         tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
         more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
+        more["lifted"] = self.lifted
         tensors |= {name: values for name, values in more.items() if values is not None}
         header: dict[str, Any] = {"format": FORMAT, "info": self.info}
         if self.source is not None and (record := self.source.record()) is not None:
@@ -284,7 +285,7 @@ class Basis:
 
                 own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
                 extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
-            names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts")
+            names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts", "lifted")
             stored: dict[str, Any] = {name: tensors.get(name) for name in names}
             stored |= {"info": dict(header.get("info", {})), "extension": extension, "source": _recorded(header)}
             return cls(**stored).numpy()
@@ -323,7 +324,7 @@ class Basis:
         return basis_html(self)
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
-        ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points"), convert)
+        ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points", "lifted"), convert)
         ways |= dict.fromkeys(("faces", "rows", "short_cuts"), _numpy)
         arrays: dict[str, Any] = {name: getattr(self, name) for name in ways}
         return replace(self, **{name: ways[name](array) for name, array in arrays.items() if array is not None})
@@ -360,7 +361,11 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
     q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
-    if q.ndim != 2 or not q.is_floating_point() or not bool((mass > 0).all()):
+    if (
+        q.ndim != 2
+        or not q.is_floating_point()
+        or not bool((mass > 0).all() if "lifted" not in tensors else (mass >= 0).all())
+    ):
         raise InputError(f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}")
     if points is not None and (points.ndim != 2 or len(points) != len(q)):
         raise InputError(f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}")

@@ -33,10 +33,12 @@ from ..cloud import check_points
 from ..decomposition import OperatorSettings, geometry_of
 from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
+from ..extensions import KernelExtension
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..operators import gradients, matrices
+from ..sampling import WorkingSample
 from ..smoothers.balanced import BALANCE
 from ..smoothers.prepared import Prepared
 from .spectral import Array, rows
@@ -74,10 +76,24 @@ def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) ->
         raise InputError(f"expected a time above 0, got {time}")
     with limited_threads(x.device, len(x)):
         made = geometry_of(cloud) if isinstance(cloud, Basis) else OperatorSettings().build(x, 1)
-        found = _distances(x, made, index, time)
+        if made.sample is None:
+            found = _distances(x, made, index, time)
+        else:
+            found = _lifted(made, made.sample, index, time)
     single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
     result = found[:, 0] if single else found
     return result if origin.numpy else torch.from_numpy(result).to(origin.dtype).to(origin.device)
+
+
+def _lifted(made: Prepared, sample: WorkingSample, sources: np.ndarray, time: float | None) -> np.ndarray:
+    """Distances on the working sample of a cloud, from the cells of the sources, at all given points ``(n, s)``."""
+    cells, place = np.unique(sample.rows.cpu().numpy()[sources], return_inverse=True)
+    inside = _distances(sample.points, made, cells, time)
+    reached = np.isfinite(inside)
+    smooth = KernelExtension(sample.points, torch.from_numpy(np.where(reached, inside, 0.0)))(sample.given)
+    found = np.where(reached[sample.rows.cpu().numpy()], smooth.cpu().numpy().clip(0), np.inf)[:, place]
+    found[sources, np.arange(len(sources))] = 0.0
+    return found
 
 
 def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None) -> np.ndarray:

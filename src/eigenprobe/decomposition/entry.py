@@ -32,12 +32,14 @@ from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
+from ..sampling import Resolution
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
 from .indicators import warn_of_errors
-from .settings import Method, OperatorSettings, Request, Space
+from .lift import lift
+from .settings import Method, OperatorSettings, Parts, Request, Space
 from .stack import solve_stacks
 
 KEPT = 1_000_000  # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
@@ -73,6 +75,8 @@ def decompose(
     measure: float | Array | Sequence[float | Array] | None = None,
     probes: Array | str | Callable[[Any], Array] | Sequence[Array | str] | None = None,
     eigenvalues: Eigenvalues = "rayleigh",
+    resolution: Resolution = "auto",
+    parts: Parts | None = None,
     **options: Any,
 ) -> Basis | list[Basis]:
     """The spectral decomposition of a point cloud, or of each of several.
@@ -128,6 +132,16 @@ def decompose(
         How they are estimated: ``"rayleigh"`` quotients of the smoother; or the paper's ``"mean"`` and ``"worst"``, one
         over the mean or the largest error with which the vectors before reconstruct probes, the first one 0 and the
         sum that of the Rayleigh quotients. Direct only.
+    resolution
+        How many points the operator is made on. ``"auto"`` looks at the sampling: a clean even cloud is taken as it
+        is; scan lines, noise, copies and outliers (strays) lead to a working sample, an even set of averaged points at
+        a scale where the cloud is a surface, from which vectors and mass are lifted to all points
+        (``info["quality"]``, ``info["resolution"]``; strays are listed in ``info["strays"]``, have values and no
+        mass). A number asks for about so many points; ``"all"`` takes every point as it is. Direct only.
+    parts
+        ``"largest"``: the basis of the largest connected part alone; ``"all"``: of all parts. By default parts of less
+        than a twentieth of the largest are left out where they hold at most a tenth of the points; what was left out
+        is in ``info["left_out"]``, has values and no mass.
     options
         Passed on to the network fit or to the pretrained model's ``encode``.
 
@@ -140,6 +154,7 @@ def decompose(
     """
     operator = partial(OperatorSettings, smoother, metric, neighbours, bandwidth, dimension)
     request = partial(Request, k, method, seed=seed, device=device, tol=tol, eigenvalues=eigenvalues, options=options)
+    operator = partial(operator, resolution=resolution, parts=parts)
     per_point: dict[str, Any] = {
         "potential": potential,
         "boundary": boundary,
@@ -179,6 +194,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         raise InputError(f"method 'direct' does not know the option {sorted(request.options)[0]!r}")
     with limited_threads(x.device, len(x)):
         wanted = request.operator.traced(origin, request.asked)
+        if request.asked and wanted.resolution == "auto":
+            wanted = replace(wanted, resolution="all", parts="all")
         alteration, prepared = wanted.alteration, wanted.build(x, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother
         info = {"components": smoother.warn_of_parts() if alteration.fixes_constant else smoother.components[0]}
@@ -196,7 +213,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         if wanted.differentiable(smoother):
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
-    return replace(basis, source=OperatorSource(wanted, prepared if kept else None))
+    basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
+    return basis if prepared.sample is None else lift(basis, prepared.sample)
 
 
 def _network(x: Tensor, origin: Origin, request: Request) -> Basis:

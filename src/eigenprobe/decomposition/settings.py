@@ -21,6 +21,7 @@ from ..graph import Arranged, arrange, estimate_dimension
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues
+from ..sampling import Resolution, WorkingSample, is_even, working_sample
 from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
@@ -29,6 +30,9 @@ from ..smoothers.prepared import Prepared
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]
 Method = Literal["direct", "network", "pretrained"]
+Parts = Literal["largest", "all"]
+FRAGMENT = 0.05  # of the largest part: smaller ones are left out ...
+FRAGMENTS = 0.1  # ... where they hold no more than this share of all points
 
 
 @validated
@@ -45,6 +49,8 @@ class OperatorSettings:
     boundary: str | Array | None = None
     anisotropy: float | Array | None = None
     measure: float | Array | None = None
+    resolution: Resolution = "auto"
+    parts: Parts | None = None
     moving: bool = False
 
     @property
@@ -84,6 +90,11 @@ class OperatorSettings:
             warn(f"no derivatives with respect to the points: {only}")
         return found
 
+    @property
+    def on_all_points(self) -> OperatorSettings:
+        """The same operator without a working sample, on every point."""
+        return replace(self, resolution="all", parts="all")
+
     def prepare(self, points: Array) -> Prepared:
         """The operator of points ``(N, d)`` of any kind of array."""
         x, _ = check_points(points, 1)
@@ -92,7 +103,7 @@ class OperatorSettings:
 
     def build(self, x: Tensor, k: int) -> Prepared:
         """The cloud ``x (N, d)`` float64, made ready for ``k`` vectors and without short-cuts, and its smoother."""
-        operator, smoother, dimension = self.alteration, self.smoother, self.dimension
+        operator, smoother = self.alteration, self.smoother
         if isinstance(smoother, Smoother):
             if smoother.n != len(x):
                 raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
@@ -100,8 +111,59 @@ class OperatorSettings:
                 raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
             cloud = Arranged.plain(x, smoother.graph)
             return Prepared(cloud, alter(smoother, cloud, k, operator))
-        count = self.neighbours if isinstance(self.neighbours, int) else operator.neighbours(NEIGHBOURS[smoother])
-        cloud = arrange(x, count, k, self.search_metric)
+        cloud = self._arrange(x, k)
+        sample = self._sample(x, cloud)
+        if sample is not None:
+            cloud = self._arrange(sample.points, k)
+        made = self._prepared(cloud, k)
+        left_out = self._left_out(made)
+        if left_out is not None:
+            sample = (WorkingSample.whole(x) if sample is None else sample).without(left_out)
+            made = self._prepared(self._arrange(sample.points, k), k)
+        return replace(made, sample=sample)
+
+    @property
+    def _sampled(self) -> bool:
+        """Whether the operator is one that a working sample may stand for."""
+        plain = self.smoother == "adaptive" and self.metric == "euclidean" and self.bandwidth is None
+        return plain and not self.moving and not self.alteration.asked
+
+    def _arrange(self, x: Tensor, k: int) -> Arranged:
+        usual = self.alteration.neighbours(NEIGHBOURS[self.smoother]) if isinstance(self.smoother, str) else 1
+        count = self.neighbours if isinstance(self.neighbours, int) else usual
+        return arrange(x, count, k, self.search_metric)
+
+    def _sample(self, x: Tensor, cloud: Arranged) -> WorkingSample | None:
+        """The working sample of a cloud, or None where it is the cloud."""
+        if not self._sampled:
+            if isinstance(self.resolution, int):
+                raise InputError("a resolution is known to the plain operator of adaptive weights only")
+            return None
+        graph = cloud.graph
+        if self.resolution == "auto" and (graph is None or is_even(graph.points, graph.indices, graph.distances)):
+            return None
+        return working_sample(x, self.resolution)
+
+    def _left_out(self, made: Prepared) -> Tensor | None:
+        """Which points ``(N,)`` lie in parts that are not wanted; None where all are."""
+        count, labels = made.smoother.components
+        if count == 1 or self.parts == "all" or not self._sampled:
+            return None
+        sizes = torch.bincount(labels, minlength=count)
+        if self.parts == "largest":
+            small = torch.ones_like(sizes, dtype=torch.bool)
+            small[sizes.argmax()] = False
+        else:
+            small = sizes < FRAGMENT * sizes.max()
+            if not bool(small.any()) or int(sizes[small].sum()) > FRAGMENTS * len(labels):
+                return None
+        rows = made.cloud.rows
+        return small[labels] if rows is None else small[labels][rows]
+
+    def _prepared(self, cloud: Arranged, k: int) -> Prepared:
+        """The smoother of a cloud, after its short-cuts are cut."""
+        operator, smoother, dimension = self.alteration, self.smoother, self.dimension
+        assert not isinstance(smoother, Smoother)
         width = None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
         own: dict[str, Any] = {}
         if smoother == "adaptive":

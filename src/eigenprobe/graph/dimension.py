@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .axes import principal_axes
+from ..search.axes import principal_axes
 from .graph import Graph
 
 PCA_DIMENSIONS = 16  # ambient dimension up to which local principal components estimate the intrinsic one

@@ -133,7 +133,7 @@ def solved(x: Tensor, k: int, **options: Any) -> tuple[Arranged, Smoother, dict[
     ``eigenvectors^T mass eigenvectors = I`` for a mass in length^dim.
     """
     with limited_threads(x.device, len(x)):
-        made = OperatorSettings(**options).build(x, k)
+        made = OperatorSettings(**options).on_all_points.build(x, k)
         cloud, smoother = made.cloud, made.smoother
         smoother.warn_of_parts()
         pairs = solve(smoother, k)

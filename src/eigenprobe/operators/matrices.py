@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,13 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, values_by_cloud
-from ..decomposition import OperatorSettings, Space, geometry_of
+from ..decomposition import OperatorSettings, Parts, Space, geometry_of
 from ..errors import InputError
 from ..graph import Edges
 from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
 from ..host.validation import validated
+from ..sampling import Resolution, WorkingSample
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.balanced import traced_stencil
@@ -60,6 +62,8 @@ def laplacian(
     boundary: str | Array | Sequence[Array] | None = None,
     anisotropy: float | Array | Sequence[Array] | None = None,
     measure: float | Array | Sequence[Array] | None = None,
+    resolution: Resolution = "auto",
+    parts: Parts | None = None,
 ) -> Any:
     """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in the points' units.
 
@@ -70,9 +74,10 @@ def laplacian(
     points
         ``(n, d)``, a file, a mesh, or an object that carries points; a list of such gives a list of pairs. Rows and
         columns are in the order of the points. Or a `Basis`: the operator that made it, and no other settings.
-    neighbours, dimension, smoother, metric, device, potential, boundary, anisotropy, measure
+    neighbours, dimension, smoother, metric, device, potential, boundary, anisotropy, measure, resolution, parts
         As in `decompose`, which uses the same operator. A potential is on the diagonal of ``L``. Rows of points where
-        functions vanish have nothing but a diagonal in ``L``, of the highest eigenvalue.
+        functions vanish have nothing but a diagonal in ``L``, of the highest eigenvalue. Where a working sample stands
+        for the cloud, ``L`` acts on means over its cells and holds the points of a cell together; strays have no mass.
 
     Returns
     -------
@@ -92,12 +97,14 @@ def laplacian(
     """
     clouds, fixed = listed_clouds(points), (smoother, metric, neighbours, None, dimension)
     if clouds is None:
-        return _of_cloud(points, OperatorSettings(*fixed, potential, boundary, anisotropy, measure), device)
+        one = OperatorSettings(*fixed, potential, boundary, anisotropy, measure, resolution, parts)
+        return _of_cloud(points, one, device)
     if isinstance(smoother, Smoother):
         raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
     listed = {"potential": potential, "boundary": boundary, "anisotropy": anisotropy, "measure": measure}
     own = values_by_cloud(listed, len(clouds))
-    return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], OperatorSettings(*fixed, **own[i]), device))
+    wanted = partial(OperatorSettings, *fixed, resolution=resolution, parts=parts)
+    return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], wanted(**own[i]), device))
 
 
 def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device | None) -> tuple[Any, Any]:
@@ -133,7 +140,35 @@ def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> tuple[An
     if traced:
         return traced_matrices(made.cloud, made.smoother, origin)
     stiffness, mass = matrices(made.cloud, made.smoother)
+    if made.sample is not None:
+        stiffness, mass = _on_given(stiffness, mass.diagonal(), made.sample)
     return as_given(stiffness, origin), as_given(mass, origin)
+
+
+def _on_given(stiffness: Any, mass: np.ndarray, sample: WorkingSample) -> tuple[Any, Any]:
+    """The operator of a working sample at all given points: ``R^T L R``, R the means over cells, and ties within cells.
+
+    A point that is not the mean of its cell is pulled to it at the highest rate of the spectrum; so are points without
+    mass, a thousandth as strongly.
+    """
+    from scipy.sparse import csr_matrix, diags_array, eye_array
+
+    rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
+    own, means = _cells(sample)
+    rate = 2 * float((stiffness.diagonal() / mass).max())
+    apart = eye_array(len(rows), format="csr") - own @ means
+    pull = rate * mass[rows] * np.where(shares > 0, shares, 1e-3 * shares[shares > 0].mean())
+    whole = means.T @ stiffness @ means + apart.T @ diags_array(pull) @ apart
+    return csr_matrix(whole), csr_matrix(diags_array(mass[rows] * shares))
+
+
+def _cells(sample: WorkingSample) -> tuple[Any, Any]:
+    """The cell of every given point ``(n, m)``, and means over cells ``(m, n)``, scipy CSR."""
+    from scipy.sparse import csr_matrix
+
+    rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
+    place, shape = np.arange(len(rows)), (len(rows), len(sample.points))
+    return csr_matrix((np.ones(len(rows)), (place, rows)), shape), csr_matrix((shares, (rows, place)), shape[::-1])
 
 
 def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
@@ -215,6 +250,9 @@ def gradient(
     with limited_threads(x.device, len(x)):
         made = geometry_of(points) if isinstance(points, Basis) else wanted.build(x, 1)
         frames, parts = gradients(made.cloud, made.smoother)
+        if made.sample is not None:
+            own, means = _cells(made.sample)
+            frames, parts = frames[made.sample.rows.cpu().numpy()], [own @ part @ means for part in parts]
     directions = frames if origin.numpy else torch.from_numpy(frames).to(origin.dtype).to(origin.device)
     return directions, tuple(as_given(part, origin) for part in parts)
 

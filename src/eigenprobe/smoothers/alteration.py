@@ -23,8 +23,8 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged
-from ..graph.axes import principal_axes
 from ..host.validation import as_array
+from ..search.axes import principal_axes
 from .balanced import BALANCE, EXACT, FIRM, Balance
 from .cells import at_boundary
 from .smoother import Smoother, csr

@@ -22,6 +22,7 @@ from ..cloud import Array
 from ..errors import InputError
 from ..graph import Edges, Graph
 from ..graph.arranged import Arranged
+from ..sampling import WorkingSample
 from .smoother import Smoother, csr
 
 
@@ -31,6 +32,7 @@ class Prepared:
 
     cloud: Arranged
     smoother: Smoother
+    sample: WorkingSample | None = None  # of the points that were given, where the cloud is not all of them
 
     @cached_property
     def graph(self) -> Graph:

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.axes import canonical_pose
 from eigenprobe.host.files import write_json
 from eigenprobe.host.weights import drawing
 from eigenprobe.networks.diffusion import diffusion, masses
 from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs
 from eigenprobe.probes.objective import Objective
+from eigenprobe.search.axes import canonical_pose
 from eigenprobe.smoothers import Smoother
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.recipes import recipe_kind

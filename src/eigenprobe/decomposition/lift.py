@@ -1,0 +1,85 @@
+"""From the basis of a working sample to one of all points.
+
+    v(x_i)     the extension of the sampled vectors, at every given point (n, K)
+    m_i = m_cell(i) share_i                         mass shared in the cell, none for strays
+    V <- [1, (V - 1 (m^T V)) G^-1/2],  G = V^T M V  the nearest orthonormal one: V^T M V = I
+
+The vectors of points without mass are values of the same extension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..basis import Basis
+from ..errors import warn
+from ..extensions import KernelExtension
+from ..sampling import WorkingSample
+from ..search.neighbours import query
+
+
+def lift(basis: Basis, sample: WorkingSample) -> Basis:
+    """The basis of all given points from that of their working sample; tensors in the caller's units."""
+    mass = basis.mass[sample.rows] * sample.shares.to(basis.mass)
+    mass = mass / mass.sum()
+    extension = basis.extension
+    assert isinstance(extension, KernelExtension)
+    vectors, turn = _orthonormal(extension(sample.given), mass)
+    extension = KernelExtension(extension.points, extension.values @ turn, extension.metric)
+    vectors, _ = _orthonormal(extension(sample.given), mass)
+    cuts = basis.short_cuts
+    if cuts is not None and len(cuts):
+        cuts = query(sample.given, sample.points, 1)[0][:, 0][cuts]
+    facts = _facts(sample)
+    _say(facts, len(sample.given), len(sample.points))
+    return replace(
+        basis,
+        normalized=vectors * mass.sqrt()[:, None],
+        mass=mass,
+        points=sample.given,
+        extension=extension,
+        short_cuts=cuts,
+        lifted=vectors if bool((mass == 0).any()) else None,
+        info=basis.info | facts,
+    )
+
+
+def _orthonormal(values: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Functions ``(n, K)``, the first one constant, made orthonormal with the least change, and the matrix of it."""
+    mean = mass @ values
+    centred = values[:, 1:] - mean[1:]
+    gram = centred.mT @ (mass[:, None] * centred)
+    size, axes = torch.linalg.eigh(gram)
+    root = axes @ ((size.clamp_min(1e-12 * size[-1:].clamp_min(1e-300))).rsqrt()[:, None] * axes.mT)
+    turn = torch.zeros((values.shape[1],) * 2, dtype=values.dtype, device=values.device)
+    turn[0, 0] = 1.0
+    turn[1:, 1:], turn[0, 1:] = root, -mean[1:] @ root
+    return torch.cat([torch.ones_like(values[:, :1]), centred @ root], 1), turn
+
+
+def _facts(sample: WorkingSample) -> dict[str, Any]:
+    """What is told of a working sample: its size, what was left out, how the cloud was sampled."""
+    lost = (sample.shares == 0) & ~sample.strays
+    facts: dict[str, Any] = {"resolution": len(sample.points), "quality": sample.facts}
+    for name, rows in (("strays", sample.strays), ("left_out", lost)):
+        if bool(rows.any()):
+            facts[name] = rows.nonzero()[:, 0].tolist()
+    return facts
+
+
+def _say(facts: dict[str, Any], n: int, m: int) -> None:
+    done = []
+    if "strays" in facts:
+        done.append(f"left out {len(facts['strays'])} strays")
+    if "left_out" in facts:
+        done.append(f"left out {len(facts['left_out'])} points in small parts (parts='all' keeps them)")
+    reasons = {"averaged": "noise", "scan_lines": "scan lines", "merged": "copies"}
+    why = [word for name, word in reasons.items() if facts["quality"].get(name)]
+    if why:
+        done.append(f"worked on {m} averaged points because of {' and '.join(why)} (resolution='all' takes all)")
+    if done:
+        warn(f"of {n} points: {'; '.join(done)}")

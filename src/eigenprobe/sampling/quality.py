@@ -1,0 +1,160 @@
+"""How a cloud was sampled, seen at several scales round a few hundred of its points.
+
+    C_c (d, d)     covariance of the c nearest, c = 12, 16, 24, ..., 256;  v_1 >= v_2 >= v_3 its eigenvalues
+    surface        v_2 / v_1 above `round`: points on all sides, not in a line
+    sigma_c        deviation from the quadric fitted to the c nearest: noise, where the surface is smooth
+    R_c            distance to the c-th
+
+The scale at which a cloud is a surface is the smallest at which neighbours lie on all sides (scan lines are lines below
+it) and their deviation from a quadric is well below their reach (noise is a solid below it).  What is found there is
+local: the spacing h, the distance of scan lines, the noise; each is the median over neighbouring centres.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..search.axes import principal_axes
+from ..search.neighbours import query
+
+COUNTS = (12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Constants of the survey, chosen on development shapes and on curves, surfaces and solids with known spectra."""
+
+    centres: int = 1200  # points that are looked at
+    around: int = 9  # centres whose median speaks for one
+    round: float = 0.4  # v_2 / v_1 of a surface: .5 to 1 for random samples of a disc, below .1 in a scan line
+    flat: float = 0.25  # sigma / R up to which neighbours are a surface and not a solid; .45 in a ball
+    lined: float = 0.3  # share of samples that look like a line where some others are not worth a survey
+    rough: float = 0.13  # sigma over h of half of the samples from which there may be noise
+    glance: int = 400  # samples of a first look
+    copies: float = 0.1  # of the distance to the sixteenth: points nearer than that are copies
+
+
+SCALES = Scales()
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What was found at the centres ``(c, d)``: all but the shares ``(c,)``, in units of the points."""
+
+    centres: Tensor
+    dimension: int  # of most centres: 1, 2 or 3
+    votes: dict[int, float]  # share of the centres by dimension
+    spacing: Tensor  # mean distance of samples on the manifold, h
+    lines: Tensor  # distance of scan lines; 0 where samples lie on all sides of each other
+    noise: Tensor  # sigma; of a solid 0
+    copies: int  # how many times each place was sampled
+
+    def facts(self, strays: int, n: int) -> dict[str, Any]:
+        """For people: numbers of the whole cloud."""
+        spacing = float(self.spacing.median())
+        lined = self.lines > 0
+        ratio = (self.lines / self.spacing)[lined]
+        return {
+            "spacing": spacing,
+            "thickness": float(self.noise.median()),
+            "noise_over_spacing": round(float((self.noise / self.spacing).median()), 4),
+            "anisotropy": round(float(ratio.median()), 2) if len(ratio) > 0.3 * len(lined) else 1.0,
+            "copies": self.copies,
+            "strays": strays,
+            "stray_share": round(strays / n, 5),
+            "dimension_votes": {str(name): round(share, 3) for name, share in self.votes.items()},
+        }
+
+
+@torch.no_grad()
+def looks_even(points: Tensor, near: Tensor, distances: Tensor, scales: Scales = SCALES) -> bool:
+    """Whether a cloud is even and clean at a glance: its lists of nearest points ``(n, k)``, ascending, are at hand.
+
+    Most samples have neighbours on all sides, none stands for copies, and quadrics pass through them.
+    """
+    n = len(points)
+    rows = torch.arange(0, n, max(1, n // scales.glance), device=points.device)
+    count = min(16, near.shape[1])
+    offsets, radius = points[near[rows, :count]] - points[rows, None], distances[rows, count - 1]
+    values, axes = _axes(offsets)
+    lined = values[:, -2] < scales.round * values[:, -1]
+    spacing = radius * (math.pi / (count + 1)) ** 0.5
+    rough = _residual(offsets, axes, radius, 2) > scales.rough * spacing
+    several = (distances[rows, :count] < scales.copies * radius[:, None]).sum(1)
+    return bool(lined.double().mean() < scales.lined and rough.double().mean() < 0.5 and several.double().median() < 1)
+
+
+@torch.no_grad()
+def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
+    """Look at a cloud ``(n, d)`` in two or three dimensions, of at least a few hundred points."""
+    n, d = points.shape
+    counts = torch.tensor([c for c in COUNTS if c <= n // 4], device=points.device)
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(n, generator=generator)[: scales.centres].sort().values.to(points.device)
+    centres = points[chosen]
+    near, distances = query(points, centres, int(counts[-1]) + 1)
+    offsets = points[near] - centres[:, None]
+    reach, roundness, residual, second = [], [], [], []
+    for count in counts.tolist():
+        part, radius = offsets[:, : count + 1], distances[:, count]
+        values, axes = _axes(part)
+        roundness.append(values[:, -2] / values[:, -1].clamp_min(torch.finfo(values.dtype).tiny))
+        residual.append(_residual(part, axes, radius, 2))
+        second.append(_residual(part, axes, radius, 1))
+        reach.append(radius)
+    around = query(centres, centres, min(scales.around, len(centres)))[0]
+    sides, deviation, bend, radius = (
+        torch.stack(each, 1)[around].median(1).values for each in (roundness, residual, second, reach)
+    )
+    flat = (deviation <= scales.flat * radius) if d == 3 else torch.ones_like(sides, dtype=torch.bool)
+    all_sides = sides >= scales.round
+    lasting = all_sides & torch.cat([all_sides[:, 1:], all_sides[:, -1:]], 1)
+    label = torch.where(lasting.any(1), torch.where(flat.any(1), 2, 3), 1)
+    if d == 2:
+        label = label.clamp_max(2)
+    votes = {each: float((label == each).float().mean()) for each in (1, 2, 3)}
+    dimension = max(votes, key=lambda each: votes[each])
+    first = lasting.int().argmax(1) if dimension > 1 else torch.zeros_like(label)
+    rows = torch.arange(len(centres), device=points.device)
+    ball = math.pi if dimension == 2 else 4 * math.pi / 3 if dimension == 3 else 2.0
+    volume = ball * radius[rows, first] ** dimension / (counts[first] + 1)
+    spacing = volume ** (1 / dimension)
+    lines = torch.where(first > 0, radius[rows, first], 0.0) if dimension == 2 else torch.zeros_like(spacing)
+    noise = torch.zeros_like(spacing)
+    if dimension < min(d, 3) or (dimension == 2 and d == 3):
+        thickness = deviation if dimension == 2 else bend
+        thin = thickness <= scales.flat * radius
+        scale = torch.maximum(torch.where(thin.any(1), thin.int().argmax(1), len(counts) - 1), first)
+        after = (scale + 1).clamp_max(len(counts) - 1)
+        noise = torch.minimum(thickness[rows, scale], thickness[rows, after])
+    sixteenth = distances[:, min(16, distances.shape[1] - 1), None]
+    copies = int((distances < scales.copies * sixteenth).sum(1).float().median())
+    return Quality(centres, dimension, votes, spacing, lines, noise, max(1, copies))
+
+
+def _axes(offsets: Tensor) -> tuple[Tensor, Tensor]:
+    centred = offsets - offsets.mean(1, keepdim=True)
+    values, axes = principal_axes(centred.mT @ centred / offsets.shape[1])
+    return values.clamp_min(0), axes
+
+
+def _residual(offsets: Tensor, axes: Tensor, radius: Tensor, dimension: int) -> Tensor:
+    """Root mean square distance ``(c,)`` from the quadric (on a curve: parabola) fitted to ``offsets (c, k, d)``."""
+    local = (offsets @ axes) / radius[:, None, None].clamp_min(torch.finfo(radius.dtype).tiny)
+    if dimension == 1:
+        x, rest = local[..., -1], local[..., :-1]
+        terms = torch.stack([torch.ones_like(x), x, x * x], -1)
+    else:
+        x, y, rest = local[..., -1], local[..., -2], local[..., :-2]
+        terms = torch.stack([torch.ones_like(x), x, y, x * x, x * y, y * y], -1)
+    if rest.shape[-1] == 0:
+        return torch.zeros_like(radius)
+    normal = terms.mT @ terms + 1e-9 * torch.eye(terms.shape[-1], dtype=terms.dtype, device=terms.device)
+    found = torch.linalg.solve(normal, terms.mT @ rest)
+    squared = (rest - terms @ found).square().sum((1, 2)) / max(1, terms.shape[1] - terms.shape[2]) / rest.shape[-1]
+    return squared.sqrt() * radius
