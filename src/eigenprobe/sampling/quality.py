@@ -35,8 +35,9 @@ class Scales:
     flat: float = 0.25  # sigma / R up to which neighbours are a surface and not a solid; .45 in a ball
     lined: float = 0.3  # share of samples that look like a line where some others are not worth a survey
     rough: float = 0.13  # sigma over h of half of the samples from which there may be noise
+    sheets: float = 1.7  # kurtosis of deviations: 1.1 to 1.5 for the two sides of a plate, 1.8 for voxels, 2.6 for noise
     glance: int = 400  # samples of a first look
-    copies: float = 0.1  # of the distance to the sixteenth: points nearer than that are copies
+    copies: float = 0.01  # of the volume that holds sixteen: points in so little of it are copies
 
 
 SCALES = Scales()
@@ -84,8 +85,9 @@ def looks_even(points: Tensor, near: Tensor, distances: Tensor, scales: Scales =
     values, axes = _axes(offsets)
     lined = values[:, -2] < scales.round * values[:, -1]
     spacing = radius * (math.pi / (count + 1)) ** 0.5
-    rough = _residual(offsets, axes, radius, 2) > scales.rough * spacing
-    several = (distances[rows, :count] < scales.copies * radius[:, None]).sum(1)
+    deviation, kurtosis = _residual(offsets, axes, radius, 2)
+    rough = (deviation > scales.rough * spacing) & (kurtosis > scales.sheets)
+    several = (distances[rows, :count] < scales.copies**0.5 * radius[:, None]).sum(1)
     return bool(lined.double().mean() < scales.lined and rough.double().mean() < 0.5 and several.double().median() < 1)
 
 
@@ -99,17 +101,18 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
     centres = points[chosen]
     near, distances = query(points, centres, int(counts[-1]) + 1)
     offsets = points[near] - centres[:, None]
-    reach, roundness, residual, second = [], [], [], []
+    reach, roundness, residual, second, fourth = [], [], [], [], []
     for count in counts.tolist():
         part, radius = offsets[:, : count + 1], distances[:, count]
         values, axes = _axes(part)
         roundness.append(values[:, -2] / values[:, -1].clamp_min(torch.finfo(values.dtype).tiny))
-        residual.append(_residual(part, axes, radius, 2))
-        second.append(_residual(part, axes, radius, 1))
+        residual.append(_residual(part, axes, radius, 2)[0])
+        second.append(_residual(part, axes, radius, 1)[0])
+        fourth.append(_residual(part, axes, radius, 2)[1])
         reach.append(radius)
     around = query(centres, centres, min(scales.around, len(centres)))[0]
-    sides, deviation, bend, radius = (
-        torch.stack(each, 1)[around].median(1).values for each in (roundness, residual, second, reach)
+    sides, deviation, bend, radius, kurtosis = (
+        torch.stack(each, 1)[around].median(1).values for each in (roundness, residual, second, reach, fourth)
     )
     flat = (deviation <= scales.flat * radius) if d == 3 else torch.ones_like(sides, dtype=torch.bool)
     all_sides = sides >= scales.round
@@ -132,8 +135,11 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
         scale = torch.maximum(torch.where(thin.any(1), thin.int().argmax(1), len(counts) - 1), first)
         after = (scale + 1).clamp_max(len(counts) - 1)
         noise = torch.minimum(thickness[rows, scale], thickness[rows, after])
+        if dimension == 2:
+            noise = torch.where(kurtosis[rows, scale] > scales.sheets, noise, 0.0)
     sixteenth = distances[:, min(16, distances.shape[1] - 1), None]
-    copies = int((distances < scales.copies * sixteenth).sum(1).float().median())
+    near_by = scales.copies ** (1 / dimension)  # holds a sixth of a point on average where places differ
+    copies = int((distances < near_by * sixteenth).sum(1).float().median())
     return Quality(centres, dimension, votes, spacing, lines, noise, max(1, copies))
 
 
@@ -143,8 +149,11 @@ def _axes(offsets: Tensor) -> tuple[Tensor, Tensor]:
     return values.clamp_min(0), axes
 
 
-def _residual(offsets: Tensor, axes: Tensor, radius: Tensor, dimension: int) -> Tensor:
-    """Root mean square distance ``(c,)`` from the quadric (on a curve: parabola) fitted to ``offsets (c, k, d)``."""
+def _residual(offsets: Tensor, axes: Tensor, radius: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
+    """Root mean square distance ``(c,)`` from the quadric (on a curve: parabola) fitted to ``offsets (c, k, d)``.
+
+    And the kurtosis of the distances: 3 for Gaussian noise, 1 for two sheets side by side.
+    """
     local = (offsets @ axes) / radius[:, None, None].clamp_min(torch.finfo(radius.dtype).tiny)
     if dimension == 1:
         x, rest = local[..., -1], local[..., :-1]
@@ -153,8 +162,11 @@ def _residual(offsets: Tensor, axes: Tensor, radius: Tensor, dimension: int) -> 
         x, y, rest = local[..., -1], local[..., -2], local[..., :-2]
         terms = torch.stack([torch.ones_like(x), x, y, x * x, x * y, y * y], -1)
     if rest.shape[-1] == 0:
-        return torch.zeros_like(radius)
+        return torch.zeros_like(radius), torch.full_like(radius, 3.0)
     normal = terms.mT @ terms + 1e-9 * torch.eye(terms.shape[-1], dtype=terms.dtype, device=terms.device)
     found = torch.linalg.solve(normal, terms.mT @ rest)
-    squared = (rest - terms @ found).square().sum((1, 2)) / max(1, terms.shape[1] - terms.shape[2]) / rest.shape[-1]
-    return squared.sqrt() * radius
+    squared = (rest - terms @ found).square().sum(2)
+    mean = squared.mean(1)
+    freedom = squared.shape[1] / max(1, terms.shape[1] - terms.shape[2]) / rest.shape[-1]
+    kurtosis = squared.square().mean(1) / mean.square().clamp_min(torch.finfo(mean.dtype).tiny)
+    return (freedom * mean).sqrt() * radius, kurtosis
