@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
-from eigenprobe.search.axes import canonical_pose
 from eigenprobe.networks.diffusion import (
     diffusion,
     filter_degree,

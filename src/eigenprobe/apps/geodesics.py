@@ -89,6 +89,8 @@ def _lifted(made: Prepared, sample: WorkingSample, sources: np.ndarray, time: fl
     """Distances on the working sample of a cloud, from the cells of the sources, at all given points ``(n, s)``."""
     cells, place = np.unique(sample.rows.cpu().numpy()[sources], return_inverse=True)
     inside = _distances(sample.points, made, cells, time)
+    if sample.one_to_one:
+        return inside[sample.rows.cpu().numpy()][:, place]
     reached = np.isfinite(inside)
     smooth = KernelExtension(sample.points, torch.from_numpy(np.where(reached, inside, 0.0)))(sample.given)
     found = np.where(reached[sample.rows.cpu().numpy()], smooth.cpu().numpy().clip(0), np.inf)[:, place]

@@ -28,9 +28,15 @@ def lift(basis: Basis, sample: WorkingSample) -> Basis:
     mass = mass / mass.sum()
     extension = basis.extension
     assert isinstance(extension, KernelExtension)
-    vectors, turn = _orthonormal(extension(sample.given), mass)
-    extension = KernelExtension(extension.points, extension.values @ turn, extension.metric)
-    vectors, _ = _orthonormal(extension(sample.given), mass)
+    if sample.one_to_one:  # strays left out, places cleaned
+        kept = sample.shares > 0
+        vectors = basis.vectors[sample.rows]
+        extension = KernelExtension(sample.given[kept], vectors[kept], extension.metric)
+        vectors[~kept] = extension(sample.given[~kept])
+    else:
+        vectors, turn = _orthonormal(extension(sample.given), mass)
+        extension = KernelExtension(extension.points, extension.values @ turn, extension.metric)
+        vectors, _ = _orthonormal(extension(sample.given), mass)
     cuts = basis.short_cuts
     if cuts is not None and len(cuts):
         cuts = query(sample.given, sample.points, 1)[0][:, 0][cuts]
@@ -79,6 +85,8 @@ def _say(facts: dict[str, Any], n: int, m: int) -> None:
         done.append(f"left out {len(facts['left_out'])} points in small parts (parts='all' keeps them)")
     reasons = {"averaged": "noise", "scan_lines": "scan lines", "merged": "copies"}
     why = [word for name, word in reasons.items() if facts["quality"].get(name)]
+    if facts["quality"].get("cleaned"):
+        done.append("moved noisy points back onto their surface")
     if why:
         done.append(f"worked on {m} averaged points because of {' and '.join(why)} (resolution='all' takes all)")
     if done:

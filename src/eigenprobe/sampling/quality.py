@@ -33,9 +33,9 @@ class Scales:
     around: int = 9  # centres whose median speaks for one
     round: float = 0.4  # v_2 / v_1 of a surface: .5 to 1 for random samples of a disc, below .1 in a scan line
     flat: float = 0.25  # sigma / R up to which neighbours are a surface and not a solid; .45 in a ball
-    lined: float = 0.3  # share of samples that look like a line where some others are not worth a survey
+    lined: float = 0.2  # share of samples that look like a line where some others are not worth a survey
     rough: float = 0.13  # sigma over h of half of the samples from which there may be noise
-    sheets: float = 1.7  # kurtosis of deviations: 1.1 to 1.5 for the two sides of a plate, 1.8 for voxels, 2.6 for noise
+    sheets: float = 1.7  # kurtosis of deviations: 1.1 to 1.5 for both sides of a plate, 2.1 for voxels, 2.6 for noise
     glance: int = 400  # samples of a first look
     copies: float = 0.01  # of the volume that holds sixteen: points in so little of it are copies
 
@@ -54,6 +54,7 @@ class Quality:
     lines: Tensor  # distance of scan lines; 0 where samples lie on all sides of each other
     noise: Tensor  # sigma; of a solid 0
     copies: int  # how many times each place was sampled
+    cleaned: bool = False  # whether points were moved back onto their surface since
 
     def facts(self, strays: int, n: int) -> dict[str, Any]:
         """For people: numbers of the whole cloud."""
@@ -66,6 +67,7 @@ class Quality:
             "noise_over_spacing": round(float((self.noise / self.spacing).median()), 4),
             "anisotropy": round(float(ratio.median()), 2) if len(ratio) > 0.3 * len(lined) else 1.0,
             "copies": self.copies,
+            "cleaned": self.cleaned,
             "strays": strays,
             "stray_share": round(strays / n, 5),
             "dimension_votes": {str(name): round(share, 3) for name, share in self.votes.items()},

@@ -5,8 +5,8 @@
     rows[i]                            the cell of given point i;    shares[i]  what i has of the mass of its cell
 
 The third term makes the noise that is left after averaging, sigma (h / h')^(dim/2), a share c of the new spacing.  The
-spacing that is asked for changes slowly in space.  Strays take no part: they lie in the nearest cell, without a share of
-it.  On a clean even cloud nothing is to be done, and the sample is the cloud.
+spacing that is asked for changes slowly in space.  Strays take no part: they lie in the nearest cell and have no mass.
+On a clean even cloud nothing is to be done, and the sample is the cloud.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..search.neighbours import nearest_rows, query
+from .cleaning import clean
 from .farthest import farthest_points
 from .quality import Quality, looks_even, survey
 from .strays import find_strays, may_have_strays
@@ -33,13 +34,15 @@ class SampleRule:
     least: int = 300  # points below which a cloud is taken as it is
     left: float = 0.09  # c: noise that is left, of the spacing; half of it loses thin limbs, twice it leaves a bias
     noisy: float = 0.15  # sigma over h above which there is noise: .09 on detailed clean shapes, .28 at 0.5 % noise
-    lined: float = 0.35  # share of centres in scan lines above which there are some
+    lined: float = 0.2  # share of centres in scan lines above which there are some
     across: float = 1.75  # cells per reach that sees the next scan lines: two fifths of the points at 8 : 1
     grade: float = 0.35  # the spacing asked for changes by so much per length
     smallest: int = 400  # points of a working sample, if there are as many
     worth: float = 0.75  # a sample of a larger share of the cloud is the cloud itself
     packing: tuple[float, ...] = (1.25, 1.1, 1.0, 0.9)  # least distances of sampled points over the one asked for
     rounds: int = 2  # of means of cells
+    plenty: int = 2500  # averaged points from which a cleaned cloud is averaged too: misregistered sheets meet
+    cleaned: int = 50_000  # points of a noisy surface up to which a network moves them back onto it
     passes: float = 1e8  # distances of a farthest-point order, which is more even than a maximal set of points
     voxels: float = 3.0  # a cloud with more points per spacing is thinned by a grid first
 
@@ -57,6 +60,11 @@ class WorkingSample:
     shares: Tensor  # (n,), those of a cell sum to 1; 0 for strays
     strays: Tensor  # (n,) bool
     facts: dict[str, Any]
+
+    @property
+    def one_to_one(self) -> bool:
+        """Whether every sampled point stands for one given point."""
+        return len(self.points) == int((self.shares > 0).sum())
 
     def without(self, left_out: Tensor) -> WorkingSample:
         """The sample without some of its points ``(m,)`` bool: what was in their cells has no share any more."""
@@ -105,8 +113,11 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
     kept = (~stray).nonzero()[:, 0]
     x = points[kept]
     quality = survey(x, seed)
+    places, judged, quality = _cleaned(x, quality)
+    stray[kept[judged]] = True
+    kept, x = kept[~judged], places[~judged]
     facts = quality.facts(int(stray.sum()), n)
-    asked = _spacing(quality, facts)
+    asked = _spacing(quality, facts, len(x))
     count = float(len(x) * ((quality.spacing / asked) ** quality.dimension).mean())
     if isinstance(resolution, int):
         asked, count = quality.spacing * (len(x) / resolution) ** (1 / quality.dimension), float(resolution)
@@ -114,7 +125,8 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
         asked, count = asked * (count / enough) ** (1 / quality.dimension), float(enough)
     worth = 1.0 if facts.get("scan_lines") else RULE.worth
     if count > worth * len(x) and not isinstance(resolution, int):
-        return _whole(points, kept, stray, facts) if bool(stray.any()) else None
+        nothing = not facts.get("cleaned") and not bool(stray.any())
+        return None if nothing else _whole(points, x, kept, stray, facts)
     z = _even(x, quality, asked, round(count), seed)
     rows = query(z, points, 1)[0][:, 0]
     counts = torch.bincount(rows[kept], minlength=len(z))
@@ -132,24 +144,43 @@ def _check(resolution: int, n: int) -> None:
         raise InputError(f"resolution must be 'auto', 'all' or a number of points up to {n}, got {resolution}")
 
 
-def _whole(points: Tensor, kept: Tensor, stray: Tensor, facts: dict[str, Any]) -> WorkingSample:
-    """Every point but the strays."""
+def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
+    """Points of a noisy surface moved back onto it, which of them are strays after all, and the quality so far.
+
+    Nothing moves where no network can tell: another dimension, no noise, more points than are quickly cleaned (they are
+    averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
+    """
+    nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    noisy = float((quality.noise / quality.spacing).median()) > RULE.noisy
+    if not noisy or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
+        return x, nothing, quality
+    places, logits = clean(x)
+    if torch.equal(places, x):
+        return x, nothing, replace(quality, noise=torch.zeros_like(quality.noise))
+    return places, logits > 0, replace(quality, cleaned=True)
+
+
+def _whole(points: Tensor, x: Tensor, kept: Tensor, stray: Tensor, facts: dict[str, Any]) -> WorkingSample:
+    """Every point but the strays, at the places ``x`` of those that are kept."""
     rows = torch.empty(len(points), dtype=torch.int64, device=points.device)
     rows[kept] = torch.arange(len(kept), device=points.device)
-    rows[stray] = query(points[kept], points[stray], 1)[0][:, 0]
-    return WorkingSample(points, points[kept], rows, (~stray).to(points.dtype), stray, facts | {"sampled": len(kept)})
+    rows[stray] = query(x, points[stray], 1)[0][:, 0]
+    return WorkingSample(points, x, rows, (~stray).to(points.dtype), stray, facts | {"sampled": len(kept)})
 
 
-def _spacing(quality: Quality, facts: dict[str, Any]) -> Tensor:
-    """The spacing ``h'`` that is asked for at the centres, ``(c,)``."""
+def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
+    """The spacing ``h'`` that is asked for at the centres, ``(c,)``; ``facts`` take down why."""
     h, dimension, asked = quality.spacing, quality.dimension, [quality.spacing]
     if float((quality.lines > 0).double().mean()) > RULE.lined:
         asked.append(quality.lines / RULE.across)
         facts["scan_lines"] = True
     if float((quality.noise / h).median()) > RULE.noisy:
         power = dimension / 2
-        asked.append((quality.noise * h**power / RULE.left) ** (1 / (1 + power)))
-        facts["averaged"] = True
+        averaged = (quality.noise * h**power / RULE.left) ** (1 / (1 + power))
+        enough = n * float(((h / averaged) ** dimension).mean()) >= RULE.plenty
+        if enough or not quality.cleaned:  # a cleaned cloud is averaged where that leaves plenty of points
+            asked.append(averaged)
+            facts["averaged"] = True
     if quality.copies > 1:
         asked.append(h * quality.copies ** (1 / dimension))
         facts["merged"] = True

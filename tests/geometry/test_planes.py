@@ -1,0 +1,29 @@
+"""The dominant plane under an object."""
+
+import numpy as np
+import pytest
+
+import eigenprobe as ep
+from eigenprobe.errors import InputError
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tilted_floor_is_found_and_the_object_is_left(seed):
+    rng = np.random.default_rng(seed)
+    ball = rng.normal(size=(1500, 3))
+    ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) + [0, 0, 1.1]
+    floor = np.c_[rng.uniform(-2, 2, (1500, 2)), 0.01 * rng.normal(size=1500)]
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    x = np.concatenate([ball, floor]) @ turn.T + [5, -3, 2]
+    rows, plane = ep.geometry.remove_plane(x)
+    assert abs(plane.normal @ turn[:, 2]) > 0.9999
+    assert np.mean(np.isin(np.arange(1500), rows)) > 0.97 and np.mean(rows >= 1500) < 0.02
+    np.testing.assert_array_equal(np.sort(np.concatenate([rows, plane.rows])), np.arange(3000))
+    np.testing.assert_allclose(np.abs(x[plane.rows] @ plane.normal - plane.offset).max(), plane.thickness, rtol=0.2)
+
+
+def test_no_plane_is_one_line():
+    with pytest.raises(InputError, match="no dominant plane"):
+        ep.geometry.remove_plane(np.random.default_rng(0).normal(size=(3000, 3)))
+    with pytest.raises(InputError, match=r"points \(n, 3\)"):
+        ep.geometry.remove_plane(np.zeros((20, 2)))
