@@ -33,9 +33,10 @@ class Scales:
     around: int = 9  # centres whose median speaks for one
     round: float = 0.4  # v_2 / v_1 of a surface: .5 to 1 for random samples of a disc, below .1 in a scan line
     flat: float = 0.25  # sigma / R up to which neighbours are a surface and not a solid; .45 in a ball
-    lined: float = 0.2  # share of samples that look like a line where some others are not worth a survey
+    lined: float = 0.3  # share of samples that look like a line where some others are not worth a survey
     rough: float = 0.13  # sigma over h of half of the samples from which there may be noise
-    sheets: float = 1.7  # kurtosis of deviations: 1.1 to 1.5 for both sides of a plate, 2.1 for voxels, 2.6 for noise
+    sheets: float = 1.9  # kurtosis of deviations: 1.1 to 1.5 for both sides of a plate, 2.1 for voxels, 2.6 for noise
+    many: int = 1000  # points below which edges and corners cannot be told from noise
     glance: int = 400  # samples of a first look
     copies: float = 0.01  # of the volume that holds sixteen: points in so little of it are copies
 
@@ -55,6 +56,15 @@ class Quality:
     noise: Tensor  # sigma; of a solid 0
     copies: int  # how many times each place was sampled
     cleaned: bool = False  # whether points were moved back onto their surface since
+
+    def noisy(self, least: float, certain: float, even: float) -> bool:
+        """Whether deviations are noise: large everywhere, or larger than details of a shape ever are.
+
+        Noise has one level, details have not: a fifth of the centres sees less than half of the median of them.
+        """
+        relative = self.noise / self.spacing
+        middle = float(relative.median())
+        return middle > certain or (middle > least and float(relative.quantile(0.2)) > even * middle)
 
     def facts(self, strays: int, n: int) -> dict[str, Any]:
         """For people: numbers of the whole cloud."""
@@ -88,7 +98,7 @@ def looks_even(points: Tensor, near: Tensor, distances: Tensor, scales: Scales =
     lined = values[:, -2] < scales.round * values[:, -1]
     spacing = radius * (math.pi / (count + 1)) ** 0.5
     deviation, kurtosis = _residual(offsets, axes, radius, 2)
-    rough = (deviation > scales.rough * spacing) & (kurtosis > scales.sheets)
+    rough = (deviation > scales.rough * spacing) & (kurtosis > scales.sheets) & (n >= scales.many)
     several = (distances[rows, :count] < scales.copies**0.5 * radius[:, None]).sum(1)
     return bool(lined.double().mean() < scales.lined and rough.double().mean() < 0.5 and several.double().median() < 1)
 
@@ -129,7 +139,8 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
     ball = math.pi if dimension == 2 else 4 * math.pi / 3 if dimension == 3 else 2.0
     volume = ball * radius[rows, first] ** dimension / (counts[first] + 1)
     spacing = volume ** (1 / dimension)
-    lines = torch.where(first > 0, radius[rows, first], 0.0) if dimension == 2 else torch.zeros_like(spacing)
+    lined = (first > 0) & (dimension == 2) & (n >= scales.many)
+    lines = torch.where(lined, radius[rows, first], 0.0)
     noise = torch.zeros_like(spacing)
     if dimension < min(d, 3) or (dimension == 2 and d == 3):
         thickness = deviation if dimension == 2 else bend
@@ -138,7 +149,7 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
         after = (scale + 1).clamp_max(len(counts) - 1)
         noise = torch.minimum(thickness[rows, scale], thickness[rows, after])
         if dimension == 2:
-            noise = torch.where(kurtosis[rows, scale] > scales.sheets, noise, 0.0)
+            noise = torch.where((kurtosis[rows, scale] > scales.sheets) & (n >= scales.many), noise, 0.0)
     sixteenth = distances[:, min(16, distances.shape[1] - 1), None]
     near_by = scales.copies ** (1 / dimension)  # holds a sixth of a point on average where places differ
     copies = int((distances < near_by * sixteenth).sum(1).float().median())

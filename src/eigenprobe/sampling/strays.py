@@ -91,7 +91,7 @@ def _suspects(x: Tensor, rule: StrayRule) -> tuple[Tensor, Tensor]:
     far = reach > rule.times * around
     doubt = far | high
     good = (~doubt).nonzero()[:, 0]
-    rows = (far & ~high).nonzero()[:, 0]
+    rows = far.nonzero()[:, 0]
     off = torch.zeros_like(high)
     if len(good) > rule.nearest and len(rows):
         nearest, length = query(x[good], x[rows], 1)
@@ -99,4 +99,4 @@ def _suspects(x: Tensor, rule: StrayRule) -> tuple[Tensor, Tensor]:
         sine = ((x[rows] - x[foot]) * normal[foot]).sum(1).abs() / length[:, 0].clamp_min(tiny)
         off[rows] = sine > rule.off
     bad = high | off
-    return bad, bad & (reach > rule.beyond * around)
+    return bad, off & (reach > rule.beyond * around)

@@ -33,8 +33,8 @@ class SampleRule:
 
     least: int = 300  # points below which a cloud is taken as it is
     left: float = 0.09  # c: noise that is left, of the spacing; half of it loses thin limbs, twice it leaves a bias
-    noisy: float = 0.15  # sigma over h above which there is noise: .09 on detailed clean shapes, .28 at 0.5 % noise
-    lined: float = 0.2  # share of centres in scan lines above which there are some
+    noisy: tuple[float, float, float] = (0.15, 0.25, 0.6)  # sigma / h that may be noise, that is; its evenness
+    lined: float = 0.35  # share of centres in scan lines above which there are some
     across: float = 1.75  # cells per reach that sees the next scan lines: two fifths of the points at 8 : 1
     grade: float = 0.35  # the spacing asked for changes by so much per length
     smallest: int = 400  # points of a working sample, if there are as many
@@ -151,8 +151,7 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
     """
     nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    noisy = float((quality.noise / quality.spacing).median()) > RULE.noisy
-    if not noisy or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
+    if not quality.noisy(*RULE.noisy) or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
         return x, nothing, quality
     places, logits = clean(x)
     if torch.equal(places, x):
@@ -174,7 +173,7 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
     if float((quality.lines > 0).double().mean()) > RULE.lined:
         asked.append(quality.lines / RULE.across)
         facts["scan_lines"] = True
-    if float((quality.noise / h).median()) > RULE.noisy:
+    if quality.noisy(*RULE.noisy):
         power = dimension / 2
         averaged = (quality.noise * h**power / RULE.left) ** (1 / (1 + power))
         enough = n * float(((h / averaged) ** dimension).mean()) >= RULE.plenty
