@@ -57,8 +57,8 @@ def test_edges_and_thin_plates_are_those_of_the_cloud_alone(rng):
     plates = [rng.random((n, 3)) for n in (900, 1200, 1500)]
     for x in plates:
         x[:, 2] = 0.02 * (x[:, 2] < 0.5)
-    for x, basis in zip(cubes + plates, ep.decompose(cubes + plates, 10), strict=True):
-        alone = ep.decompose(x, 10)
+    for x, basis in zip(cubes + plates, ep.decompose(cubes + plates, 10, resolution="all"), strict=True):
+        alone = ep.decompose(x, 10, resolution="all")
         np.testing.assert_allclose(basis.mass, alone.mass, rtol=1e-7)
         np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.graph.axes import canonical_pose
 from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
 from eigenprobe.networks.spectral import INPUTS, SEEDS, SpectralConfig, SpectralNetwork, inputs, orthonormal, place
 from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.search.axes import canonical_pose
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..graph import Graph
-from ..graph.axes import principal_axes
+from ..search.axes import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS
 from ..smoothers.prepared import Prepared
 

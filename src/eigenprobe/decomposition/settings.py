@@ -219,8 +219,9 @@ class Request:
     @property
     def stackable(self) -> bool:
         """Whether clouds may share one eigenproblem: the usual operator, but for its neighbours and its dimension."""
-        free = {"neighbours", "dimension"}
+        free = {"neighbours", "dimension", "resolution", "parts"}
         usual = self.method == "direct" and not self.asked and not self.options
+        usual = usual and not isinstance(self.operator.resolution, int) and self.operator.parts != "largest"
         return usual and set(self.operator.record()) <= free
 
     @property

@@ -176,6 +176,7 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
     if quality.noisy(*RULE.noisy):
         power = dimension / 2
         averaged = (quality.noise * h**power / RULE.left) ** (1 / (1 + power))
+        averaged = torch.maximum(averaged, h)
         enough = n * float(((h / averaged) ** dimension).mean()) >= RULE.plenty
         if enough or not quality.cleaned:  # a cleaned cloud is averaged where that leaves plenty of points
             asked.append(averaged)
