@@ -221,7 +221,7 @@ def test_a_basis_equals_itself_and_nothing_else() -> None:
 
 def test_other_formats_are_refused(tmp_path: Path) -> None:
     basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=4)
-    with pytest.raises(InputError, match=r"written as .safetensors, .ply, .vtk, .vtu, .npz, .mat, got .*x.h5"):
+    with pytest.raises(InputError, match=r"written as .safetensors, .ply, .vtk, .vtu, .npz, .mat, .csv, got .*x.h5"):
         basis.save(tmp_path / "x.h5")
     assert not list(tmp_path.iterdir())
 
