@@ -288,7 +288,8 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Stacking.apart": ((2e4, 1e6), (2e6, 1e10)),
     "Stages.early": ((6.0, 60), (24.0, 60)),
     "Stages.middle": ((3.0, 150), (9.0, 150)),
-    "Stages.late": ((2.0, 80), (4.0, 80)),
+    "Stages.calm": ((1.0, 20), (2.0, 60)),
+    "Stages.late": ((2.0, 60), (4.0, 60)),
 }
 
 

@@ -210,7 +210,8 @@ def layout(n: int, k: int, seed: int = 0) -> Numbers:
     x, labels = rows(n, seed)
     y = OptimalApproximationEigenmaps(k, random_state=seed).fit(x).layout_
     scores = [kmeans_scores(y, labels)["nmi"], trustworthiness(x, y)]
-    return {"scores": scores, "extent": np.linalg.svd(y - y.mean(0), compute_uv=False)}
+    between = np.linalg.norm(np.diff(y[:9], axis=0), axis=1)  # consecutive rows, of the same group or of others
+    return {"scores": scores, "extent": np.linalg.svd(y - y.mean(0), compute_uv=False), "between": between}
 
 
 def clusters(n: int, methods: tuple[str, ...], seed: int = 0) -> Numbers:

@@ -15,7 +15,7 @@ from eigenprobe import InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import Graph, build_graph
 from eigenprobe.readers import rows as lazy
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
@@ -229,24 +229,32 @@ def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generat
     layout.map_layout(graph, spectral, 3)
     (start, affinities, options), *stages = made
     assert [(steps, o["exaggeration"], o["momentum"]) for steps, o in stages] == [
-        (150, 20.0, 0.5),
-        (100, 6.0, 0.8),
-        (80, 3.0, 0.8),
+        (120, 12.0, 0.5),
+        (100, 4.0, 0.8),
+        (60, 1.0, 0.8),
+        (60, 2.5, 0.8),
     ]
     assert all(o["inplace"] for _, o in stages)
     assert (options["negative_gradient_method"], options["n_jobs"], options["random_state"]) == ("bh", 1, 3)
-    centred = spectral - spectral.mean(0)
+    centred = (graph.points - graph.points.mean(0)).numpy()
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    for j in range(2):  # the two principal directions, up to the small scale that t-SNE starts at
+    for j in range(2):  # the two principal directions of the rows, up to the small scale that t-SNE starts at
         assert abs(np.corrcoef(left[:, j], start[:, j])[0, 1]) > 0.9999
     assert np.ptp(start[:, 0]) / np.ptp(start[:, 1]) == pytest.approx(
         np.ptp(left[:, 0] * sizes[0]) / np.ptp(left[:, 1] * sizes[1]), rel=1e-3
     )
     assert affinities.P.sum() == pytest.approx(1) or affinities.P.nnz > 0
     made.clear()
-    layout.map_layout(graph, spectral[:, :1], 3)
+    bare = Graph(torch.empty((60, 0)), graph.indices, graph.distances, "precomputed")  # no coordinates: the embedding
+    layout.map_layout(bare, spectral[:, :1], 3, neighbors=30)
+    assert made[0][1].P.nnz == affinities.P.nnz
     assert made[0][0].shape == (60, 2) and abs(np.corrcoef(made[0][0][:, 0], spectral[:, 0])[0, 1]) > 0.9999
     assert 0 < np.abs(made[0][0][:, 1]).max() < 1e-3 * np.abs(made[0][0][:, 0]).max()
+    made.clear()
+    many = build_graph(torch.from_numpy(rng.normal(size=(400, 4))), 8)
+    layout.map_layout(many, rng.normal(size=(400, 3)), 3, neighbors=30, stages=[(4.0, 10), (1.0, 20)])
+    assert [(steps, o["exaggeration"]) for steps, o in made[1:]] == [(10, 4.0), (20, 1.0)]
+    assert made[0][1].P.nnz > 400 * 20  # twenty of 400 rows, thirty of 600 and more
     made.clear()
     monkeypatch.setattr(layout, "EXACT_TREE", 60)  # from there on a grid, with half of the processors
     monkeypatch.setattr(layout.os, "cpu_count", lambda: 6)

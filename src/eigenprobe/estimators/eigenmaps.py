@@ -61,7 +61,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Closed form, or a network trained to reconstruct the probes.
     metric : {"auto", "cosine", "euclidean", "precomputed"} or a metric of pynndescent, default="auto"
         ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements) and for wide tables that vary
-        in fewer than 6 directions (curves, surfaces); `metric_` says which. With ``precomputed`` X is a
+        in fewer than 9 directions (curves, surfaces); `metric_` says which. With ``precomputed`` X is a
         matrix of distances (n_samples, n_samples), whole or sparse with at least ``n_neighbors`` entries per row.
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
@@ -77,6 +77,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         The network and its training (``solver="network"``).
     map_dimensions : {2, 3}, default=2
         Dimensions of the map `layout_`.
+    map_neighbors : int or None, default=30
+        Neighbours of a row on the map, fewer below 600 rows; None: those of the fit. Fewer make groups crumble.
+    map_stages : tuple of (exaggeration, steps) or None, default=None
+        Stages of the map; None: ``((12, 120), (4, 100), (1, 60), (2.5, 60))``. A last stage of 1 gives the insides of
+        groups more room, one of 4 gathers them.
     random_state : int, RandomState or None, default=None
     device : str, default="auto"
         ``auto`` is the GPU where there is one.
@@ -140,6 +145,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         max_iter: int = 100,
         learning_rate: float = 3e-3,
         map_dimensions: int = 2,
+        map_neighbors: int | None = 30,
+        map_stages: tuple[tuple[float, int], ...] | None = None,
         random_state: Any = None,
         device: str = "auto",
         trainer: dict[str, Any] | None = None,
@@ -155,6 +162,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.map_dimensions = map_dimensions
+        self.map_neighbors = map_neighbors
+        self.map_stages = map_stages
         self.random_state = random_state
         self.device = device
         self.trainer = trainer
@@ -176,6 +185,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
         with limited_threads(self._device(), min(n, limit), single=SMALL):
             if self.metric == "precomputed":
+                self._searched = False
                 self.metric_, clouds = self.metric, [by_distances(rows.array, self.n_neighbors, self._device())]
             else:
                 sample = self._sample(rows, limit, rng)
@@ -183,6 +193,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
                 self._blank = sample.double().mean(0)
                 if neighbors is None:
                     neighbors = self._sparse_neighbours(rows, limit)
+                self._searched = neighbors is None
                 clouds = self._clouds(self._filled(sample), rows, rng, neighbors)
             self._solve(clouds, seed)
         if self.basis_.n == n:
@@ -258,7 +269,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
-        self._map = map_layout(self._graph, self._known()[graph_rows], seed, self.map_dimensions)
+        neighbors = self.map_neighbors if self._searched else None  # given ones are the graph of the map, too
+        given = (self.map_dimensions, neighbors, self.map_stages)
+        self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
     def place(self, X: Any) -> Array:

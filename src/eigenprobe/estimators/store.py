@@ -47,6 +47,7 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
     if not isinstance(model.random_state, (int, type(None))):
         facts["parameters"]["random_state"] = None  # a generator is not a setting
     facts |= {"dtype": np.dtype(model._dtype).name, "columns": model.n_features_in_, "total": model._total}
+    facts["searched"] = model._searched
     facts["names"] = [str(name) for name in getattr(model, "feature_names_in_", [])]
     write_json(target / "estimator.json", facts)
 
@@ -65,6 +66,8 @@ def read_estimator(
         if facts.get("format") != FORMAT:
             raise InputError(f"expected an estimator written by eigenprobe ({FORMAT}), got {facts.get('format')!r}")
         given = facts["parameters"]
+        stages = given.get("map_stages")
+        given["map_stages"] = stages and tuple(map(tuple, stages))
         model = cls(**{**given, "hidden_layer_sizes": tuple(given["hidden_layer_sizes"])})
         model.basis_ = Basis.load(path.with_name("basis.safetensors"))
         arrays = load_file(path.with_name("rows.safetensors"))
@@ -76,7 +79,7 @@ def read_estimator(
         points = extension.context.points if points is None else points
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
         model._graph = Graph(points, known["indices"], known["distances"], facts["metric"])
-        model.metric_ = facts["metric"]
+        model.metric_, model._searched = facts["metric"], facts.get("searched", False)
         if "blank" in known:
             model._blank = known["blank"]
         model._place, model._kept = known.get("place"), known.get("kept")
