@@ -353,3 +353,14 @@ def test_the_number_of_coordinates_is_suggested_by_the_widest_gap(rng: np.random
     far = rng.normal(size=(420, 6)) + 90 * rng.normal(size=(7, 6))[kinds]
     with pytest.warns(EigenprobeWarning, match="n_components=2 is far below the 7 separate parts: 6 tell them apart"):
         assert _model(2).fit(far).suggest_components_ == 6
+
+
+def test_verbose_prints_the_metric_and_the_solver(capsys: pytest.CaptureFixture[str], rng: np.random.Generator) -> None:
+    table = rng.normal(size=(80, 4))
+    _model(2).fit(table)
+    assert not capsys.readouterr().out
+    _model(2, verbose=True).fit(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        "80 of 80 rows, euclidean distances" in lines[0] and "2 coordinates by dense" in lines[-1] and len(lines) == 3
+    )

@@ -234,3 +234,18 @@ def test_what_is_no_table_of_numbers_is_one_line(tmp_path: Path, table: np.ndarr
 class Stream(torch.utils.data.IterableDataset):
     def __iter__(self) -> Any:
         return iter([np.zeros(4)])
+
+
+def test_masked_arrays_are_not_read_behind_their_mask(table: np.ndarray) -> None:
+    masked = np.ma.masked_array(table, np.zeros(table.shape, bool))
+    np.testing.assert_array_equal(open_table(_estimator(), masked, True, 0)[0].whole(99), table)
+    masked[3, 1] = np.ma.masked
+    with pytest.raises(InputError, match="1 entries of a masked array are missing: fill them in"):
+        open_table(_estimator(), masked, True, 0)
+
+
+def test_missing_values_are_named(table: np.ndarray) -> None:
+    wrong = table.copy()
+    wrong[4, 2] = wrong[7, 0] = np.nan
+    with pytest.raises(InputError, match="row 4 has NaN or infinity in column 2, 1 more rows too"):
+        Rows(wrong).whole(99)

@@ -10,6 +10,8 @@ direction from the origin, at a distance that says little, and the projection ke
 from __future__ import annotations
 
 import os
+import sys
+import time
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -85,6 +87,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     random_state : int, RandomState or None, default=None
     device : str, default="auto"
         ``auto`` is the GPU where there is one.
+    verbose : bool, default=False
+        Whether a fit prints its stages, the metric that ``auto`` chose and the solver.
     trainer : dict or None, default=None
         Flags of Lightning's Trainer for ``solver="network"``: ``{"devices": 4, "num_nodes": 2, "strategy": "ddp"}``.
 
@@ -149,6 +153,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         map_stages: tuple[tuple[float, int], ...] | None = None,
         random_state: Any = None,
         device: str = "auto",
+        verbose: bool = False,
         trainer: dict[str, Any] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -166,6 +171,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.map_stages = map_stages
         self.random_state = random_state
         self.device = device
+        self.verbose = verbose
         self.trainer = trainer
 
     def fit(self, X: Any, y: Any = None, *, neighbors: tuple[Any, Any] | None = None) -> OptimalApproximationEigenmaps:
@@ -190,12 +196,17 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             else:
                 sample = self._sample(rows, limit, rng)
                 self.metric_ = choose_metric(self.metric, sample)
-                self._blank = sample.double().mean(0)
+                self._blank = sample.mean(0, dtype=torch.float64)
                 if neighbors is None:
                     neighbors = self._sparse_neighbours(rows, limit)
                 self._searched = neighbors is None
+                self._say(f"{len(sample)} of {n} rows, {self.metric_} distances")
                 clouds = self._clouds(self._filled(sample), rows, rng, neighbors)
+            self._say(f"graph of {self.n_neighbors} neighbours")
             self._solve(clouds, seed)
+        facts = self.basis_.info
+        if "solver" in facts:
+            self._say(f"{self.n_components} coordinates by {facts['solver']}, residual {facts['residual']:.0e}")
         if self.basis_.n == n:
             return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
         return self._finish(*self._stream(rows))
@@ -353,6 +364,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
             taken = [self._sample(rows, SUBSET, rng) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
         return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            sys.stdout.write(f"[{type(self).__name__}] {time.strftime('%H:%M:%S')} {message}\n")
 
     def _sparse_neighbours(self, rows: Rows, limit: int) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Exact neighbours of sparse rows that are stored as projections, which keep only half of them."""

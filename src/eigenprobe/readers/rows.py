@@ -133,6 +133,12 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
     streamed = isinstance(X, (str, os.PathLike, torch.utils.data.Dataset, Rows))
     streamed |= type(X).__module__.startswith("h5py") or (isinstance(X, np.memmap) and len(X) > mapped)
     if not streamed:
+        if isinstance(X, np.ma.MaskedArray):
+            if missing := int(np.ma.getmaskarray(X).sum()):
+                raise InputError(
+                    f"{missing} entries of a masked array are missing: fill them in (sklearn.impute) first"
+                )
+            X = X.data
         if isinstance(X, torch.Tensor):
             X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset}
@@ -185,8 +191,12 @@ def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
         raise InputError(f"features must be numbers, got {rows.dtype}")
     # A sum needs no array of truth values.
     if not np.isfinite(rows.sum(dtype=np.float64)) and not (finite := np.isfinite(rows).all(1)).all():
-        where = "got" if numbers is None else f"row {numbers[np.argmin(finite)]} has"
-        raise InputError(f"features must be finite, {where} NaN or infinity")
+        first = int(np.argmin(finite))
+        where = "got" if numbers is None else f"row {numbers[first]} has"
+        place = "" if numbers is None else f" in column {int(np.argmin(np.isfinite(rows[first])))}"
+        count = int((~finite).sum())
+        others = f", {count - 1} more rows too" if count > 1 and numbers is not None else ""
+        raise InputError(f"features must be finite, {where} NaN or infinity{place}{others}")
     return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
 
 
