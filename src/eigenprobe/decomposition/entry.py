@@ -37,7 +37,7 @@ from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
-from .indicators import warn_of_errors
+from .indicators import warn_of_errors, warn_of_tolerance
 from .lift import lift
 from .settings import Method, OperatorSettings, Parts, Request, Space
 from .stack import solve_stacks
@@ -203,6 +203,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         rotation, found = _rotation(smoother, cloud, request)
         if wanted.smoother == "adaptive" and not alteration.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)
+        elif alteration.asked and request.probes is None:
+            warn_of_tolerance(smoother, rotation.eigenvalues, request.tol)
         basis = basis_of(
             rotation,
             smoother,

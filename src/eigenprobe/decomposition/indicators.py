@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import warn
 from ..graph import Graph
 from ..search.axes import principal_axes
-from ..smoothers import BALANCED_DIMENSIONS
+from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.prepared import Prepared
 
 
@@ -38,6 +38,7 @@ class Signs:
     thickness: tuple[float, float] = (0.1, 0.25)  # of a curve and of a surface; random points of either: 0
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
     samples: int = 1000
+    resolved: float = 10.0  # times the residual: an error of a hundredth
 
 
 SIGNS = Signs()
@@ -55,6 +56,19 @@ def warn_of_errors(prepared: Prepared, eigenvalues: Tensor, chosen: bool) -> Non
         reason = f"{cuts} edges were taken for short-cuts, so sheets lie one spacing apart: compare neighbours='plain'"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
+
+
+def warn_of_tolerance(smoother: Smoother, eigenvalues: Tensor, tol: float) -> None:
+    """One line where values of a potential or a measure lie so far apart that a residual of ``tol`` is an eigenvalue.
+
+    The error of ``1 - mu = (lambda - lowest) step`` is at most the squared residual over the distance to the others.
+    """
+    if len(eigenvalues) < 2:
+        return
+    gap = float(eigenvalues[1] - (smoother.lowest or 0.0)) * float(smoother.step_time)
+    if 0 < gap < SIGNS.resolved * tol:
+        wanted = max(gap / SIGNS.resolved, 1e-14)
+        warn(f"eigenvalues are not resolved at tol={tol:g}, where values lie so far apart: pass tol={wanted:.0e}")
 
 
 def likely_reason(
