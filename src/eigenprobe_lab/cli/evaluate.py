@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eigenprobe.cli.session import Session
+from eigenprobe.errors import InputError
 
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
 
@@ -39,6 +40,12 @@ def surfaces(
         figures: draw the figures
         jobs: shapes in parallel, -1 for one per core
     """
+    usual = {"methods": ["direct", "robust"], "n": 4000, "k": 50, "figures": True} if points else {"noise": [0.0]}
+    given = {"methods": methods, "n": n, "k": k, "figures": figures, "noise": noise}
+    for name, value in usual.items():
+        if given[name] != value:
+            option = {"n": "--samples", "k": "-k", "figures": "--no-figures"}.get(name, f"--{name}")
+            raise InputError(f"{option} does nothing {'with' if points else 'without'} --points: leave it out")
     if points:
         from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
 
