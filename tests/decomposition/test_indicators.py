@@ -41,20 +41,24 @@ def test_thickness_is_that_of_the_noise() -> None:
     found = []
     for level in (0.0, 0.02, 0.06):
         x = cloud("sphere", 2000) * (1 + level * rng.normal(size=(2000, 1)))
-        found.append(thickness(ep.decompose(x, k=3, dimension=2, neighbours="plain").graph.torch(), 2))
+        found.append(
+            thickness(ep.decompose(x, k=3, dimension=2, neighbours="plain", resolution="all").graph.torch(), 2)
+        )
     assert found[0] < 0.1 < found[1] < found[2]
 
 
 def test_groups_leap() -> None:
     rng = np.random.default_rng(0)
     x = cloud("sphere", 1000)
-    one, two = (ep.decompose(y, k=3, neighbours="plain").graph.torch() for y in (x, copies(2, 1e-4)(x, rng)))
+    one, two = (
+        ep.decompose(y, k=3, neighbours="plain", resolution="all").graph.torch() for y in (x, copies(2, 1e-4)(x, rng))
+    )
     assert distance_leap(one) < 1.6 and distance_leap(two) > 10
 
 
 def test_strays_are_named() -> None:
     rng = np.random.default_rng(0)
-    assert "strays" in said(strays(40)(cloud("sphere", 2000), rng))[0]
+    assert "strays" in said(strays(40)(cloud("sphere", 2000), rng), resolution="all")[0]
 
 
 @pytest.mark.parametrize("what", ["potential", "measure"])

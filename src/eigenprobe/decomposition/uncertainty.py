@@ -67,7 +67,10 @@ def _settings(basis: Basis) -> dict[str, Any]:
         settings = OperatorSettings()
     if not isinstance(settings, OperatorSettings) or not isinstance(settings.smoother, str):
         raise InputError("the error is estimated from half of the points, and this operator is known for all of them")
-    return {each.name: getattr(settings, each.name) for each in fields(settings) if each.name != "moving"}
+    found = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name != "moving"}
+    if basis.source is not None and (prepared := basis.prepared()).sample is not None:
+        found["resolution"] = max(basis.k + 5, prepared.smoother.n // 2)  # half of the working sample
+    return found
 
 
 def _of_rows(value: Any, rows: np.ndarray, n: int) -> Any:
