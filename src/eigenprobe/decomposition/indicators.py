@@ -91,7 +91,8 @@ def likely_reason(
     flat = round(dimension)
     if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
         return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
-    if not flat < min(len(SIGNS.thickness) + 1, graph.points.shape[1]):
+    bent = chosen and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much within a neighbourhood
+    if bent or not flat < min(len(SIGNS.thickness) + 1, graph.points.shape[1]):
         return None
     found, what = thickness(graph, flat), "curve" if flat == 1 else "surface"
     if found < SIGNS.thickness[flat - 1]:
