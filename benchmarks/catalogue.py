@@ -119,6 +119,8 @@ RESULTS = {
     "mutants.json": _bench("mutants --each 16 --seed 1717", None),  # of the sources themselves: of its commit only
     "probes_families.json": _bench(f"probes families {DATA}/mpz14 --n 500", "probes", n=300, k=8),
     "probes_learned.json": _bench(f"probes learned {DATA}/mpz14 --n 400 --k 20", "learned_probes", n=200, k=6),
+    "probes_eigenvalues.json": _bench(f"probes eigenvalues {DATA}/mpz14 --n 4000", "probes", n=300, k=8),
+    "probes_mass.json": _bench(f"probes mass {DATA}/mpz14 --n 1600 --k 20 --steps 150", "probes", n=300, k=8),
     "probes_losses.json": _bench(
         f"probes losses {DATA}/mpz14 --names horse kitten bimba --n 800 --k 20 --steps 150", "loss", n=300, k=8, m=40
     ),

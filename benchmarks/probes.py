@@ -1,11 +1,14 @@
-"""What the choice of probes and of the loss changes: families, learned probes, losses of training.
+"""What the choice of probes and of the loss changes: families, learned probes, losses, eigenvalues, mass.
 
-    python -m benchmarks.probes families|learned|losses MESHES... [--n 800] [--k 50] [--steps 200]
+    python -m benchmarks.probes families|learned|losses|eigenvalues|mass MESHES... [--n 800] [--k 50] [--steps 200]
 
 families   closed form through the covariance of each family: order, high vectors, energy, three eigenvalue estimators
 learned    the paper's row probes: default bandwidth, its .101, learned by held-out reconstruction of monomials and by
            the geometry of a smoothing step (`learn_scale`), neither of which sees an oracle
 losses     one small network trained on the paper's probes with each loss: cosines, learned mass, skipped batches
+eigenvalues  from worst errors with the oracle's own vectors, by every reading of the paper's text (`paper.overfit`)
+mass       of clouds drawn three times as densely at one end as at the other: q_1^2 against true area, and the loss of
+           the paper's probes with an even mass and with the true one
 
 All against the mesh oracle, which is used to measure only. Means over the shapes; rows by shape are in the JSON.
 """
@@ -25,18 +28,23 @@ from benchmarks.record import facts, write
 from eigenprobe import decompose, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation import mass_correlation
+from eigenprobe.evaluation import mass_correlation, nearest_sample_areas
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.probes.families import FAMILIES
+from eigenprobe.probes.objective import expected_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.probes.scale import learn_scale
+from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surface_report import levels
 from eigenprobe_lab.factory.probes import learn_probes
-from eigenprobe_lab.paper.published import NINE
+from eigenprobe_lab.paper.overfit import covariance, measure_bases
+from eigenprobe_lab.paper.published import NINE, single_shape
 
+SCALES = ("", "_scaled")
+READINGS = [f"{reading}{scale}" for reading in ("", "_root", "_relative", "_centred", "_bounded") for scale in SCALES]
 LOSSES = {
     "hybrid (the paper's)": ("hybrid", "mean"),
     "Euclidean": ("euclidean", "mean"),
@@ -103,12 +111,60 @@ def losses(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+def eigenvalues(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
+    local = Frame.of(torch.as_tensor(sample.points))(torch.as_tensor(sample.points), torch.float32)
+    rows, found = [], measure_bases(sample, local, {}, 0, o.m)
+    for reading in READINGS:
+        row: dict[str, Any] = {"reading": reading.replace("_", " ").strip() or "as written"}
+        for who, vectors in zip(("oracle", "oracle and areas"), found, strict=True):
+            for probes in ("tuned", "fixed"):
+                name = "discrepancy" if probes + reading == "tuned" else f"discrepancy_{probes}{reading}"
+                row[f"{who}, {probes}"] = vectors[name]
+        rows.append(row | {"published, tuned": single_shape(sample.shape.name)["discrepancy"]})
+    return rows
+
+
+def mass(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
+    generator = np.random.default_rng(0)
+    height = sample.points @ np.linalg.svd(sample.points - sample.points.mean(0), full_matrices=False)[2][0]
+    share = (height - height.min()) / np.ptp(height)
+    weights = 3.0**share / (3.0**share).sum()
+    chosen = np.sort(generator.choice(len(sample.points), o.n // 2, replace=False, p=weights))
+    points = sample.points[chosen]
+    areas = nearest_sample_areas(sample.shape, points)
+    local = Frame.of(torch.as_tensor(points))(torch.as_tensor(points), torch.float64)
+    probes = Probes(200, steps=20, k=10, sigma=(0.05, 0.3))
+    exact, k = covariance(local, probes), min(o.k, 20)
+    best = torch.linalg.eigh(exact).eigenvectors.flip(-1)[:, : k - 1]
+    known = torch.as_tensor(areas / areas.sum())
+    settings = FitSettings(
+        smoother="row", loss="sampled", probes=ProbeSettings("row", paper=probes), preset="cpu", resamplings=1
+    )
+    settings = replace(settings, steps=o.steps, ritz=False, reference=False)
+    trained = fit_network(local.float(), k, settings=settings)
+    adaptive = build_smoother(local, "adaptive", dimension=2).mass
+    masses = {
+        "even": torch.full_like(known, 1 / len(known)),
+        "true area": known,
+        "first vector of the probes' closed form": best[:, 0].square(),
+        "learned: the paper's network": torch.as_tensor(trained.mass).double().cpu(),
+        "ours: adaptive smoother": adaptive / adaptive.sum(),
+    }
+    rows = []
+    for name, m in masses.items():
+        q = torch.linalg.qr(torch.cat([m.sqrt()[:, None], best], 1)).Q
+        errors = expected_errors(q, lambda x: exact @ x, exact.trace(), q[:, 0].square())
+        row: dict[str, Any] = {"mass": name, "hybrid loss over energy": float(errors.mean() / exact.trace())}
+        rows.append(row | {"correlation with area": mass_correlation(m.numpy(), areas)})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["families", "learned", "losses"])
+    parser.add_argument("what", choices=["families", "learned", "losses", "eigenvalues", "mass"])
     parser.add_argument("meshes", type=Path, nargs="+")
     parser.add_argument("--names", nargs="*", default=NINE, help="which files of the folders")
-    for name, value in {"n": 800, "k": 50, "steps": 200}.items():
+    for name, value in {"n": 800, "k": 50, "m": 300, "steps": 200}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     o = parser.parse_args()
     warnings.filterwarnings("ignore")

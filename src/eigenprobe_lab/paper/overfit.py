@@ -103,12 +103,19 @@ def learn_their_way(
     return rows
 
 
-def measure_bases(sample: Sample, local: Tensor, bases: dict[str, Tensor], seed: int) -> list[dict[str, Any]]:
-    """A row for each basis ``(n, K)`` at the points of a sample, and one for the oracle's own vectors."""
+def measure_bases(
+    sample: Sample, local: Tensor, bases: dict[str, Tensor], seed: int, count: int = 1500
+) -> list[dict[str, Any]]:
+    """A row for each basis ``(n, K)`` at the points of a sample, and two for the oracle's own vectors.
+
+    Probes are functions, and a function is rebuilt from the oracle's vectors v; from q = M^(1/2) v, which the text asks
+    for, it is not where M is uneven. Hence a row with an even mass and one with the true areas.
+    """
+    vectors = torch.as_tensor(sample.vectors, device=local.device).double()
     areas = torch.as_tensor(sample.areas, device=local.device).double()
-    exact = areas.sqrt()[:, None] * torch.as_tensor(sample.vectors, device=local.device).double()
-    measure = Estimators(sample, local, sample.vectors.shape[1], seed)
-    return [measure(name, q) for name, q in (bases | {"the oracle's vectors": torch.linalg.qr(exact).Q}).items()]
+    exact = {"the oracle's vectors": vectors, "the oracle's vectors and areas": areas.sqrt()[:, None] * vectors}
+    measure = Estimators(sample, local, vectors.shape[1], seed, count)
+    return [measure(name, q) for name, q in (bases | {n: torch.linalg.qr(v).Q for n, v in exact.items()}).items()]
 
 
 @torch.no_grad()
@@ -143,11 +150,11 @@ def best_of_probes(points: Tensor, probes: Probes, k: int) -> Tensor:
 class Estimators:
     """Cosines, eigenvalues by every reading, and the mass, of bases ``q (n, K)`` at the points of a sample."""
 
-    def __init__(self, sample: Sample, local: Tensor, k: int, seed: int) -> None:
+    def __init__(self, sample: Sample, local: Tensor, k: int, seed: int, count: int) -> None:
         self.sample, self.levels = sample, levels(k)
         self.probes = {}
         for name, (neighbours, steps, sigma) in {"tuned": tuned(sample.shape.name), "fixed": FIXED}.items():
-            inference = Probes(1500, steps=steps, k=min(neighbours, len(local) - 1), sigma=sigma)
+            inference = Probes(count, steps=steps, k=min(neighbours, len(local) - 1), sigma=sigma)
             generator = torch.Generator(local.device).manual_seed(seed)
             self.probes[name] = inference.draw(local, generator).double()
         self.row = build_smoother(local.double(), "row", k=15, dimension=2)
