@@ -4,6 +4,7 @@
     python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--tag full]
     python -m benchmarks.paper controls --data carried [--names ...]
     python -m benchmarks.paper generalisation --data carried [--steps 400]
+    python -m benchmarks.paper images TABLES... [--runs 32] [--steps 10000]
     python -m benchmarks.paper merge --state FOLDER
 
 `overfit` and `generalisation` write a JSON each to $OUT (or benchmarks/results): what `eigenprobe reproduce overfit|
@@ -12,8 +13,9 @@ on with it; with `--seconds` it stops so long after its start and is measured at
 the training time of all commands together: the rate falls with the share of it that is used up where that is ahead of
 the steps, so that a run cut short ends at the lowest rate too.
 `controls` trains nothing: the closed form of the paper's probes, and eigenvalues by worst errors with the oracle's own
-vectors, by every reading of the text. `merge` makes one paper_overfit.json of those of the shapes in the folder and
-prints the table.
+vectors, by every reading of the text. `images` tunes the probes of each table on its even rows and measures on the odd
+ones, by the protocol of `benchmarks.clusters`, their closed form and, with `--steps`, the network trained on them.
+`merge` makes one paper_overfit.json of those of the shapes in the folder and prints the table.
 """
 
 from __future__ import annotations
@@ -23,22 +25,30 @@ import json
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
 import torch
+from joblib import parallel_config
 
 from benchmarks.record import best_device, facts, results_file, write
 from eigenprobe import geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
+from eigenprobe.host.files import plain
 from eigenprobe.host.tables import grouped, markdown, mean_row
+from eigenprobe.readers.tables import read_table
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
+from eigenprobe_lab.paper.images import Images
+from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
+from eigenprobe_lab.paper.protocol import Protocol, summarise
 from eigenprobe_lab.paper.published import single_shape
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
@@ -174,6 +184,29 @@ def generalisation(o: argparse.Namespace) -> None:
     print(markdown(means))
 
 
+def images(o: argparse.Namespace) -> None:
+    """The paper's way on tables of features, its probes tuned for each: one paper_images_TABLE.json each."""
+    for path in o.meshes:
+        table = read_table(path)
+        x, y = np.asarray(table.features), np.asarray(table.labels)
+        even, odd = Protocol().rows(x, np.arange(0, len(x), 2)), x[1::2]
+        recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(even)), seed=o.seed)
+        recipe, grid = tune(recipe, even, y[0::2])
+        print(f"{path.stem}: {recipe.drawn()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
+        given: dict[str, Any] = {"probes": partial(closed_form, recipe)}
+        for name in ("paper", "untrained") if o.steps else ():
+            taken = replace(recipe, steps=o.steps if name == "paper" else 0)
+            basis = learn_rows(taken, torch.from_numpy(even).to(o.device), RunSettings(device=o.device))
+            given[name] = partial(feed_forward, basis)
+        with parallel_config("threading"):  # a network that lies on a device is not sent to other processes
+            rows = summarise(Protocol(o.runs, methods=list(given)).records(odd, y[1::2], 1, given))
+        rows = [row | ({"steps": o.steps} if row["method"] == "paper" else {}) for row in rows]
+        about = {"table": path.stem, "rows": "odd", "runs": o.runs, "tuned": {n: getattr(recipe, n) for n in TUNED[2:]}}
+        content = facts("paper", o.device, o) | {"facts": about, "grid": grid, "rows": rows}
+        write(f"paper_images_{path.stem}.json", plain(content))
+        print(Images(rows).markdown(), flush=True)
+
+
 def merge(o: argparse.Namespace) -> None:
     """One file of all shapes; every row says how long it was trained."""
     paths = sorted((o.state or results_file("")).glob("paper_overfit_*.json"))
@@ -194,7 +227,7 @@ def merge(o: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["prepare", "overfit", "controls", "generalisation", "merge"])
+    parser.add_argument("what", choices=["prepare", "overfit", "controls", "generalisation", "images", "merge"])
     parser.add_argument("meshes", type=Path, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))
     parser.add_argument("--names", nargs="*", default=[])
@@ -213,6 +246,7 @@ def main() -> None:
         "size": 0,
         "probes": 0,
         "seed": 0,
+        "runs": 32,
     }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--sigma", type=float, default=0.0, help="one bandwidth in place of the paper's range")

@@ -17,7 +17,7 @@ from eigenprobe.host import tables
 from eigenprobe.readers.tables import read_table
 
 from ..evaluation.clustering import METRICS
-from .peers import METHODS, Function, embed
+from .peers import METHODS, Fitted, embed
 from .protocol import Protocol, summarise
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def run(
     *,
     labels: str | None = None,
     jobs: int = 1,
-    fitted: Function | None = None,
+    fitted: Fitted | None = None,
     say: Callable[[str], None] = log.info,
 ) -> Images:
     """Run the protocol on a table with labels and write its tables and figure into ``out``."""

@@ -134,10 +134,8 @@ def covariance(points: Tensor, probes: Probes) -> Tensor:
     sigmas = [low + (high - low) * (i + 0.5) / NODES for i in range(NODES)] if high > low else [low]
     total = torch.zeros(graph.n, graph.n, dtype=torch.float64, device=points.device)
     for sigma in sigmas:
-        weights = torch.softmax(-(graph.distances / sigma).square(), 1)  # rows of S
-        power = torch.eye(graph.n, dtype=torch.float64, device=points.device)
-        for _ in range(probes.steps):
-            power = sum(w[:, None] * power[i] for w, i in zip(weights.T, graph.indices.T, strict=True))  # type: ignore
+        weights = torch.softmax(-(graph.distances / sigma).square(), 1)
+        power = torch.linalg.matrix_power(torch.zeros_like(total).scatter_(1, graph.indices, weights), probes.steps)
         total.addmm_(power, power.T, alpha=1 / len(sigmas))
     return total
 

@@ -5,12 +5,12 @@
 Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity of 15 neighbours, as
 many as UMAP, because scikit-learn's default (n/10) scores lower on every set we tried, and a second time with the
 post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (`NESTED`,
-ours, and a function passed as ``fitted``) ``max(ks)`` are fitted once.
+ours, and the functions of `FITTED`) ``max(ks)`` are fitted once.
 """
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -25,11 +25,13 @@ from eigenprobe.estimators.coordinates import coordinates, diffusion_time
 
 Array = NDArray[Any]
 Function = Callable[[Array], Array]
+Fitted = Mapping[str, Function]  # by method
 METHODS = {
     "direct": "Opt. App. Eigenmaps (direct)",
     "network": "Opt. App. Eigenmaps (network)",
     "paper": "Opt. App. Eigenmaps (the paper's way)",
     "untrained": "the paper's network, untrained",
+    "probes": "closed form of the paper's probes",
     "laplacian": "Laplacian Eigenmaps",
     "laplacian_sphere": "Laplacian Eigenmaps, our coordinates",
     "pca": "PCA",
@@ -37,16 +39,16 @@ METHODS = {
     "tsne": "t-SNE",
     "isomap": "Isomap",
 }
-FITTED = ("paper", "untrained")  # functions that are given
+FITTED = ("paper", "untrained", "probes")  # functions that are given
 NESTED = ("pca", "isomap", "laplacian")
 LAPLACIAN_NEIGHBOURS = 15
 TINY = float(np.finfo(float).eps)
 
 
 def embed(
-    name: str, features: Array, ks: Sequence[int], seed: int, fitted: Function | None = None
+    name: str, features: Array, ks: Sequence[int], seed: int, fitted: Fitted | None = None
 ) -> tuple[dict[int, Array], dict[int, float]]:
-    """Embeddings of each size by one of `METHODS`, and the seconds that each took; ``fitted`` is the paper's way."""
+    """Embeddings of each size by one of `METHODS`, and the seconds that each took; `FITTED` are given."""
     embeddings, seconds = {}, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peers warn about threads and disconnected graphs at every call
@@ -56,9 +58,9 @@ def embed(
             spent = time.perf_counter() - start
             return {k: model.coordinates_of(k) for k in ks}, dict.fromkeys(ks, spent)
         if name in FITTED:
-            if fitted is None:
-                raise InputError("the paper's way needs its trained network: see --way paper")
-            found = fitted(features)
+            if name not in (fitted or {}):
+                raise InputError(f"{METHODS[name]} has to be given: see --way paper")
+            found = fitted[name](features)
             return {k: found[:, :k] for k in ks}, dict.fromkeys(ks, time.perf_counter() - start)
         kind, _, sphere = name.partition("_")
         for k in sorted(ks, reverse=True):

@@ -28,7 +28,7 @@ from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Row, grouped
 
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
-from .peers import FITTED, METHODS, Function, check_methods, embed
+from .peers import FITTED, METHODS, Fitted, check_methods, embed
 
 Array = NDArray[Any]
 DEFICIT = (0.01, 0.1)
@@ -80,11 +80,11 @@ class Protocol:
         return weighted_subset(labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run]))
 
     def records(
-        self, features: Array, labels: Array, jobs: int = 1, fitted: Function | None = None
+        self, features: Array, labels: Array, jobs: int = 1, fitted: Fitted | None = None
     ) -> list[dict[str, Any]]:
         """One record for each run, method and k; the same whatever ``jobs``, the number of processes.
 
-        ``fitted`` maps rows to coordinates: the method ``paper``.
+        ``fitted`` are functions from rows to coordinates by method: those of `FITTED`.
         """
         if len(features) != len(labels):
             raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
@@ -104,9 +104,7 @@ class Protocol:
             return x
         return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
 
-    def _one(
-        self, features: Array, labels: Array, name: str, run: int, fitted: Function | None
-    ) -> list[dict[str, Any]]:
+    def _one(self, features: Array, labels: Array, name: str, run: int, fitted: Fitted | None) -> list[dict[str, Any]]:
         """One method on one subset. A method that fails loses this run, not the table."""
         base: dict[str, Any] = {"run": run, "method": name}
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,10 @@ def test_the_recipe_runs_and_embeds_other_rows_in_one_pass(tmp_path: Path, table
     assert np.isfinite(np.asarray(basis(rows))).all()
     coordinates = images_recipe.feed_forward(basis, rows)
     assert coordinates.shape == (240, 3) and np.isfinite(coordinates).all()
-    protocol = Protocol(1, 100, (2,), ["paper", "laplacian", "laplacian_sphere"])
-    records = protocol.records(rows, labels, fitted=lambda x: images_recipe.feed_forward(basis, x))
+    recipe, scores = images_recipe.tune(images_recipe.ImagesRecipe(vectors=4), rows, labels)
+    assert len(scores) == len(images_recipe.GRID) and max(row["nmi"] for row in scores) > 0.9
+    given = {"paper": partial(images_recipe.feed_forward, basis), "probes": partial(images_recipe.closed_form, recipe)}
+    protocol = Protocol(1, 100, (2,), ["paper", "probes", "laplacian", "laplacian_sphere"])
+    records = protocol.records(rows, labels, fitted=given)
     assert [record["method"] for record in records] == list(protocol.methods) and "error" not in str(records)
     assert set(METRICS) <= set(records[0])
