@@ -6,7 +6,11 @@ families   closed form through the covariance of each family: order, high vector
 learned    the paper's row probes: default bandwidth, its .101, learned by held-out reconstruction of monomials and by
            the geometry of a smoothing step (`learn_scale`), neither of which sees an oracle
 losses     one small network trained on the paper's probes with each loss: cosines, learned mass, skipped batches
-eigenvalues  from worst errors with the oracle's own vectors, by every reading of the paper's text (`paper.overfit`)
+eigenvalues  from worst errors with the oracle's own vectors: lambda_{k+1} is one over the largest, over the probes, of
+             as written  e = |f - P_k f|^2        centred   e / e_1, relative to what the first vector leaves
+             root        |f - P_k f|              bounded   e / <f, (I - S) f>, probes of unit Dirichlet energy
+             relative    e / |f|^2
+           each scaled to the sum of the oracle's, or ("scaled") by the factor of least discrepancy for the shape
 mass       of clouds drawn three times as densely at one end as at the other: q_1^2 against true area, and the loss of
            the paper's probes with an even mass and with the true one
 
@@ -30,8 +34,9 @@ from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation, nearest_sample_areas
 from eigenprobe.host.tables import grouped, markdown, mean_row
+from eigenprobe.probes.estimates import worst
 from eigenprobe.probes.families import FAMILIES
-from eigenprobe.probes.objective import expected_errors
+from eigenprobe.probes.objective import expected_errors, prefix_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.probes.scale import learn_scale
 from eigenprobe.smoothers import build_smoother
@@ -40,11 +45,9 @@ from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surface_report import levels
 from eigenprobe_lab.factory.probes import learn_probes
-from eigenprobe_lab.paper.overfit import covariance, measure_bases
-from eigenprobe_lab.paper.published import NINE, single_shape
+from eigenprobe_lab.paper.overfit import covariance
+from eigenprobe_lab.paper.published import FIXED, NINE, single_shape, tuned
 
-SCALES = ("", "_scaled")
-READINGS = [f"{reading}{scale}" for reading in ("", "_root", "_relative", "_centred", "_bounded") for scale in SCALES]
 LOSSES = {
     "hybrid (the paper's)": ("hybrid", "mean"),
     "Euclidean": ("euclidean", "mean"),
@@ -113,15 +116,32 @@ def losses(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
 
 def eigenvalues(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
     local = Frame.of(torch.as_tensor(sample.points))(torch.as_tensor(sample.points), torch.float32)
-    rows, found = [], measure_bases(sample, local, {}, 0, o.m)
-    for reading in READINGS:
-        row: dict[str, Any] = {"reading": reading.replace("_", " ").strip() or "as written"}
-        for who, vectors in zip(("oracle", "oracle and areas"), found, strict=True):
-            for probes in ("tuned", "fixed"):
-                name = "discrepancy" if probes + reading == "tuned" else f"discrepancy_{probes}{reading}"
-                row[f"{who}, {probes}"] = vectors[name]
-        rows.append(row | {"published, tuned": single_shape(sample.shape.name)["discrepancy"]})
-    return rows
+    step = build_smoother(local.double(), "row", k=15, dimension=2)
+    vectors, areas = (torch.as_tensor(each).double() for each in (sample.vectors, sample.areas))
+    bases = {"even mass": torch.linalg.qr(vectors).Q, "true areas": torch.linalg.qr(areas.sqrt()[:, None] * vectors).Q}
+    rows: dict[str, dict[str, Any]] = {}
+    for probes, (neighbours, steps, sigma) in {"tuned": tuned(sample.shape.name), "fixed": FIXED}.items():
+        drawn = Probes(o.m, steps=steps, k=neighbours, sigma=sigma)
+        f = drawn.draw(local, torch.Generator().manual_seed(0)).double()
+        energy = (f * (f - step.apply(f))).sum(0)
+        for name, q in bases.items():
+            e = prefix_errors(q, f, q[:, 0].square())
+            readings = {"as written": e, "root": e.sqrt(), "relative": e / f.square().sum(0), "centred": e / e[:1]}
+            for reading, errors in (readings | {"bounded": e / energy}).items():
+                values, exact = worst(errors).numpy(), sample.eigenvalues[: o.k]
+                factors = {"": exact.sum() / values.sum(), ", scaled": best_scale(values, exact)}
+                for scale, factor in factors.items():
+                    row = rows.setdefault(reading + scale, {"reading": reading + scale})
+                    row[f"{probes}, {name}"] = float(np.mean(np.abs(factor * values[1:] - exact[1:]) / exact[1:]))
+    return [row | {"published": single_shape(sample.shape.name)["discrepancy"]} for row in rows.values()]
+
+
+def best_scale(values: np.ndarray, exact: np.ndarray) -> float:
+    """The factor c of least mean |c values - exact| / exact over all but the first: a weighted median."""
+    ratios = values[1:] / exact[1:]
+    order = np.argsort(1 / ratios)
+    middle = np.searchsorted(np.cumsum(ratios[order]), ratios.sum() / 2)
+    return float(1 / ratios[order][middle])
 
 
 def mass(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:

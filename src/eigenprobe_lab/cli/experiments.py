@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,24 +11,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from eigenprobe.cli.session import Session
 from eigenprobe.host.files import write_npz
+from eigenprobe.host.tables import markdown, write_text
 
 if TYPE_CHECKING:
     from ..paper.reproduction import Reproduced
 
 Embedder = Literal["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"]
 Way = Literal["paper", "ours", "both"]
+Lines = list[dict[str, str]]
 
 
-def _three(found: Reproduced, session: Session, headline: str) -> None:
-    """The experiment's own tables, then the paper's with three columns."""
+def _finish(found: Reproduced, session: Session, headline: str) -> Lines:
+    """The experiment's own tables, then its lines of the paper's, which are given back."""
     session.tell(found.report)
-    session.say(found.markdown())
+    command = shlex.join(["eigenprobe", *sys.argv[1:]])
+    lines = [each | {"command": f"`{command}`"} for each in found.lines]
+    session.say(markdown(lines))
     session.finish(headline)
+    return lines
 
 
 def toy1d(
-    *, way: Way = "both", steps: int = 1500, probes: int = 500_000, quick: bool = False, session: Session
-) -> None:
+    *, way: Way = "paper", steps: int = 1500, probes: int = 500_000, quick: bool = False, session: Session
+) -> Lines:
     """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
 
     Examples:
@@ -45,13 +52,13 @@ def toy1d(
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
     found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes)
-    _three(found, session, "learned the interval")
+    return _finish(found, session, "learned the interval")
 
 
 def overfit(
     shapes: list[Path],
     *,
-    way: Way = "ours",
+    way: Way = "paper",
     k: int = 50,
     n: int = 4000,
     steps: int | None = None,
@@ -59,14 +66,15 @@ def overfit(
     size: int | None = None,
     quick: bool = False,
     session: Session,
-) -> None:
+) -> Lines:
     """One network per shape: the paper's single-shape table, by its own way and by ours, with controls.
 
     The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
 
     Examples:
       eigenprobe reproduce overfit meshes/ --way ours
-      eigenprobe reproduce overfit bunny.obj --way paper --device cuda
+      eigenprobe reproduce overfit bunny.obj --device cuda
+      eigenprobe reproduce overfit bunny.obj --steps 3000 --device cuda
       eigenprobe reproduce overfit bunny.obj --quick
 
     Args:
@@ -74,7 +82,8 @@ def overfit(
         way: the paper's network, probes, loss and schedule, ours, or both
         k: basis size
         n: points at which bases are compared
-        steps: training steps; 12000 the paper's way, chosen by the network's preset ours
+        steps: training steps; 12000 the paper's way (with fewer than 5000 the rate falls over all of them), chosen by
+          the network's preset ours
         resamplings: farthest-point subsets to train on, our way
         size: points in each; 4000 on a GPU and fewer on a processor unless given
         quick: small sizes: does it run?
@@ -83,25 +92,26 @@ def overfit(
 
     from ..evaluation.fitted import SETTINGS as OURS
     from ..paper.overfit import SETTINGS as PAPER
+    from ..paper.overfit import shortened
     from ..paper.reproduction import QUICK_PROBES, reproduce_overfit
 
     settings = replace(OURS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
-    theirs = replace(PAPER, steps=steps, size=size or PAPER.size, seed=session.seed)
+    theirs = shortened(replace(PAPER, size=size or PAPER.size, seed=session.seed), steps)
     if quick:
         k, n, size = min(k, 20), min(n, 500), min(size or 400, 400)
         settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps or 100)
         probes = replace(theirs.probes, paper=QUICK_PROBES)
-        theirs = replace(theirs, preset="tiny", probes=probes, size=size, steps=steps or 100)
+        theirs = shortened(replace(theirs, preset="tiny", probes=probes, size=size), steps or 100)
     files, folder = find_shapes(shapes), session.folder("overfit")
     options: dict[str, Any] = {"settings": settings, "their_settings": theirs, "device": session.device()}
-    found = reproduce_overfit(files, folder, way, k=k, n=n, **options)
-    _three(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
+    found = reproduce_overfit(files, folder, way, k=k, n=n, quick=quick, **options)
+    return _finish(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
 
 
 def generalisation(
     shapes: list[Path],
     *,
-    way: Way = "ours",
+    way: Way = "paper",
     model: str = "surface",
     n: int = 1500,
     k: int = 50,
@@ -110,7 +120,7 @@ def generalisation(
     figures: bool = True,
     quick: bool = False,
     session: Session,
-) -> None:
+) -> Lines:
     """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs as controls.
 
     The paper's way is the recipe paper_generalisation, on procedural shapes; it asks for a GPU.
@@ -148,14 +158,14 @@ def generalisation(
     if way != "paper":
         ours = Comparison(SpectralModel.from_pretrained(model), n, k, session.seed, device, volumes)
     options: dict[str, Any] = {"comparison": ours, "recipe": recipe, "device": device, "figures": figures}
-    found = reproduce_generalisation(find_shapes(shapes), folder, way, **options)
-    _three(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
+    found = reproduce_generalisation(find_shapes(shapes), folder, way, quick=quick, **options)
+    return _finish(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
 
 
 def images(
     features: Path,
     *,
-    way: Way = "ours",
+    way: Way = "paper",
     train: Path | None = None,
     dataset: str | None = None,
     extractor: Literal["dinov2", "clip"] = "dinov2",
@@ -169,10 +179,11 @@ def images(
     jobs: int = 1,
     quick: bool = False,
     session: Session,
-) -> None:
+) -> Lines:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
 
-    The paper's way trains the recipe paper_images on the train split and embeds in one pass; it asks for a GPU.
+    The paper's way trains the recipe paper_images on the train split and embeds in one pass; it asks for a GPU. The
+    closed form of its probes is a row of its own.
 
     Examples:
       eigenprobe reproduce images features.npz --out images
@@ -184,7 +195,7 @@ def images(
         way: ours, the paper's network, trained first, or both; peers are measured in any case
         train: the table that the paper's network is trained on; half of the rows of the first one unless given
         dataset: whose hyper-parameters and published scores: stl10, imagenette, cifar100 or caltech256; without it
-          hyper-parameters are those of imagenette, and nothing published is shown
+          neighbours, sigma and steps of the probes are tuned on the train rows, and nothing published is shown
         extractor: of the features, for the same
         labels: the column or array that holds them; found by itself in an npz
         methods: what to compare
@@ -210,16 +221,16 @@ def images(
     folder = session.folder(f"images-{features.stem}")
     how = RunSettings(device=session.device())
     options: dict[str, Any] = {"protocol": protocol, "recipe": recipe, "train": train, "labels": labels, "jobs": jobs}
-    found = reproduce_images(features, folder, way, published=dataset is not None, how=how, **options)
+    found = reproduce_images(features, folder, way, published=dataset is not None, how=how, quick=quick, **options)
     count = len({row["method"] for row in found.report.rows})
-    _three(found, session, f"compared {count} methods on {features.name}")
+    return _finish(found, session, f"compared {count} methods on {features.name}")
 
 
 def everything(
     shapes: list[Path] = [],  # noqa: B006
     *,
     features: Path | None = None,
-    way: Way = "both",
+    way: Way = "paper",
     quick: bool = False,
     session: Session,
 ) -> None:
@@ -255,7 +266,11 @@ def everything(
         "generalisation": lambda part: generalisation(shapes, way=way, quick=quick, session=part),
         "images": lambda part: images(features, way=way, quick=quick, session=part),
     }
+    lines: Lines = []
     for name, experiment in experiments.items():
         session.say(f"\n== {name} ==")
-        experiment(replace(session, out=root / name, written=[], started=time.monotonic()))
+        lines += experiment(replace(session, out=root / name, written=[], started=time.monotonic()))
+    session.say(f"\n{markdown(lines)}")
+    write_text(root / "paper.md", markdown(lines))
+    session.wrote(root / "paper.md", "the table")
     session.finish("ran the paper's four experiments")

@@ -7,16 +7,9 @@
 
 Beside the trained network stand the same one untrained, polynomials of its input, the closed form of its own probes
 (the leading eigenvectors of their covariance: no other basis leaves less of them in the 2-norm), and the oracle's own
-vectors, whose eigenvalues by worst errors are the best that the estimator can do. Worst errors know eigenvalues up to a
-factor: each spectrum is scaled to the sum of the oracle's, or (`scaled`) by the factor of least discrepancy. What the
-text may have left out is measured too:
-
-    reading      lambda_{k+1} is one over the largest of
-    as written   e = |f - P_k f|^2
-    root         |f - P_k f|
-    relative     e / |f|^2                      probes of length one
-    centred      e / e_1                        relative to what the first vector leaves
-    bounded      e / <f, (I - S) f>             probes of unit Dirichlet energy, the class of the theorem
+vectors, whose eigenvalues by worst errors are the best that the estimator can do (`benchmarks.probes eigenvalues` has
+other readings of the text). Worst errors know eigenvalues up to a factor: each spectrum is scaled to the sum of the
+oracle's.
 """
 
 import time
@@ -25,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenprobe import networks
@@ -103,19 +95,12 @@ def learn_their_way(
     return rows
 
 
-def measure_bases(
-    sample: Sample, local: Tensor, bases: dict[str, Tensor], seed: int, count: int = 1500
-) -> list[dict[str, Any]]:
-    """A row for each basis ``(n, K)`` at the points of a sample, and two for the oracle's own vectors.
-
-    Probes are functions, and a function is rebuilt from the oracle's vectors v; from q = M^(1/2) v, which the text asks
-    for, it is not where M is uneven. Hence a row with an even mass and one with the true areas.
-    """
-    vectors = torch.as_tensor(sample.vectors, device=local.device).double()
-    areas = torch.as_tensor(sample.areas, device=local.device).double()
-    exact = {"the oracle's vectors": vectors, "the oracle's vectors and areas": areas.sqrt()[:, None] * vectors}
-    measure = Estimators(sample, local, vectors.shape[1], seed, count)
-    return [measure(name, q) for name, q in (bases | {n: torch.linalg.qr(v).Q for n, v in exact.items()}).items()]
+def measure_bases(sample: Sample, local: Tensor, bases: dict[str, Tensor], seed: int) -> list[dict[str, Any]]:
+    """A row for each basis ``(n, K)`` at the points of a sample, and one for the oracle's own vectors, of even mass:
+    a probe is a function, rebuilt from v; from q = M^(1/2) v, rough where areas are uneven, it is rebuilt worse."""
+    exact = torch.linalg.qr(torch.as_tensor(sample.vectors, device=local.device).double()).Q
+    measure = Estimators(sample, local, exact.shape[1], seed)
+    return [measure(name, q) for name, q in (bases | {"the oracle's vectors": exact}).items()]
 
 
 @torch.no_grad()
@@ -146,43 +131,27 @@ def best_of_probes(points: Tensor, probes: Probes, k: int) -> Tensor:
 
 
 class Estimators:
-    """Cosines, eigenvalues by every reading, and the mass, of bases ``q (n, K)`` at the points of a sample."""
+    """Cosines, eigenvalues by three estimators, and the mass, of bases ``q (n, K)`` at the points of a sample."""
 
-    def __init__(self, sample: Sample, local: Tensor, k: int, seed: int, count: int) -> None:
-        self.sample, self.levels = sample, levels(k)
-        self.probes = {}
+    def __init__(self, sample: Sample, local: Tensor, k: int, seed: int) -> None:
+        self.sample, self.levels, self.probes = sample, levels(k), {}
         for name, (neighbours, steps, sigma) in {"tuned": tuned(sample.shape.name), "fixed": FIXED}.items():
-            inference = Probes(count, steps=steps, k=min(neighbours, len(local) - 1), sigma=sigma)
+            inference = Probes(1500, steps=steps, k=min(neighbours, len(local) - 1), sigma=sigma)
             generator = torch.Generator(local.device).manual_seed(seed)
             self.probes[name] = inference.draw(local, generator).double()
         self.row = build_smoother(local.double(), "row", k=15, dimension=2)
         self.adaptive = build_smoother(local.double(), "adaptive", dimension=2)
 
-    def spectra(self, q: Tensor) -> dict[str, Tensor]:
-        """Eigenvalues ``(K,)``, up to a factor, by name."""
-        mass = q[:, 0].square()
-        found: dict[str, Tensor] = {}
-        for name, f in self.probes.items():
-            errors = prefix_errors(q, f, mass)
-            energy = (f * (f - self.row.apply(f))).sum(0).clamp_min(torch.finfo(f.dtype).tiny)
-            found |= {
-                name: worst(errors),
-                f"{name}_root": worst(errors.clamp_min(0).sqrt()),
-                f"{name}_relative": worst(errors / f.square().sum(0)),
-                f"{name}_centred": worst(errors / errors[:1]),
-                f"{name}_bounded": worst(errors / energy),
-            }
-        return found | {"rayleigh": rayleigh((q * self.row.apply(q)).sum(0), self.row.step_time)}
-
     def __call__(self, method: str, q: Tensor) -> dict[str, Any]:
         mass, vectors = q[:, 0].square(), (q / q[:, :1]).cpu().numpy()
         if not np.isfinite(vectors).all():
             raise InputError(f"{method}: expected a first vector without zeros, got one that vanishes at a point")
-        found, exact = {}, self.sample.eigenvalues[: q.shape[1]]
-        for name, values in self.spectra(q).items():
-            raw = values.cpu().numpy()
-            for scale, factor in {"": exact.sum() / raw.sum(), "_scaled": best_scale(raw, exact)}.items():
-                found[name + scale] = agreement(self.sample.compare(vectors, factor * raw), self.levels)
+        spectra = {name: worst(prefix_errors(q, probes, mass)) for name, probes in self.probes.items()}
+        spectra["rayleigh"] = rayleigh((q * self.row.apply(q)).sum(0), self.row.step_time)
+        found, total = {}, float(self.sample.eigenvalues[: q.shape[1]].sum())
+        for name, values in spectra.items():
+            scaled = (values * (total / values.sum())).cpu().numpy()
+            found[name] = agreement(self.sample.compare(vectors, scaled), self.levels)
         areas, known = self.sample.areas, self.adaptive.mass
         assert known is not None
         return {
@@ -190,19 +159,7 @@ class Estimators:
             "method": method,
             "n": len(q),
             **found["tuned"],
-            **{f"discrepancy_{name}": each["discrepancy"] for name, each in found.items() if name != "tuned"},
+            **{f"discrepancy_{name}": found[name]["discrepancy"] for name in ("fixed", "rayleigh")},
             "mass_correlation": mass_correlation(mass.cpu().numpy(), areas),
             "mass_correlation_adaptive": mass_correlation(known.cpu().numpy(), areas),
         }
-
-
-def best_scale(values: NDArray[Any], exact: NDArray[Any]) -> float:
-    """The factor c of least mean |c values - exact| / exact over all but the first: a weighted median.
-
-    >>> round(best_scale(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 2.0, 4.0, 60.0])), 6)
-    2.0
-    """
-    ratios = values[1:] / exact[1:]
-    order = np.argsort(1 / ratios)
-    middle = np.searchsorted(np.cumsum(ratios[order]), ratios.sum() / 2)
-    return float(1 / ratios[order][middle])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.probes import best_scale
 from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
@@ -16,7 +17,7 @@ from eigenprobe.smoothers import build_smoother
 from eigenprobe.training.data import Fresh, ProbeSettings, prepare
 from eigenprobe.training.fit import fit_network
 from eigenprobe.training.module import Optimisation, SpectralModule, Whole
-from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, best_scale, covariance, shortened
+from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, covariance, shortened
 
 
 def ellipsoid(n: int = 300) -> torch.Tensor:
