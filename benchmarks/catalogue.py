@@ -74,12 +74,14 @@ RESULTS = {
         {"n": 400, "kinds": ["rings:4", "noise:0.01", "strays:0.05"]},
     ),
     "generalisation_mpz14.json": Result(
-        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --no-figures"), "encoding", CLOUD
+        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --way ours --no-figures"),
+        "encoding",
+        CLOUD,
     ),
     "generalisation_shrec07.json": Result(
         _kept(
             "generalisation_shrec07.json",
-            f"reproduce generalisation '{DATA}/surfaces/shrec07*' --volumes 0 --no-figures",
+            f"reproduce generalisation '{DATA}/surfaces/shrec07*' --way ours --volumes 0 --no-figures",
         ),
         "encoding",
         CLOUD,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shlex
 import sys
 import time
@@ -11,29 +12,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from eigenprobe.cli.session import Session
 from eigenprobe.host.files import write_npz
-from eigenprobe.host.tables import markdown, write_text
+from eigenprobe.host.tables import markdown, write_csv
 
 if TYPE_CHECKING:
     from ..paper.reproduction import Reproduced
 
 Embedder = Literal["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"]
 Way = Literal["paper", "ours", "both"]
-Lines = list[dict[str, str]]
 
 
-def _finish(found: Reproduced, session: Session, headline: str) -> Lines:
-    """The experiment's own tables, then its lines of the paper's, which are given back."""
+def _finish(found: Reproduced, session: Session, headline: str) -> None:
+    """The experiment's own tables, then its lines of the paper's, which are written to ``paper.csv`` too."""
     session.tell(found.report)
     command = shlex.join(["eigenprobe", *sys.argv[1:]])
     lines = [each | {"command": f"`{command}`"} for each in found.lines]
     session.say(markdown(lines))
+    write_csv(path := found.report.written[0].parent / "paper.csv", lines)
+    session.wrote(path, "the table above")
     session.finish(headline)
-    return lines
 
 
 def toy1d(
     *, way: Way = "paper", steps: int = 1500, probes: int = 500_000, quick: bool = False, session: Session
-) -> Lines:
+) -> None:
     """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
 
     Examples:
@@ -52,7 +53,7 @@ def toy1d(
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
     found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes)
-    return _finish(found, session, "learned the interval")
+    _finish(found, session, "learned the interval")
 
 
 def overfit(
@@ -66,7 +67,7 @@ def overfit(
     size: int | None = None,
     quick: bool = False,
     session: Session,
-) -> Lines:
+) -> None:
     """One network per shape: the paper's single-shape table, by its own way and by ours, with controls.
 
     The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
@@ -105,7 +106,7 @@ def overfit(
     files, folder = find_shapes(shapes), session.folder("overfit")
     options: dict[str, Any] = {"settings": settings, "their_settings": theirs, "device": session.device()}
     found = reproduce_overfit(files, folder, way, k=k, n=n, quick=quick, **options)
-    return _finish(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
+    _finish(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
 
 
 def generalisation(
@@ -120,7 +121,7 @@ def generalisation(
     figures: bool = True,
     quick: bool = False,
     session: Session,
-) -> Lines:
+) -> None:
     """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs as controls.
 
     The paper's way is the recipe paper_generalisation, on procedural shapes; it asks for a GPU.
@@ -159,7 +160,7 @@ def generalisation(
         ours = Comparison(SpectralModel.from_pretrained(model), n, k, session.seed, device, volumes)
     options: dict[str, Any] = {"comparison": ours, "recipe": recipe, "device": device, "figures": figures}
     found = reproduce_generalisation(find_shapes(shapes), folder, way, quick=quick, **options)
-    return _finish(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
+    _finish(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
 
 
 def images(
@@ -179,7 +180,7 @@ def images(
     jobs: int = 1,
     quick: bool = False,
     session: Session,
-) -> Lines:
+) -> None:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
 
     The paper's way trains the recipe paper_images on the train split and embeds in one pass; it asks for a GPU. The
@@ -223,7 +224,7 @@ def images(
     options: dict[str, Any] = {"protocol": protocol, "recipe": recipe, "train": train, "labels": labels, "jobs": jobs}
     found = reproduce_images(features, folder, way, published=dataset is not None, how=how, quick=quick, **options)
     count = len({row["method"] for row in found.report.rows})
-    return _finish(found, session, f"compared {count} methods on {features.name}")
+    _finish(found, session, f"compared {count} methods on {features.name}")
 
 
 def everything(
@@ -266,11 +267,13 @@ def everything(
         "generalisation": lambda part: generalisation(shapes, way=way, quick=quick, session=part),
         "images": lambda part: images(features, way=way, quick=quick, session=part),
     }
-    lines: Lines = []
+    lines: list[dict[str, str]] = []
     for name, experiment in experiments.items():
         session.say(f"\n== {name} ==")
-        lines += experiment(replace(session, out=root / name, written=[], started=time.monotonic()))
+        experiment(replace(session, out=root / name, written=[], started=time.monotonic()))
+        with (root / name / "paper.csv").open(newline="") as file:
+            lines += csv.DictReader(file)
     session.say(f"\n{markdown(lines)}")
-    write_text(root / "paper.md", markdown(lines))
-    session.wrote(root / "paper.md", "the table")
+    write_csv(root / "paper.csv", lines)
+    session.wrote(root / "paper.csv", "the table above")
     session.finish("ran the paper's four experiments")

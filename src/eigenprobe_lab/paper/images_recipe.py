@@ -95,12 +95,16 @@ def closed_form(recipe: ImagesRecipe, rows: NDArray[Any]) -> NDArray[np.float64]
     return torch.linalg.eigh(exact).eigenvectors.flip(-1)[:, : recipe.vectors - 1].numpy()
 
 
-def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tuple[ImagesRecipe, list[dict[str, float]]]:
+def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tuple[ImagesRecipe, list[dict[str, Any]]]:
     """The recipe with the triple of `GRID` whose closed form clusters development rows best (NMI); all scores."""
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:DEVELOPMENT]
     scores = []
     for neighbours, sigma, steps in GRID:
-        triple = {"neighbours": min(neighbours, len(chosen) - 1), "sigma": sigma, "smoothing_steps": steps}
+        triple: dict[str, Any] = {
+            "neighbours": min(neighbours, len(chosen) - 1),
+            "sigma": sigma,
+            "smoothing_steps": steps,
+        }
         found = closed_form(replace(recipe, **triple), rows[chosen])
         scores.append({**triple, "nmi": kmeans_scores(found, labels[chosen], starts=3)["nmi"]})
     best = max(scores, key=lambda row: row["nmi"])

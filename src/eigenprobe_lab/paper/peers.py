@@ -58,7 +58,7 @@ def embed(
             spent = time.perf_counter() - start
             return {k: model.coordinates_of(k) for k in ks}, dict.fromkeys(ks, spent)
         if name in FITTED:
-            if name not in (fitted or {}):
+            if fitted is None or name not in fitted:
                 raise InputError(f"{METHODS[name]} has to be given: see --way paper")
             found = fitted[name](features)
             return {k: found[:, :k] for k in ks}, dict.fromkeys(ks, time.perf_counter() - start)

@@ -32,7 +32,7 @@ from .generalisation import GeneralisationRecipe, amortise, unseen
 from .images_recipe import ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from .peers import FITTED, Function
 from .protocol import Protocol
-from .published import DIFFERENT, GENERALISATION, PAPER, collection, published_scores, single_shape
+from .published import COLLECTIONS, DIFFERENT, GENERALISATION, PAPER, collection, published_scores, single_shape
 
 Way = Literal["paper", "ours", "both"]
 COLUMNS = ("setting", "data", "published", "the paper's way here", "control", "ours", "reason for the gap", "command")
@@ -119,7 +119,7 @@ def reproduce_overfit(
 def shape_lines(rows: Sequence[Mapping[str, Any]], ks: Sequence[int], quick: bool = False) -> list[dict[str, str]]:
     """|cosine| by level and eigenvalues of one shape; ours is the closed form."""
     shape, cosines = rows[0]["shape"], [f"cosine_{k}" for k in ks]
-    printed = {} if quick else single_shape(shape)
+    printed = single_shape(shape)
     why = REASONS["quick"] if quick else "" if printed else REASONS["unknown"]
     lines = []
     for setting, keys, control in (
@@ -160,10 +160,12 @@ def reproduce_generalisation(
         rows = [*report.rows, *unseen(module, samples, recipe.probes)]
         report = Generalisation(rows, failed | report.failed, facts, published=GENERALISATION)
     report = report.write(out, "generalisation")
-    surfaces = [row | {"collection": collection(row["shape"])} for row in report.rows if row["domain"] == "surface"]
+    surfaces = [
+        dict(row) | {"collection": collection(row["shape"])} for row in report.rows if row["domain"] == "surface"
+    ]
     lines = []
-    for (name,), found in grouped(surfaces, "collection").items():
-        lines += unseen_lines(found, name, recipe.steps, recipe.k, quick)
+    for (name,), group in grouped(surfaces, "collection").items():
+        lines += unseen_lines(group, name, recipe.steps, recipe.k, quick)
     return Reproduced(report, lines)
 
 
@@ -172,7 +174,7 @@ def unseen_lines(
 ) -> list[dict[str, str]]:
     """|cosine| of unseen shapes of one collection, feed-forward."""
     keys = [f"k<={i}" for i in (10, 20, 50) if i <= k] or [f"k<={LEVELS[0]}"]
-    printed = {} if quick else dict(zip((f"k<={i}" for i in LEVELS), GENERALISATION.get(name, ()), strict=False))
+    printed = dict(zip((f"k<={i}" for i in LEVELS), COLLECTIONS.get(name, ()), strict=False))
     kind = "quick" if quick else "unseen" if printed else "collection"
     found = [cell(rows, keys, start=start, stage="feed-forward") for start in (THEIRS, CONTROL, "network")]
     data = f"{len({row['shape'] for row in rows})} shapes{f' of {name}' if name else ''}"
@@ -216,7 +218,7 @@ def image_lines(
     """NMI and ARI of k-means at each number of coordinates."""
     lines, kind = [], "quick" if quick else "images" if published else "features"
     for k in dict.fromkeys(row["k"] for row in rows):
-        printed = published_scores(recipe.dataset, recipe.extractor, k) if published and not quick else {}
+        printed = published_scores(recipe.dataset, recipe.extractor, k) if published else {}
         found = [cell(rows, ("nmi", "ari"), k=k, method=method) for method in ("paper", "probes", "direct")]
         about = (f"clusters in {k} coordinates, NMI / ARI", data, cell([printed], ("nmi", "ari"), "none"))
         lines.append(line(*about, *found, REASONS[kind].format(steps=recipe.steps)))
