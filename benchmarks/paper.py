@@ -50,6 +50,7 @@ from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form,
 from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
 from eigenprobe_lab.paper.protocol import Protocol, summarise
 from eigenprobe_lab.paper.published import single_shape
+from eigenprobe_lab.paper.reproduction import CONTROL, ORACLE, THEIRS
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
 ALONE = (0.034,)  # single bandwidths beside the range: about a spacing of 4000 points in the unit sphere
@@ -208,18 +209,30 @@ def images(o: argparse.Namespace) -> None:
 
 
 def merge(o: argparse.Namespace) -> None:
-    """One file of all shapes; every row says how long it was trained."""
+    """One file of all shapes, each row with its own command; shapes that are not measured anew stay as they were.
+
+    The estimates with the oracle's own vectors are left to `benchmarks.probes eigenvalues`.
+    """
     paths = sorted((o.state or results_file("")).glob("paper_overfit_*.json"))
-    if not paths:
-        raise SystemExit("benchmarks.paper: no paper_overfit_SHAPE.json to merge")
+    old = json.loads(results_file("paper_overfit.json").read_text())
     documents = [json.loads(path.read_text()) for path in paths]
     rows: list[dict[str, Any]] = []
     for document in documents:
         made = {key: document[key] for key in ("schedule", "command", "commit")}
-        rows += [row | made for row in document["rows"]]
-    about = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule")}
+        rows += [row | made for row in document["rows"] if row["method"] != ORACLE]
+    known = {row["shape"] for row in rows}
+    for row in (row for row in old["rows"] if row["shape"] not in known):
+        if "command" in row or row["method"] != CONTROL:  # a closed form without its command was of drawn probes
+            steps = next(each["steps"] for each in old["rows"] if each["shape"] == row["shape"] and each.get("steps"))
+            by = f"python -m benchmarks.paper overfit --data carried/overfit --names {row['shape']} --steps {steps:.0f}"
+            rows.append({"command": by, "commit": old["commit"], **row})
+    rows.sort(key=lambda row: row["shape"])
+    about = {key: value for key, value in (documents or [old])[0].items() if key not in ("rows", "schedule", "sample")}
     write("paper_overfit.json", {**about, "command": "python -m benchmarks.paper merge", "rows": rows})
-    theirs = [row for row in rows if row["method"] == "the paper's way"]
+    if o.state and (controls := o.state / "paper_controls.json").is_file():
+        found = json.loads(controls.read_text())
+        write("paper_controls.json", found | {"rows": [row for row in found["rows"] if row["method"] != ORACLE]})
+    theirs = [row for row in rows if row["method"] == THEIRS]
     table = [row | {f"paper_{key}": value for key, value in single_shape(row["shape"]).items()} for row in theirs]
     print(markdown(table, ["shape", "schedule", "paper_cosine_10", "paper_cosine_20", "paper_cosine_50", *COLUMNS]))
     print(markdown([mean_row(group, COLUMNS, method=name) for (name,), group in grouped(rows, "method").items()]))

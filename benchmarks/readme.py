@@ -1,4 +1,4 @@
-"""Fill the tables of the README, docs/results.md and docs/constants.md from ``benchmarks/results/*.json``.
+"""Fill the tables of the README, docs/results.md, docs/paper.md and docs/constants.md from ``benchmarks/results/*.json``.
 
     <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by NAME's files as Markdown
 
@@ -22,7 +22,7 @@ from benchmarks.shown import TABLES, Document
 from benchmarks.summaries import SUMMARIES
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "constants.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "paper.md", ROOT / "docs" / "constants.md")
 MARKS = {
     "stale": "Stale, a small sample gives other numbers today",
     "unconfirmed": "Unconfirmed, measured before files kept a sample",

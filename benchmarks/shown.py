@@ -19,10 +19,13 @@ from eigenprobe_lab.evaluation.scans import ScanReport
 from eigenprobe_lab.evaluation.surface_report import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import Images
-from eigenprobe_lab.paper.peers import METHODS
-from eigenprobe_lab.paper.published import GENERALISATION, NINE, PAPER, single_shape
+from eigenprobe_lab.paper.peers import FITTED, METHODS
+from eigenprobe_lab.paper.published import COLLECTIONS, FACES, GENERALISATION, NINE, PAPER, collection, single_shape
+from eigenprobe_lab.paper.reproduction import THEIRS
 
 LEVELS = (10, 20, 50)
+PROBES = ("probes_families", "probes_losses", "probes_eigenvalues", "probes_mass")
+ABSENT = "\n\nThe trained network is not measured yet with these probes: it asks for a GPU (`--steps 10000`)."
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
 
 Document = dict[str, Any]
@@ -87,40 +90,76 @@ def given(rows: Iterable[Document], **reasons: str) -> list[Document]:
     return [row | {key: reason for key, reason in reasons.items() if row.get(key) is None} for row in rows]
 
 
+def joined(row: Document, prefix: str = "cosine") -> str | None:
+    """``k <= 10 / 20 / 50`` in one cell."""
+    values = [row.get(f"{prefix}_{k}") for k in LEVELS]
+    return None if None in values else " / ".join(f"{value:.3f}" for value in values)
+
+
 def paper_overfit(document: Document) -> str:
-    """The paper's way by shape beside its printed numbers, and what the network adds, in the mean over its files."""
-    theirs = sorted(
-        (row for row in document["rows"] if row["method"] == "the paper's way"),
-        key=lambda row: row["shape"] not in NINE,
-    )
-    table = []
-    for row in theirs:
-        printed = single_shape(row["shape"])
-        line = {"shape": row["shape"], "steps": int(row["steps"])}
-        for key, title in {**COSINES, "discrepancy": "λ tuned"}.items():
-            line |= {f"{title} published": printed.get(key), f"{title} here": row.get(key)}
-            if (matched := key.replace("cosine", "matched")) != key:
-                line[f"{title} any order"] = row.get(matched)
-        line |= {"λ fixed": row["discrepancy_fixed"], "λ Rayleigh": row["discrepancy_rayleigh"]}
-        table.append(line | {"mass~area": row["mass_correlation"], "adaptive": row["mass_correlation_adaptive"]})
-    if len(table) > 1:
-        numbers = [key for key in table[0] if key not in ("shape", "steps")]
-        same = [line for line in table if line["shape"] in NINE]
-        steps = f"{min(line['steps'] for line in same)} to {max(line['steps'] for line in same)}"
-        table.insert(len(same), mean_row(same, numbers, shape="**mean**", steps=steps))
-    columns = {"what": "mean of", **COSINES, "discrepancy": "λ tuned", "discrepancy_fixed": "λ fixed"}
-    columns |= {"discrepancy_rayleigh": "λ Rayleigh", "mass_correlation": "mass~area"}
-    same = [row for row in document["rows"] if row["shape"] in NINE]
-    means = [mean_row(rows, what=name) for (name,), rows in grouped(same, "method").items()]
-    return markdown(table) + "\n\n" + markdown(given(means, mass_correlation="constant"), columns)
+    """The paper's way by shape, on vertices and on faces, beside its printed numbers; every row with its command."""
+    theirs = [row for row in document["rows"] if row["method"] == THEIRS]
+    parts = []
+    for title, chosen in (
+        ("vertices of the file", [row for row in theirs if row["shape"] in NINE]),
+        ("drawn evenly on the faces", [row for row in theirs if row["shape"].endswith(FACES)]),
+    ):
+        found = [(row, single_shape(row["shape"]), row["shape"], row["steps"]) for row in chosen]
+        if len(found) > 1:
+            printed = mean_row([each for _, each, *_ in found])
+            found.append((mean_row(chosen), printed, f"**mean of {len(chosen)}**", ""))
+        table = [
+            {
+                f"points: {title}": name,
+                "steps": f"{steps:.0f}" if steps else "",
+                "published, k≤10 / 20 / 50": joined(published),
+                "here": joined(row),
+                "any order": joined(row, "matched"),
+                "λ published": published["discrepancy"],
+                "λ here": row["discrepancy"],
+                "mass~area": row["mass_correlation"],
+            }
+            for row, published, name, steps in found
+        ]
+        parts += [markdown(table)] if table else []
+    commands = dict.fromkeys(row["command"].replace(row["shape"], "SHAPE") for row in theirs if "command" in row)
+    return "\n\n".join([*parts, "Made by " + "; ".join(f"`{command}`" for command in commands) + "."])
+
+
+def paper_controls(document: Document) -> str:
+    """The closed form of the paper's probes: with its range of sigma and with one, on vertices and on faces."""
+    by = {(row["shape"], row["method"]): row for row in document["rows"]}
+    kinds = list(dict.fromkeys(method for _, method in by))
+    columns = [(kind, end, where) for end, where in (("", "vertices"), (FACES, "faces")) for kind in kinds]
+    shapes = sorted({shape.removesuffix(FACES) for shape, _ in by}, key=lambda shape: (shape not in NINE, shape))
+    table = [
+        {"shape": shape, "published": joined(single_shape(shape))}
+        | {f"{kind}, {where}": joined(by.get((shape + end, kind), {})) for kind, end, where in columns}
+        for shape in shapes
+    ]
+    means: Document = {"shape": "**mean of the nine**", "published": joined(mean_row([*map(single_shape, NINE)]))}
+    for kind, end, where in columns:
+        means[f"{kind}, {where}"] = joined(mean_row([by.get((shape + end, kind), {}) for shape in NINE]))
+    return markdown([*table[: len(NINE)], means, *table[len(NINE) :]])
 
 
 def paper_generalisation(document: Document) -> str:
-    """Means over the shapes, the paper's rows first."""
-    report = Generalisation(document["rows"], {}, document["facts"], published=GENERALISATION)
-    return f"{document['facts'].get('steps')} optimiser steps.\n\n" + markdown(
-        given(report.means(), **{"subspace 10": "not printed"})
-    )
+    """Means over the shapes of each collection, the paper's row first."""
+    parts = [f"{document['facts'].get('steps')} optimiser steps."]
+    named = [{**row, "collection": collection(row["shape"])} for row in document["rows"]]
+    for (name,), rows in grouped(named, "collection").items():
+        report = Generalisation(rows, {}, document["facts"], published={name: COLLECTIONS[name]})
+        means = given(report.means(), **{"subspace 10": "not printed"})
+        parts += [f"{len({row['shape'] for row in rows})} shapes of {name}:", markdown(means)]
+    return "\n\n".join(parts)
+
+
+def paper_images(document: Document) -> str:
+    """The triple that was tuned on development rows, and scores on the others."""
+    about = document["facts"]
+    tuned = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about["tuned"].items())
+    absent = "" if any(row["method"] == "paper" for row in document["rows"]) else ABSENT
+    return f"{about['table']}, tuned: {tuned}.\n\n{Images(document['rows']).markdown()}{absent}"
 
 
 def learned(document: Document) -> str:
@@ -130,11 +169,13 @@ def learned(document: Document) -> str:
 
 
 def images(document: Document) -> str:
-    """Scores of every method at every k, the best in bold; a method without a row is named."""
-    found = {row["method"] for row in document["rows"]}
-    absent = ", ".join(title for name, title in METHODS.items() if name not in found)
+    """Scores of every method at every k, the best in bold; a method without a row is named. Rows of the paper's own
+    network are in files of their own."""
+    rows = [row for row in document["rows"] if row["method"] not in FITTED]
+    found = {row["method"] for row in rows}
+    absent = ", ".join(title for name, title in METHODS.items() if name not in (*found, *FITTED))
     closing = f"\n\nNo rows: {absent}, hours without a GPU and not measured on one yet." if absent else ""
-    return f"{document['facts'].get('table', '')}:\n\n{Images(document['rows']).markdown()}{closing}"
+    return f"{document['facts'].get('table', '')}:\n\n{Images(rows).markdown()}{closing}"
 
 
 def probe_scale(document: Document) -> str:
@@ -302,8 +343,10 @@ TABLES = {
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
+    "paper_controls": Shown("paper_controls.json", paper_controls),
+    "paper_images": Shown("paper_images_*.json", paper_images),
     "paper_generalisation": Shown("paper_generalisation.json", paper_generalisation),
-    **{name: Shown(f"{name}.json", embedding) for name in ("probes_families", "probes_losses")},
+    **{name: Shown(f"{name}.json", embedding) for name in PROBES},
     "probes_learned": Shown("probes_learned.json", learned),
     "toy1d": Shown("toy1d.json", embedding),
     "images": Shown("images_*.json", images),
