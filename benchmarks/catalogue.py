@@ -116,6 +116,7 @@ RESULTS = {
     "paper_generalisation.json": _bench(
         "paper generalisation --data carried/unseen --device cuda", "paper_generalisation", n=200, k=6, steps=2
     ),
+    "paper_unseen_controls.json": _bench(f"paper unseen_controls {DATA}/mpz14 {DATA}/surfaces", "probes", n=300, k=8),
     "paper_images_*.json": _bench(f"paper images {TABLES}", "clusters", n=240, methods=["direct", "pca", "isomap"]),
     "embedding_cpu.json": _bench(f"embedding {TABLES} --rows 1000000", "table", n=300, k=6),
     "embedding_cuda.json": _bench("embedding --device cuda --rows 1000000", "table", n=300, k=6),

@@ -4,6 +4,7 @@
     python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000] [--tag full]
     python -m benchmarks.paper controls --data carried [--names ...]
     python -m benchmarks.paper generalisation --data carried [--steps 400]
+    python -m benchmarks.paper unseen_controls MESHES...
     python -m benchmarks.paper images TABLES... [--runs 32] [--steps 10000]
     python -m benchmarks.paper merge --state FOLDER
 
@@ -44,7 +45,8 @@ from eigenprobe.readers.tables import read_table
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
-from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
+from eigenprobe_lab.evaluation.unseen import agreement_by_level
+from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, known, unseen
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
@@ -185,6 +187,19 @@ def generalisation(o: argparse.Namespace) -> None:
     print(markdown(means))
 
 
+def unseen_controls(o: argparse.Namespace) -> None:
+    """The closed form of the probes of the generalisation experiment, on the shapes it is measured on."""
+    rows, recipe = [], GeneralisationRecipe()
+    for path in geometry.find_shapes(o.meshes):
+        if (shape := geometry.load(path)).n < recipe.points:
+            continue
+        sample = Sample.on_surface(shape, recipe.points, o.k, recipe.seed)
+        vectors = best_of_probes(known(sample)[0].points[0], recipe.probes, o.k).numpy()
+        about = {"shape": sample.shape.name, "start": CONTROL, "stage": "feed-forward", "domain": "surface"}
+        rows.append(about | agreement_by_level(vectors, sample.vectors))
+    write("paper_unseen_controls.json", facts("paper", "cpu", o) | {"rows": rows})
+
+
 def images(o: argparse.Namespace) -> None:
     """The paper's way on tables of features, its probes tuned for each: one paper_images_TABLE.json each."""
     for path in o.meshes:
@@ -240,7 +255,9 @@ def merge(o: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["prepare", "overfit", "controls", "generalisation", "images", "merge"])
+    parser.add_argument(
+        "what", choices=["prepare", "overfit", "controls", "generalisation", "unseen_controls", "images", "merge"]
+    )
     parser.add_argument("meshes", type=Path, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))
     parser.add_argument("--names", nargs="*", default=[])

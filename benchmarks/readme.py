@@ -1,4 +1,4 @@
-"""Fill the tables of the README, docs/results.md, docs/paper.md and docs/constants.md from ``benchmarks/results/*.json``.
+"""Fill the tables of the README and of results, paper and constants in docs from ``benchmarks/results/*.json``.
 
     <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by NAME's files as Markdown
 
