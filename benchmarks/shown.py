@@ -21,7 +21,7 @@ from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.peers import FITTED, METHODS
 from eigenprobe_lab.paper.published import COLLECTIONS, FACES, GENERALISATION, NINE, PAPER, collection, single_shape
-from eigenprobe_lab.paper.reproduction import THEIRS
+from eigenprobe_lab.paper.reproduction import CONTROL, THEIRS
 
 LEVELS = (10, 20, 50)
 PROBES = ("probes_families", "probes_losses", "probes_eigenvalues", "probes_mass")
@@ -146,12 +146,20 @@ def paper_controls(document: Document) -> str:
 def paper_generalisation(document: Document) -> str:
     """Means over the shapes of each collection, the paper's row first."""
     parts = [f"{document['facts'].get('steps')} optimiser steps."]
-    named = [{**row, "collection": collection(row["shape"])} for row in document["rows"]]
+    rows = [row for row in document["rows"] if row["start"] != CONTROL]  # of drawn probes; the exact one has a file
+    named = [{**row, "collection": collection(row["shape"])} for row in rows]
     for (name,), rows in grouped(named, "collection").items():
         report = Generalisation(rows, {}, document["facts"], published={name: COLLECTIONS[name]})
         means = given(report.means(), **{"subspace 10": "not printed"})
         parts += [f"{len({row['shape'] for row in rows})} shapes of {name}:", markdown(means)]
     return "\n\n".join(parts)
+
+
+def paper_unseen_controls(document: Document) -> str:
+    """Means over the shapes of each collection."""
+    named = [{**row, "collection": collection(row["shape"])} for row in document["rows"]]
+    groups = grouped(named, "collection").items()
+    return markdown([mean_row(rows, collection=name, shapes=len(rows)) for (name,), rows in groups])
 
 
 def paper_images(document: Document) -> str:
@@ -344,6 +352,7 @@ TABLES = {
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
     "paper_controls": Shown("paper_controls.json", paper_controls),
+    "paper_unseen_controls": Shown("paper_unseen_controls.json", paper_unseen_controls),
     "paper_images": Shown("paper_images_*.json", paper_images),
     "paper_generalisation": Shown("paper_generalisation.json", paper_generalisation),
     **{name: Shown(f"{name}.json", embedding) for name in PROBES},

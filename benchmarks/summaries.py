@@ -117,7 +117,8 @@ def experiments(results: Path) -> str:
     path = results / "paper_generalisation.json"
     steps = json.loads(path.read_text())["facts"].get("steps", 0) if path.is_file() else 0
     for name, file in (("MPZ14", "generalisation_mpz14.json"), ("SHREC'07", "generalisation_shrec07.json")):
-        theirs = [row for row in rows(path.name) if collection(row["shape"]) == name]
+        both = [row for row in rows(path.name) if row["start"] != CONTROL] + rows("paper_unseen_controls.json")
+        theirs = [row for row in both if collection(row["shape"]) == name]
         ours = [row for row in rows(file) if row["domain"] == "surface"]
         table += [each | {"command": made(path.name)} for each in unseen_lines([*theirs, *ours], name, steps)]
     table.append(
