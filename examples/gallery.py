@@ -20,7 +20,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     namespace: dict[str, Any] = {}
     blocks = re.findall(
-        r"^(?:!\[\]\((?P<path>[^)]+)\)\n\n)?```python\n(?P<code>.*?)^```", PAGE.read_text(), re.M | re.S
+        r"^(?:!\[[^\]]*\]\((?P<path>[^)]+)\)\n\n)?```python\n(?P<code>.*?)^```", PAGE.read_text(), re.M | re.S
     )
     for path, code in blocks:
         exec(compile(code, str(PAGE), "exec"), namespace)
