@@ -13,7 +13,7 @@ import numpy as np
 
 from ..host.tables import html_table
 from ..readers.mesh import to_numpy
-from .report import report_page
+from .report import Purpose, report_page
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
@@ -41,7 +41,7 @@ def interactive_scene(
     picked = replace(basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some])
     shown = {"faces": faces, "limit": limit, "reconstruction": False}
     return InteractiveScene(
-        report_page(picked, title="eigenfunctions", bare=True, numbers=(some + 1).tolist(), **shown)
+        report_page(picked, title="eigenfunctions", purpose=Purpose(bare=True, numbers=(some + 1).tolist()), **shown)
     )
 
 

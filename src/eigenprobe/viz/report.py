@@ -13,7 +13,7 @@ the file is about 3 MB, half of it plotly.js. What is shown, or beside it, is a 
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,18 @@ def write_report(
     write_page(path, report_page(basis, points, title=title, facts=facts, **shown))
 
 
+@dataclass(frozen=True)
+class Purpose:
+    """What a page is for: `live` talks to the server that it comes from, which by `again` (settings of `decompose` and
+    their values) can compute another basis; `bare` is the scene without charts and facts; `numbers` are those of the
+    vectors in the basis they were chosen from."""
+
+    live: bool = False
+    again: Mapping[str, Any] | None = None
+    bare: bool = False
+    numbers: Sequence[int] | None = None
+
+
 def report_page(
     basis: Any,
     points: Any = None,
@@ -95,19 +107,14 @@ def report_page(
     compare: Source | None = None,
     title: str = "eigenprobe",
     facts: Mapping[str, Any] | None = None,
-    live: bool = False,
-    again: Mapping[str, Any] | None = None,
-    bare: bool = False,
-    numbers: Sequence[int] | None = None,
+    purpose: Purpose = Purpose(),  # noqa: B008 (frozen)
     **options: Any,
 ) -> str:
-    """The text of the report; `live` lets it talk to the server that it comes from, which by `again` (settings of
-    `decompose` and their values) can compute another basis; `bare` is the scene without charts and facts;
-    `numbers` are those of the vectors in the basis they were chosen from."""
+    """The text of the report, for one of its uses."""
     points, _ = basis_points(basis, points, "a report")
     shapes = [_shape(basis, points, **options)]
-    if numbers is not None:
-        shapes[0]["numbers"] = [int(number) for number in numbers]
+    if purpose.numbers is not None:
+        shapes[0]["numbers"] = list(purpose.numbers)
     if compare is not None:
         other, name = second_basis(compare, basis, points, options.get("faces"))
         beside = dict(options) | {"faces": other.faces if options.get("faces") is None else options["faces"]}
@@ -121,9 +128,9 @@ def report_page(
     if d > 3:
         note = ("Drawn in the first three principal components. " + note).strip()
     maps = {name: ramp(table) for name, table in colours.MAPS.items()}
-    payload = {"shapes": shapes, "maps": maps, "title": title, "live": live, "again": again}
+    payload = {"shapes": shapes, "maps": maps, "title": title, "live": purpose.live, "again": purpose.again}
     subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
-    return page("report", payload, title, subtitle, note, facts, bare)
+    return page("report", payload, title, subtitle, note, facts, purpose.bare)
 
 
 def _shape(

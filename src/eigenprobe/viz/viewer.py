@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from ..basis import Basis
 from ..errors import InputError
-from .report import Source, open_basis, report_page
+from .report import Purpose, Source, open_basis, report_page
 
 log = logging.getLogger(__name__)
 # What the page can be asked to show, and what it tells.
@@ -224,7 +224,7 @@ def serve(
 
     def text(of: Basis, again: Mapping[str, Any]) -> str:
         options: Any = {"faces": shown, "compare": compare, "title": name, "facts": of.info}
-        return report_page(of, live=True, again=again, **options)
+        return report_page(of, purpose=Purpose(live=True, again=again), **options)
 
     def computed(k: str, neighbours: str, smoother: str) -> str:
         from ..decomposition import decompose
