@@ -31,6 +31,7 @@ from ..smoothers.prepared import Prepared
 Space = Literal["euclidean", "cosine", "scale-invariant"]
 Method = Literal["direct", "network", "pretrained"]
 Parts = Literal["largest", "all"]
+LARGE = 200_000  # points of which a few hundred are looked at before all are searched
 FRAGMENT = 0.05  # of the largest part: smaller ones are left out ...
 FRAGMENTS = 0.1  # ... where they hold no more than this share of all points
 
@@ -111,9 +112,10 @@ class OperatorSettings:
                 raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
             cloud = Arranged.plain(x, smoother.graph)
             return Prepared(cloud, alter(smoother, cloud, k, operator))
-        cloud = self._arrange(x, k)
-        sample = self._sample(x, cloud)
-        if sample is not None:
+        early = self._sampled and self.resolution == "auto" and len(x) > LARGE and x.device.type == "cpu"
+        sample = working_sample(x) if early else None
+        cloud = self._arrange(x if sample is None else sample.points, k)
+        if not early and (sample := self._sample(x, cloud)) is not None:
             cloud = self._arrange(sample.points, k)
         made = self._prepared(cloud, k)
         left_out = self._left_out(made)

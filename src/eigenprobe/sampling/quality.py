@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..search.axes import principal_axes
-from ..search.neighbours import query
+from ..search.neighbours import Backend, query
 
 COUNTS = (12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
@@ -111,7 +111,8 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(n, generator=generator)[: scales.centres].sort().values.to(points.device)
     centres = points[chosen]
-    near, distances = query(points, centres, int(counts[-1]) + 1)
+    backend: Backend = "auto" if points.device.type == "cpu" else "torch"  # no tree on the host for a device's points
+    near, distances = query(points, centres, int(counts[-1]) + 1, backend=backend)
     offsets = points[near] - centres[:, None]
     reach, roundness, residual, second, fourth = [], [], [], [], []
     for count in counts.tolist():

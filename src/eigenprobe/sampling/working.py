@@ -44,6 +44,7 @@ class SampleRule:
     plenty: int = 2500  # averaged points from which a cleaned cloud is averaged too: misregistered sheets meet
     cleaned: int = 50_000  # points of a noisy surface up to which a network moves them back onto it
     passes: float = 1e8  # distances of a farthest-point order, which is more even than a maximal set of points
+    large: int = 200_000  # points from which a grid thins them before anything is asked of every point
     voxels: float = 3.0  # a cloud with more points per spacing is thinned by a grid first
 
 
@@ -109,6 +110,8 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
         return None
     if isinstance(resolution, int):
         _check(resolution, n)
+    if n > RULE.large and (found := _of_many(points, seed)) is not None:
+        return found
     stray = find_strays(points)
     kept = (~stray).nonzero()[:, 0]
     x = points[kept]
@@ -137,6 +140,25 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
         counts = torch.bincount(rows[kept], minlength=len(z))
     shares = torch.where(stray, 0.0, 1 / counts[rows].clamp_min(1).to(points.dtype))
     return WorkingSample(points, z, rows, shares, stray, facts | {"sampled": len(z)})
+
+
+def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
+    """The working sample of very many points through means of the cells of a grid; None where those are as many."""
+    quality = survey(points, seed)
+    facts = quality.facts(0, len(points))
+    asked = _spacing(quality, facts, len(points))
+    if float((asked / quality.spacing).median()) <= RULE.voxels:
+        return None
+    x, cells, weight = _by_grid(points, float(asked.min()) / RULE.voxels)
+    bad = find_strays(x)
+    count = round(float(len(points) * ((quality.spacing / asked) ** quality.dimension).mean()))
+    z = _even(x[~bad], quality, asked, count, seed, weight[~bad])
+    stray = bad[cells]
+    rows = query(z, points, 1)[0][:, 0]
+    counts = torch.zeros_like(z[:, 0]).index_add_(0, rows, (~stray).to(z))
+    shares = torch.where(stray, 0.0, 1 / counts[rows].clamp_min(1))
+    facts |= {"strays": int(stray.sum()), "sampled": len(z)}
+    return WorkingSample(points, z, rows, shares, stray, facts)
 
 
 def _check(resolution: int, n: int) -> None:
@@ -187,13 +209,11 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
     return torch.stack(asked).amax(0)
 
 
-def _even(x: Tensor, quality: Quality, asked: Tensor, count: int, seed: int) -> Tensor:
+def _even(x: Tensor, quality: Quality, asked: Tensor, count: int, seed: int, weight: Tensor | None = None) -> Tensor:
     """Points ``(m, d)`` at about the distances asked for at the centres, each the mean of its cell."""
-    ratio = float((asked / quality.spacing).median())
-    if ratio > RULE.voxels:
-        x, weight = _by_grid(x, float(asked.min()) / RULE.voxels)
-    else:
-        weight = torch.ones_like(x[:, 0])
+    if weight is None and float((asked / quality.spacing).median()) > RULE.voxels:
+        x, _, weight = _by_grid(x, float(asked.min()) / RULE.voxels)
+    weight = torch.ones_like(x[:, 0]) if weight is None else weight
     near, distances = query(quality.centres, x, min(16, len(quality.centres)))
     closeness = 1 / distances[:, :6].clamp_min(1e-12 * float(asked.max())).square()
     spacing = (closeness * asked[near[:, :6]]).sum(1) / closeness.sum(1)
@@ -209,8 +229,8 @@ def _even(x: Tensor, quality: Quality, asked: Tensor, count: int, seed: int) -> 
     return z
 
 
-def _by_grid(x: Tensor, size: float) -> tuple[Tensor, Tensor]:
-    """Means of the points in every occupied cell of a cubic grid, and how many they are."""
+def _by_grid(x: Tensor, size: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Means of the points in every occupied cell of a cubic grid, the cell of each point, and how many are in each."""
     place = ((x - x.amin(0)) / size).floor().to(torch.int64)
     extent = place.amax(0) + 1
     key = place[:, 0]
@@ -218,7 +238,7 @@ def _by_grid(x: Tensor, size: float) -> tuple[Tensor, Tensor]:
         key = key * extent[axis] + place[:, axis]
     _, rows, counts = key.unique(return_inverse=True, return_counts=True)
     weight = counts.to(x.dtype)
-    return x.new_zeros((len(counts), x.shape[1])).index_add_(0, rows, x) / weight[:, None], weight
+    return x.new_zeros((len(counts), x.shape[1])).index_add_(0, rows, x) / weight[:, None], rows, weight
 
 
 def _spread(x: Tensor, distance: Tensor, seed: int) -> Tensor:
