@@ -33,6 +33,7 @@ class SampleRule:
 
     least: int = 300  # points below which a cloud is taken as it is
     left: float = 0.09  # c: noise that is left, of the spacing; half of it loses thin limbs, twice it leaves a bias
+    left_cleaned: float = 0.2  # the same after cleaning, which takes most of it
     noisy: tuple[float, float, float] = (0.15, 0.25, 0.6)  # sigma / h that may be noise, that is; its evenness
     lined: float = 0.35  # share of centres in scan lines above which there are some
     across: float = 1.75  # cells per reach that sees the next scan lines: two fifths of the points at 8 : 1
@@ -197,7 +198,8 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
         facts["scan_lines"] = True
     if quality.noisy(*RULE.noisy):
         power = dimension / 2
-        averaged = (quality.noise * h**power / RULE.left) ** (1 / (1 + power))
+        left = RULE.left_cleaned if quality.cleaned else RULE.left
+        averaged = (quality.noise * h**power / left) ** (1 / (1 + power))
         averaged = torch.maximum(averaged, h)
         enough = n * float(((h / averaged) ** dimension).mean()) >= RULE.plenty
         if enough or not quality.cleaned:  # a cleaned cloud is averaged where that leaves plenty of points
