@@ -17,8 +17,8 @@ from eigenprobe.viz import figures
 from eigenprobe_lab.evaluation.scans import METHODS, ScanMeasure
 from eigenprobe_lab.shapes.meshing import creature
 
-SHOWN = 4  # this vector, counted from 0
-KINDS = {"rings:8": "lines", "noise:0.02": "noise", "strays:0.05": "strays", "step:100": "a step"}
+SHOWN = 2  # this vector, counted from 0
+KINDS = {"rings:8": "lines", "misregistered:0.02": "six views", "strays:0.05": "strays", "blobs": "blobs"}
 
 
 def main(path: Path) -> None:
