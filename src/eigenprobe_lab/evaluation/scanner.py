@@ -21,6 +21,7 @@ from scipy.spatial.transform import Rotation
 from eigenprobe.errors import InputError, extra
 from eigenprobe.evaluation import nearest_sample_areas
 from eigenprobe.geometry.draws import draw_surface
+from eigenprobe.geometry.planes import remove_plane
 from eigenprobe.readers.mesh import Array, Mesh, as_mesh, face_areas
 from eigenprobe.sampling.farthest import farthest_points
 
@@ -283,3 +284,8 @@ def with_floor(scan: Scan, rng: Generator, size: int = 2000) -> Scan:
     points = (low + high) / 2 + rng.uniform(-1, 1, size=(size, 3)) * (high - low).max()
     points[:, 1] = low[1]
     return scan.beside(points)
+
+
+def without_plane(scan: Scan) -> Scan:
+    """The rows that are left after the dominant plane was found and removed, the feet that stand on it perhaps too."""
+    return scan.take(remove_plane(scan.points)[0])

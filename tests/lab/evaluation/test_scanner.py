@@ -202,6 +202,16 @@ def test_what_is_added_is_on_no_surface(rng) -> None:
     assert np.allclose(mixed.interpolate(mesh[0]), mixed.points[mixed.surface])
 
 
+def test_a_floor_can_be_removed(rng) -> None:
+    vertices, faces = sphere(12)
+    standing = scanner.with_floor(scanner.even((vertices + [0, 0.2, 0], faces), 600, rng), rng)
+    left = scanner.without_plane(standing)
+    assert left.surface.all()  # no point of the floor is left ...
+    assert 500 < len(left.points) <= 600  # ... and of the ball no more is gone than what is near the floor
+    gone = set(map(tuple, standing.points[standing.surface])) - set(map(tuple, left.points))
+    assert all(point[1] < 0.2 - 0.8 for point in gone)
+
+
 def test_a_mesh_that_no_ray_meets(rng) -> None:
     from eigenprobe.errors import InputError
 
