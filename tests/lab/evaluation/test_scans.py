@@ -123,6 +123,15 @@ def test_the_table_end_to_end(folder, tmp_path) -> None:
     assert len([line for line in text.splitlines() if line.startswith("| ")]) == 1 + 3 * 3
 
 
+def test_meshes_that_are_no_manifold_have_no_exact_distances(tmp_path) -> None:
+    """Three squares at one edge would end the process inside libigl."""
+    vertices, faces = blob(6)
+    wing = np.concatenate([vertices, vertices[faces[0]].mean(0, keepdims=True) * 1.5])
+    save(Shape(wing, np.concatenate([faces, [[faces[0][0], faces[0][1], len(vertices)]]])), tmp_path / "wing.off")
+    report = compare_scans([tmp_path], ScanMeasure(("random",), (5,), 200))
+    assert all("poisson" in row and "geodesics" not in row for row in report.rows) and not report.failed
+
+
 def test_a_method_that_fails_captures_nothing(folder, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the solver gave up")
