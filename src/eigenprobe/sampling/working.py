@@ -33,6 +33,7 @@ class SampleRule:
 
     least: int = 300  # points below which a cloud is taken as it is
     left: float = 0.09  # c: noise that is left, of the spacing; half of it loses thin limbs, twice it leaves a bias
+    layers: float = 5.0  # least spacing over sigma: nearer cells would lie on top of each other in a noisy sheet
     left_cleaned: float = 0.2  # the same after cleaning, which takes most of it
     noisy: tuple[float, float, float] = (0.15, 0.25, 0.6)  # sigma / h that may be noise, that is; its evenness
     lined: float = 0.35  # share of centres in scan lines above which there are some
@@ -154,6 +155,8 @@ def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
     bad = find_strays(x)
     count = round(float(len(points) * ((quality.spacing / asked) ** quality.dimension).mean()))
     z = _even(x[~bad], quality, asked, count, seed, weight[~bad])
+    if z.shape[1] == 3 and quality.dimension == 2:
+        z, _ = clean(z)
     stray = bad[cells]
     rows = query(z, points, 1)[0][:, 0]
     counts = torch.zeros_like(z[:, 0]).index_add_(0, rows, (~stray).to(z))
@@ -200,7 +203,7 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
         power = dimension / 2
         left = RULE.left_cleaned if quality.cleaned else RULE.left
         averaged = (quality.noise * h**power / left) ** (1 / (1 + power))
-        averaged = torch.maximum(averaged, h)
+        averaged = torch.maximum(averaged, h if quality.cleaned else torch.maximum(h, RULE.layers * quality.noise))
         enough = n * float(((h / averaged) ** dimension).mean()) >= RULE.plenty
         if enough or not quality.cleaned:  # a cleaned cloud is averaged where that leaves plenty of points
             asked.append(averaged)
