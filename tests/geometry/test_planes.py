@@ -27,3 +27,16 @@ def test_no_plane_is_one_line():
         ep.geometry.remove_plane(np.random.default_rng(0).normal(size=(3000, 3)))
     with pytest.raises(InputError, match=r"points \(n, 3\)"):
         ep.geometry.remove_plane(np.zeros((20, 2)))
+
+
+def test_the_command_line_leaves_the_floor_out(tmp_path):
+    from eigenprobe.cli.clouds import read_points
+
+    rng = np.random.default_rng(0)
+    ball = rng.normal(size=(600, 3))
+    ball = ball / np.linalg.norm(ball, axis=1, keepdims=True)
+    floor = np.c_[rng.uniform(-3, 3, (900, 2)), np.full(900, -1.2)]
+    np.save(tmp_path / "scene.npy", np.concatenate([ball, floor]))
+    read = read_points(tmp_path / "scene.npy", None, False, 0, remove_plane=True)
+    assert 550 <= len(read.points) <= 600 and read.rows.max() < 600
+    assert len(read_points(tmp_path / "scene.npy", 200, False, 0, remove_plane=True).points) == 200

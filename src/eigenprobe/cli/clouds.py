@@ -54,6 +54,7 @@ def decompose(
     columns: str | None = None,
     key: str | None = None,
     volume: bool = False,
+    remove_plane: bool = False,
     steps: int | None = None,
     model: str = "surface",
     refine: int = 0,
@@ -69,6 +70,7 @@ def decompose(
     Examples:
       eigenprobe decompose bunny.obj
       eigenprobe decompose scan.ply -k 100 --samples 20000 --out scan
+      eigenprobe decompose scan.ply --remove-plane --out object
       eigenprobe decompose solid.off --volume --samples 4000
       eigenprobe decompose cloud.xyz --method pretrained --refine 1
       eigenprobe decompose table.csv --columns x,y,z
@@ -86,6 +88,7 @@ def decompose(
         columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
         key: the array of an npz file that holds the points, where it has several
         volume: fill a closed mesh and decompose its inside
+        remove_plane: leave out the floor or table that an object stands on: the plane with most points
         steps: training steps for --method network; chosen by its preset unless given
         model: weights for --method pretrained: a name in the package, a folder or a hub id
         refine: refinement sweeps after --method pretrained
@@ -101,6 +104,7 @@ def decompose(
     settings = _settings(options, {"steps": steps, "model": model, "refine": refine}, session)
     _check_comparison(compare)
     read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
+    read = partial(read, remove_plane=remove_plane)
     job = _Decomposition(settings, read, report, compare, session)
     named = places(shapes, session.out)
     if [*named] == shapes[:1]:
@@ -113,6 +117,7 @@ def decompose(
         return
     root = session.folder("decomposed")
     own = {"samples": samples, "columns": columns, "key": key, "volume": volume}
+    own |= {"remove_plane": remove_plane}
     session.same_settings(root, options | own | {"steps": steps, "model": model, "refine": refine}, force)
     files = [file for file, name in named.items() if force or not finished(root / name)]
     failed = job.run(root, {file: named[file] for file in files}, len(named))
@@ -288,6 +293,7 @@ def read_points(
     columns: str | None = None,
     key: str | None = None,
     at_most: bool = False,
+    remove_plane: bool = False,
 ) -> Read:
     """What a command works on, of one file.
 
@@ -298,6 +304,10 @@ def read_points(
     if samples is not None and samples < 1:
         raise InputError(f"--samples takes at least 1, got {samples}")
     read = geometry.load(shape, columns=columns, key=key)
+    if remove_plane:
+        kept, _ = geometry.remove_plane(read.vertices)
+        chosen = kept if samples is None else kept[geometry.farthest_points(read.vertices[kept], samples, seed)]
+        return Read(read.vertices[chosen], rows=chosen)
     if volume:
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
