@@ -53,6 +53,7 @@ def write_tables(work: Path, rng: np.random.Generator) -> None:
     for name in ("imagenette_efflite0", "cifar10_efflite0", "banking77_minilm"):
         np.savez(embeddings / f"{name}.npz", features=features.astype(np.float16), labels=labels)
     np.save(work / "train.npy", features[:160])
+    np.savez(work / "train.npz", features=features[:160])
     np.save(work / "test.npy", features[160:])
     header = ",".join([*(f"f{i}" for i in range(features.shape[1])), "celltype"])
     rows = [",".join([*(f"{value:.4f}" for value in row), f"type{label}"]) for row, label in zip(features, labels)]

@@ -201,13 +201,13 @@ def test_curvature_is_a_weighted_fit_of_a_cubic(
     ridge: float, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Point by point: chords for lengths, normal equations with their ridge, and the eigenvalues of G^-1 H."""
-    from eigenprobe.smoothers import altered
+    from eigenprobe.smoothers import alteration
 
-    monkeypatch.setattr(altered, "RIDGE", ridge)
+    monkeypatch.setattr(alteration, "RIDGE", ridge)
     flat = rng.random((60, 2)) * 2
     points = np.column_stack([flat, np.sin(flat[:, 0]) * flat[:, 1] + 0.3 * flat[:, 1] ** 2])
     graph = build_graph(torch.from_numpy(points), 14)
-    found = altered.curvature(graph, 2)
+    found = alteration.curvature(graph, 2)
     for i in range(60):
         chords = points[graph.indices[i].numpy()] - points[i]
         scale = np.linalg.norm(chords, axis=1).max()

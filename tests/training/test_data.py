@@ -22,9 +22,9 @@ from tests.lab.paper.test_overfit import ellipsoid
 from tests.training.test_fit import potato
 
 spec = importlib.util.spec_from_file_location("eigenprobe_test_runner", Path(__file__).with_name("runner.py"))
-
-
+assert spec is not None and spec.loader is not None
 runner = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
 
 
 def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():

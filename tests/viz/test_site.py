@@ -86,4 +86,4 @@ def test_pages_fit_the_screen(site: Path, reader: Any, width: int) -> None:
     shown = reader.evaluate(
         "[...document.querySelectorAll('article img')].map((i) => i.naturalWidth * i.clientWidth > 0)"
     )
-    assert len(shown) == 10 and all(shown)
+    assert len(shown) == 11 and all(shown)

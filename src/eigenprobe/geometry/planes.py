@@ -38,7 +38,7 @@ def remove_plane(points: Array, *, thickness: float | None = None, seed: int = 0
 
     >>> rng = np.random.default_rng(0)
     >>> ball = rng.normal(size=(500, 3))
-    >>> ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) + [0, 0, 1.2]
+    >>> ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) + [0, 0, 2]
     >>> floor = np.c_[rng.uniform(-3, 3, (800, 2)), np.zeros(800)]
     >>> rows, plane = remove_plane(np.concatenate([ball, floor]))
     >>> len(rows), bool(abs(plane.normal[2]) > 0.999)

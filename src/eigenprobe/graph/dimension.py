@@ -58,7 +58,7 @@ def estimate_dimension(graph: Graph) -> float:
     if graph.k < 2 or not bool(proper.any()):
         return 1.0
     # Where all distances are equal, as between one-hot rows, there is no growth.
-    return min(float(max(d, 1)), max(1.0, _growth(graph) / float(torch.log(far[proper] / near[proper]).mean())))
+    return min(float(d or math.inf), max(1.0, _growth(graph) / float(torch.log(far[proper] / near[proper]).mean())))
 
 
 def cloud_dimensions(graph: Graph) -> list[float]:

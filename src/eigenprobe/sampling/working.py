@@ -118,6 +118,8 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
     kept = (~stray).nonzero()[:, 0]
     x = points[kept]
     quality = survey(x, seed)
+    if quality.dimension == d:  # the tails of a solid are sparse, and have no sheet to stand off
+        stray, x, kept = torch.zeros_like(stray), points, torch.arange(n, device=points.device)
     places, judged, quality = _cleaned(x, quality)
     stray[kept[judged]] = True
     kept, x = kept[~judged], places[~judged]

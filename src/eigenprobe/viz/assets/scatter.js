@@ -65,7 +65,7 @@ start().then((data) => {
 
   // Names of classes: large classes first, each near its middle where no other name is and few points of others lie. A name
   // that does not fit stands as its number of the list, or not at all until one zooms in.
-  const FEW = 12, LINE = 21, LETTERS = 30, measure = document.createElement("canvas").getContext("2d");
+  const FEW = 12, LINE = 22, LETTERS = 30, measure = document.createElement("canvas").getContext("2d");
   const median = (list) => list.slice().sort((a, b) => a - b)[Math.floor(list.length / 2)];
   const cut = (words) => (words.length > LETTERS ? words.slice(0, LETTERS - 1) + "…" : words);
   function members() { // rows by class, of those that are raised where something is searched
@@ -91,7 +91,7 @@ start().then((data) => {
     measure.font = `${size}px system-ui, sans-serif`;
     const taken = [], shown = groups.map((all, g) => ({ g, all: all.filter(inside) })).filter(({ all }) => all.length).sort((a, b) => b.all.length - a.all.length);
     const put = ({ g, x, y, spread, lift }, words, reach) => {
-      const w = measure.measureText(words).width + 6, h = LINE, tries = [];
+      const w = measure.measureText(words).width + 12, h = LINE, tries = [];
       for (let dy = -reach; dy <= reach; dy++) for (const dx of [0, -0.5, 0.5, -1, 1]) {
         const left = x + dx * (w / 2 + spread) - w / 2, top = y - lift + dy * 5 - h / 2;
         if (left < 0 || top < 0 || left + w > wide || top + h > tall) continue;
