@@ -26,7 +26,7 @@ from tests.playground import TINY_IMAGES, TINY_PRETRAIN, stock, without_network,
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
 PAGES.remove(ROOT / "docs" / "gallery.md")  # its blocks are what examples/gallery.py runs
-RUN = [page for page in PAGES if page.name != "paper.md"]  # its commands take minutes: tests/lab runs each, smaller
+RUN = [page for page in PAGES if page.name != "paper.md"]  # minutes of training: tests/cli runs its commands smaller
 EXAMPLES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>> " in path.read_text())
 FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.M | re.S)
 
