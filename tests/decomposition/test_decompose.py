@@ -1,4 +1,4 @@
-"""The front validated: types in and out, bad input, duplicates, separate parts, agreement with dense eigenvectors."""
+"""`decompose`: types in and out, bad input, duplicates, separate parts, agreement with dense eigenvectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bases for given functions, and the paper's estimators of eigenvalues through the front validated."""
+"""Bases for given functions, and the paper's estimators of eigenvalues through `decompose`."""
 
 from __future__ import annotations
 

@@ -49,10 +49,10 @@ def find_strays(points: Tensor, rule: StrayRule = RULE) -> Tensor:
         live = (~stray).nonzero()[:, 0]
         if len(live) < 4 * rule.nearest:
             break
-        bad, certain = _suspects(points[live], rule)
+        bad, certain, reach = _suspects(points[live], rule)
         if number == 0 and int(certain.sum()) < max(rule.few, rule.share * n):
             break
-        if number == 0 and not regular_is_dense(points[live], bad, rule):
+        if number == 0 and not _sparse_are_bad(reach, bad, rule):
             break
         if not bool(bad.any()):
             break
@@ -69,16 +69,15 @@ def may_have_strays(near: Tensor, distances: Tensor, rule: StrayRule = RULE) -> 
     return int(far.sum()) >= max(rule.few, rule.share * len(near))
 
 
-def regular_is_dense(x: Tensor, bad: Tensor, rule: StrayRule = RULE) -> bool:
+def _sparse_are_bad(reach: Tensor, bad: Tensor, rule: StrayRule) -> bool:
     """Whether points far from all others are mostly bad: where many of them are not, one side is sampled sparsely."""
-    reach = nearest_rows(x, x, rule.nearest + 1)[1][:, 1:].mean(1)
     dense = reach.kthvalue(max(1, round(rule.quartile * len(reach)))).values
     sparse = reach > rule.beyond * dense
     return not bool(sparse.any()) or float(bad[sparse].double().mean()) >= rule.mostly
 
 
-def _suspects(x: Tensor, rule: StrayRule) -> tuple[Tensor, Tensor]:
-    """Which of the points are strays as far as can be seen in one round, and which beyond doubt."""
+def _suspects(x: Tensor, rule: StrayRule) -> tuple[Tensor, Tensor, Tensor]:
+    """Which of the points are strays as far as can be seen in one round, which beyond doubt, and r ``(n,)``."""
     near, distances = nearest_rows(x, x, rule.nearest + 1)
     near, reach = near[:, 1:], distances[:, 1:].mean(1)
     tiny = torch.finfo(x.dtype).tiny
@@ -99,4 +98,4 @@ def _suspects(x: Tensor, rule: StrayRule) -> tuple[Tensor, Tensor]:
         sine = ((x[rows] - x[foot]) * normal[foot]).sum(1).abs() / length[:, 0].clamp_min(tiny)
         off[rows] = sine > rule.off
     bad = high | off
-    return bad, off & (reach > rule.beyond * around)
+    return bad, off & (reach > rule.beyond * around), reach
