@@ -92,6 +92,9 @@ def test_the_first_example_with_the_packages_of_the_wheel_only(tmp_path: Path) -
 def test_the_first_example_after_pip_install(tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    words = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", ROOT]
+    alone = [python, "-I", "-m", "pip"]  # what PYTHONPATH offers is not installed here
+    words = [*alone, "install", "-q", "-c", ROOT / "constraints.txt", ROOT]
     subprocess.run(words, check=True, timeout=800)
+    check = subprocess.run([*alone, "check"], capture_output=True, text=True, timeout=100)
+    assert check.returncode == 0, check.stdout
     first_example(python, tmp_path)
