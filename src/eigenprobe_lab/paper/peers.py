@@ -12,12 +12,13 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
+from sklearn.manifold import TSNE
+from sklearn.manifold._t_sne import _gradient_descent
 
 from eigenprobe.errors import InputError, extra
 from eigenprobe.estimators import OptimalApproximationEigenmaps
@@ -67,7 +68,7 @@ def embed(
             if k == max(ks) or kind not in NESTED:
                 start = time.perf_counter()
                 model = _peer(kind, k, seed)
-                found = _descended(model, features)
+                found = np.asarray(model.fit_transform(features))
                 spent = time.perf_counter() - start
             embeddings[k], seconds[k] = found[:, :k], spent
             if sphere:
@@ -85,8 +86,9 @@ def _peer(name: str, k: int, seed: int) -> Any:
     if name == "isomap":
         return manifold.Isomap(n_components=k)
     if name == "tsne":
-        tree = k < 4 and not torch.cuda.is_available()  # Barnes-Hut trees stop at three dimensions
-        return manifold.TSNE(k, init="pca", random_state=seed, method="barnes_hut" if tree else "exact")
+        if torch.cuda.is_available():
+            return DeviceTsne(k, init="pca", random_state=seed, method="exact")
+        return TSNE(k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact")  # trees stop at three
     neighbours = {"affinity": "nearest_neighbors", "n_neighbors": LAPLACIAN_NEIGHBOURS}
     return manifold.SpectralEmbedding(k, random_state=seed, n_jobs=1, **neighbours)
 
@@ -115,12 +117,23 @@ class TsneGradient:
         return error, gradient.cpu().numpy().ravel().astype(flat.dtype)
 
 
-def _descended(model: Any, features: Array) -> Array:
-    """The embedding by a model of scikit-learn; t-SNE with the gradient above where there is a GPU."""
-    if getattr(model, "method", None) != "exact" or not torch.cuda.is_available():
-        return np.asarray(model.fit_transform(features))
-    with patch("sklearn.manifold._t_sne._kl_divergence", TsneGradient()):
-        return np.asarray(model.fit_transform(features))
+class DeviceTsne(TSNE):  # type: ignore[misc]
+    """scikit-learn's exact t-SNE in its two stages, by the gradient above; the test compares it with the library's."""
+
+    device = "cuda"
+
+    def _tsne(self, joint: Array, f: float, n: int, X_embedded: Array, **_: Any) -> Array:
+        options: dict[str, Any] = {"n_iter_check": self._N_ITER_CHECK, "min_grad_norm": self.min_grad_norm}
+        options |= {"learning_rate": self.learning_rate_, "args": [joint, f, n, self.n_components]}
+        first: dict[str, Any] = {"momentum": 0.5, "n_iter_without_progress": self._EXPLORATION_MAX_ITER}
+        then: dict[str, Any] = {"momentum": 0.8, "n_iter_without_progress": self.n_iter_without_progress}
+        gradient, most = TsneGradient(self.device), self._EXPLORATION_MAX_ITER
+        joint *= self.early_exaggeration
+        flat, _, last = _gradient_descent(gradient, X_embedded.ravel(), 0, most, **options, **first)
+        joint /= self.early_exaggeration
+        flat, error, last = _gradient_descent(gradient, flat, last + 1, self.max_iter, **options, **then)
+        self.n_iter_, self.kl_divergence_ = last, error
+        return flat.reshape(n, self.n_components)
 
 
 def _on_sphere(vectors: Array, affinity: Any) -> Array:
