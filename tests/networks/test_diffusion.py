@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
-from eigenprobe.networks.diffusion import (
-    diffusion,
-    filter_degree,
-    heat_coefficients,
-    masses,
-    trace_moments,
-    trace_times,
-)
-from eigenprobe.sampling.farthest import farthest_points
-
-
-@pytest.fixture(scope="module")
-def clouds() -> torch.Tensor:
-    x = torch.nn.functional.normalize(torch.randn(2, 2400, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
-    x = x * torch.tensor([[[1.0, 1.0, 1.0]], [[1.5, 0.8, 0.6]]])
-    return x.gather(1, farthest_points(x, 600, start=0)[..., None].expand(-1, -1, 3))
-
-
-@pytest.fixture(scope="module")
-def smoothers(clouds):
-    return diffusion(clouds, dense=True), diffusion(clouds)
+from eigenprobe.networks.diffusion import filter_degree, heat_coefficients, masses, trace_moments, trace_times
 
 
 def test_layouts_agree(smoothers, generator):

@@ -140,9 +140,6 @@ class Alteration:
         return strength * fading[:, None] * bent.direction
 
 
-PLAIN = Alteration()
-
-
 def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Alteration) -> Smoother:
     """The smoother of another operator, for ``k`` functions; its anisotropy is that of the smoother already.
 

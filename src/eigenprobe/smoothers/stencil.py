@@ -153,23 +153,6 @@ def _surrounding(near: Neighbours, frames: Tensor, selection: Selection) -> Tens
     return keep
 
 
-def voronoi_neighbours(flat: Tensor) -> Tensor:
-    """Which of the points ``flat (n, k, 2)`` share an edge of the Voronoi cell of the origin with it, ``(n, k)``.
-
-    The edge towards ``p`` lies on its bisector ``p / 2 + t J p``; every other point ``q`` leaves the side
-    ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it, and what all leave must not be empty.
-    """
-    squared = flat.square().sum(2)
-    turned = torch.stack([-flat[..., 1], flat[..., 0]], 2)
-    slope = turned @ flat.mT  # (n, p, q)
-    bound = (squared[:, None] - flat @ flat.mT) / 2
-    ratio = bound / torch.where(slope == 0, 1.0, slope)
-    high = ratio.masked_fill(slope <= 0, torch.inf).amin(2)
-    low = ratio.masked_fill(slope >= 0, -torch.inf).amax(2)
-    hidden = ((slope == 0) & (bound < 0)).any(2)
-    return (low < high) & ~hidden & (squared > 0)
-
-
 def _unevenness(directions: Tensor) -> Tensor:
     """How far the second moments of the first 1, 2, ... unit vectors ``(n, k, dim)`` are from round, ``(n, k)``.
 

@@ -13,21 +13,13 @@ from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.paper.published import PAPER
-from tests.meshes import blob, cube, torus
+from tests.meshes import cube
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shapes")
-    save(Shape(*torus(30, 14)), path / "kitten.off")  # a name the paper knows
-    save(Shape(*blob(9)), path / "blob.obj")
-    return path
-
-
-@pytest.fixture(scope="module")
-def result(folder, tmp_path_factory):
+def result(mesh_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
-    return surfaces.run([folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
+    return surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
 
 
 def test_the_report_has_the_paper_beside(result) -> None:
@@ -49,9 +41,9 @@ def test_files_are_written_and_agree(result) -> None:
     assert (out / "surfaces.md").read_text() == evaluation.markdown()
 
 
-def test_figures_are_drawn(folder, tmp_path) -> None:
+def test_figures_are_drawn(mesh_folder, tmp_path) -> None:
     found = surfaces.run(
-        [folder / "blob.obj"], Measure(["direct"], 200, 10, figures=tmp_path / "figures"), out=tmp_path
+        [mesh_folder / "blob.obj"], Measure(["direct"], 200, 10, figures=tmp_path / "figures"), out=tmp_path
     )
     pictures = {path.name: path for path in found.written if path.suffix == ".png"}
     assert set(pictures) == {
@@ -60,11 +52,11 @@ def test_figures_are_drawn(folder, tmp_path) -> None:
     assert all(path.stat().st_size > 1000 for path in pictures.values())
 
 
-def test_bad_files_are_reported_and_skipped(folder, tmp_path) -> None:
+def test_bad_files_are_reported_and_skipped(mesh_folder, tmp_path) -> None:
     (tmp_path / "bad.obj").write_text("v 0 0 nan\n")
     np.save(tmp_path / "cloud.npy", np.zeros((5, 3)))
     save(Shape(*cube(1)), tmp_path / "tiny.off")
-    found = surfaces.run([folder / "blob.obj", tmp_path], Measure(["robust"], 300, 10))
+    found = surfaces.run([mesh_folder / "blob.obj", tmp_path], Measure(["robust"], 300, 10))
     assert found.shapes == ["blob"]
     assert set(found.failed) == {"bad.obj", "cloud.npy", "tiny.off"}
     assert "point cloud" in found.failed["cloud.npy"]
@@ -73,8 +65,8 @@ def test_bad_files_are_reported_and_skipped(folder, tmp_path) -> None:
         surfaces.run([tmp_path], Measure(["robust"], 300, 10))
 
 
-def test_a_seed_is_for_the_points_of_a_method_that_takes_none(folder) -> None:
-    found = surfaces.run([folder / "kitten.off"], Measure(["pretrained"], 300, 8, seed=3))
+def test_a_seed_is_for_the_points_of_a_method_that_takes_none(mesh_folder) -> None:
+    found = surfaces.run([mesh_folder / "kitten.off"], Measure(["pretrained"], 300, 8, seed=3))
     assert not found.failed and found.rows[0]["cosine_8"] > 0.5
 
 
@@ -87,9 +79,9 @@ def test_bad_requests() -> None:
         surfaces.run(["absent"])
 
 
-def test_several_jobs_give_the_same_rows(folder) -> None:
-    one = surfaces.run([folder], Measure(["robust"], 300, 8))
-    two = surfaces.run([folder], Measure(["robust"], 300, 8), jobs=2)
+def test_several_jobs_give_the_same_rows(mesh_folder) -> None:
+    one = surfaces.run([mesh_folder], Measure(["robust"], 300, 8))
+    two = surfaces.run([mesh_folder], Measure(["robust"], 300, 8), jobs=2)
     without = [{key: value for key, value in row.items() if key != "seconds"} for row in one.rows]
     again = [{key: value for key, value in row.items() if key != "seconds"} for row in two.rows]
     assert [row["shape"] for row in without] == [row["shape"] for row in again]

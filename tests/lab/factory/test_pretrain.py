@@ -11,29 +11,15 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
-from eigenprobe.networks.spectral import SpectralConfig
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.training.recipes import load_recipe, run_recipe
-from eigenprobe_lab.factory.pretrain import PretrainSettings, Schedule, pretrain
+from eigenprobe_lab.factory.pretrain import pretrain
 from eigenprobe_lab.factory.reconstruction import closed_form, measure
-from eigenprobe_lab.shapes.stream import ShapeSettings, ShapeStream
+from eigenprobe_lab.shapes.stream import ShapeStream
+from tests.lab.recipes import SHAPES, TINY
 
 RECIPE = Path(__file__).resolve().parents[3] / "src" / "eigenprobe_lab" / "recipes" / "pretrain.yaml"
-NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
-SHAPES = ShapeSettings(
-    tokens=600, typical=150, sizes=(100, 240), chunk=6, chunks=2, renew=4, families=["biped", "blob"]
-)
-TINY = PretrainSettings(
-    network=NETWORK,
-    shapes=SHAPES,
-    schedule=Schedule(minutes=60, steps=6, rate=0.003),
-    precision="32",
-    validate_every=3,
-    held_out=4,
-    checkpoint_every=2,
-    average=0.9,
-    levels=(20.0, 6.0),
-)
+
 LEVELS = (20.0, 6.0)
 
 

@@ -9,8 +9,8 @@ import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
 from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
-from eigenprobe.networks.spectral import SpectralConfig, inputs
-from eigenprobe_lab.factory.pretrain import PretrainModule, PretrainSettings, Schedule
+from eigenprobe.networks.spectral import inputs
+from eigenprobe_lab.factory.pretrain import PretrainModule
 from eigenprobe_lab.factory.reconstruction import (
     closed_form,
     covariance_coefficients,
@@ -18,28 +18,8 @@ from eigenprobe_lab.factory.reconstruction import (
     misalignment,
     relative_errors,
 )
-from eigenprobe_lab.shapes.stream import ShapeSettings, ShapeStream
-
-NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
-
-
-SHAPES = ShapeSettings(
-    tokens=600, typical=150, sizes=(100, 240), chunk=6, chunks=2, renew=4, families=["biped", "blob"]
-)
-
-
-TINY = PretrainSettings(
-    network=NETWORK,
-    shapes=SHAPES,
-    schedule=Schedule(minutes=60, steps=6, rate=0.003),
-    precision="32",
-    validate_every=3,
-    held_out=4,
-    checkpoint_every=2,
-    average=0.9,
-    levels=(20.0, 6.0),
-)
-
+from eigenprobe_lab.shapes.stream import ShapeStream
+from tests.lab.recipes import SHAPES, TINY
 
 LEVELS = (20.0, 6.0)
 

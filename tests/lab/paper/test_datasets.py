@@ -15,18 +15,9 @@ from eigenprobe.errors import InputError
 from eigenprobe_lab.paper import extract
 from eigenprobe_lab.paper.datasets import open_images
 from eigenprobe_lab.paper.extract import load_encoder
-from tests.lab.paper.test_extract import _picture
+from tests.lab.conftest import write_picture
 
 Image = pytest.importorskip("PIL.Image")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng, root = np.random.default_rng(0), tmp_path_factory.mktemp("photos")
-    for name in ("cats", "dogs"):
-        for i in range(5):
-            _picture(rng, root / name / f"{i}.png", (40 + i, 30 + 2 * i))
-    return root
 
 
 class Calls:
@@ -39,22 +30,22 @@ class Calls:
         return self.call
 
 
-def test_missing_things_say_how_to_get_them(tmp_path: Path, folder: Path) -> None:
+def test_missing_things_say_how_to_get_them(tmp_path: Path, photos: Path) -> None:
     with pytest.raises(InputError, match="hf download facebook/dinov2-small"):
-        extract.run(folder, model="dinov2-small", out=tmp_path / "f.npz", device="cpu")
+        extract.run(photos, model="dinov2-small", out=tmp_path / "f.npz", device="cpu")
     with pytest.raises(InputError, match="stl10_binary"):
         open_images(tmp_path / "stl10")
     with pytest.raises(InputError, match="no images"):
         open_images(tmp_path)
     with pytest.raises(InputError, match="npz"):
-        extract.run(folder, out=tmp_path / "f.csv")
+        extract.run(photos, out=tmp_path / "f.csv")
     with pytest.raises(InputError, match=r"config\.json"):
         load_encoder(str(tmp_path))
-    (folder / "cats" / "zzz.png").write_text("not a picture")
-    images = open_images(folder)
+    (photos / "cats" / "zzz.png").write_text("not a picture")
+    images = open_images(photos)
     with pytest.raises(InputError, match=r"zzz\.png is not a readable image"):
         images.read(images.names.index("cats/zzz.png"))
-    (folder / "cats" / "zzz.png").unlink()
+    (photos / "cats" / "zzz.png").unlink()
 
 
 def test_stl10(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -125,13 +116,13 @@ def test_imagenette_and_caltech256(tmp_path: Path, rng: np.random.Generator) -> 
     nette = tmp_path / "imagenette2-160"
     for part in ("train", "val"):
         for name in ("n01440764", "n03888257"):
-            _picture(rng, nette / part / name / f"{part}_{name}.JPEG")
+            write_picture(rng, nette / part / name / f"{part}_{name}.JPEG")
     images = open_images(nette, "test")
     assert (images.classes, len(images)) == (["tench", "parachute"], 2)
     assert len(open_images(nette)) == 4
     caltech = tmp_path / "256_ObjectCategories"
     for name in ("001.ak47", "002.american-flag", "257.clutter"):
-        _picture(rng, caltech / name / f"{name[:3]}_0001.jpg")
+        write_picture(rng, caltech / name / f"{name[:3]}_0001.jpg")
     images = open_images(caltech)
     assert images.classes == ["ak47", "american-flag"]
     with pytest.raises(InputError, match="no official split"):

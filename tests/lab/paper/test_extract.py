@@ -18,20 +18,6 @@ pytest.importorskip("transformers")
 Image = pytest.importorskip("PIL.Image")
 
 
-def _picture(rng: np.random.Generator, path: Path, size: tuple[int, int] = (40, 30)) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(rng.integers(0, 255, (size[1], size[0], 3), np.uint8)).save(path)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng, root = np.random.default_rng(0), tmp_path_factory.mktemp("photos")
-    for name in ("cats", "dogs"):
-        for i in range(5):
-            _picture(rng, root / name / f"{i}.png", (40 + i, 30 + 2 * i))
-    return root
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection, Dinov2Config, Dinov2Model
@@ -49,8 +35,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(("name", "width"), [("clip", 16), ("dinov2", 32)])
-def test_features_of_a_folder(tmp_path: Path, folder: Path, models: dict[str, Path], name: str, width: int) -> None:
-    out = extract.run(folder, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu", workers=2)
+def test_features_of_a_folder(tmp_path: Path, photos: Path, models: dict[str, Path], name: str, width: int) -> None:
+    out = extract.run(photos, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu", workers=2)
     with np.load(out) as stored:
         assert stored["features"].shape == (10, width)
         assert np.isfinite(stored["features"]).all()
@@ -58,13 +44,13 @@ def test_features_of_a_folder(tmp_path: Path, folder: Path, models: dict[str, Pa
         assert stored["classes"].tolist() == ["cats", "dogs"]
         first = stored["features"][0]
     encoder = load_encoder(str(models[name]))
-    images = open_images(folder)
+    images = open_images(photos)
     alone = encoder(encoder.preprocess(images.read(0))[None])[0].numpy()
     np.testing.assert_allclose(first, alone, atol=1e-5)  # a feature does not depend on its batch
 
 
-def test_preprocessing_follows_the_model(tmp_path: Path, models: dict[str, Path], folder: Path) -> None:
-    encoder, image = load_encoder(str(models["dinov2"])), open_images(folder).read(0)
+def test_preprocessing_follows_the_model(tmp_path: Path, models: dict[str, Path], photos: Path) -> None:
+    encoder, image = load_encoder(str(models["dinov2"])), open_images(photos).read(0)
     mean, std = (np.array(IMAGENET[name])[:, None, None] for name in ("image_mean", "image_std"))
     ratio = 32 / min(image.size)  # the shortest edge is 32, then the middle
     width, height = (int(side * ratio) for side in image.size)
@@ -82,7 +68,7 @@ def test_preprocessing_follows_the_model(tmp_path: Path, models: dict[str, Path]
 
 
 def test_interrupted_extraction_resumes(
-    tmp_path: Path, folder: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, photos: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extract, "CHUNK", 4)
     options = {"model": str(models["dinov2"]), "out": tmp_path / "f.npz", "batch_size": 2, "device": "cpu"}
@@ -102,17 +88,17 @@ def test_interrupted_extraction_resumes(
 
     monkeypatch.setattr(extract, "open_images", watched)
     with pytest.raises(KeyboardInterrupt):
-        extract.run(folder, **options)
+        extract.run(photos, **options)
     assert not (tmp_path / "f.npz").exists()
     assert len(list((tmp_path / "f.parts").rglob("*.safetensors"))) == 1
     reads.clear()
     reads.append("one already")  # seven reads are fatal: only the six missing images may be read
-    extract.run(folder, **options)
+    extract.run(photos, **options)
     assert len(reads) == 7
     assert not (tmp_path / "f.parts").exists()
     reads.clear()
-    extract.run(folder, **options)  # complete: nothing is read again
+    extract.run(photos, **options)  # complete: nothing is read again
     assert not reads
-    whole = extract.run(folder, **{**options, "out": tmp_path / "g.npz", "limit": 4})
+    whole = extract.run(photos, **{**options, "out": tmp_path / "g.npz", "limit": 4})
     with np.load(whole) as part, np.load(tmp_path / "f.npz") as stored:
         np.testing.assert_allclose(part["features"], stored["features"][[0, 3, 6, 9]], atol=1e-5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenprobe.readers.shapes import Shape, find_shapes, save
+from eigenprobe.readers.shapes import find_shapes
 from eigenprobe.training import recipes
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
@@ -20,21 +20,12 @@ from eigenprobe_lab.paper.published import (
     published_scores,
     single_shape,
 )
-from tests.meshes import blob, torus
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shapes")
-    save(Shape(*torus(30, 14)), path / "kitten.off")  # a name the paper knows
-    save(Shape(*blob(9)), path / "blob.obj")
-    return path
-
-
-@pytest.fixture(scope="module")
-def result(folder, tmp_path_factory):
+def result(mesh_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
-    return surfaces.run([folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
+    return surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
 
 
 @pytest.fixture(scope="module")

@@ -10,29 +10,9 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.networks.spectral import SpectralConfig
-from eigenprobe_lab.factory.pretrain import PretrainModule, PretrainSettings, Schedule
-from eigenprobe_lab.shapes.stream import ShapeSettings, ShapeStream
-
-NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)
-
-
-SHAPES = ShapeSettings(
-    tokens=600, typical=150, sizes=(100, 240), chunk=6, chunks=2, renew=4, families=["biped", "blob"]
-)
-
-
-TINY = PretrainSettings(
-    network=NETWORK,
-    shapes=SHAPES,
-    schedule=Schedule(minutes=60, steps=6, rate=0.003),
-    precision="32",
-    validate_every=3,
-    held_out=4,
-    checkpoint_every=2,
-    average=0.9,
-    levels=(20.0, 6.0),
-)
+from eigenprobe_lab.factory.pretrain import PretrainModule
+from eigenprobe_lab.shapes.stream import ShapeStream
+from tests.lab.recipes import SHAPES, TINY
 
 
 def test_every_process_sees_clouds_of_its_own(monkeypatch):
