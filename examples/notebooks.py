@@ -42,7 +42,7 @@ for name, parts in (("shape", SHAPE), ("embeddings", EMBEDDINGS)):
     for number, text in enumerate(parts):
         cell = new_markdown_cell if number % 2 == 0 else new_code_cell
         book.cells.append(cell(text, id=f"{name}-{number}"))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    NotebookClient(book, timeout=300, kernel_name="python3", record_timing=False).execute()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    NotebookClient(book, timeout=300, kernel_name="python3", record_timing=False).execute(env=environment)
     write(book, f"{name}.ipynb")
     print(f"wrote {name}.ipynb: {len(book.cells)} cells")
