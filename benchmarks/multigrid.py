@@ -28,9 +28,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.record import facts, ratios, spread, turns, write
 from eigenprobe.eigen import solve
-from eigenprobe.eigen.chebyshev import SparseOperator
+from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.graph.arranged import arrange
-from eigenprobe.search.order import as_scipy
+from eigenprobe.search.layout import as_scipy
 from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 
 CHEBYSHEV = ("chebyshev", {"degree": 2})

@@ -11,19 +11,11 @@ import torch
 from numpy.polynomial.chebyshev import chebval
 
 from eigenprobe.eigen import solve
-from eigenprobe.eigen.chebyshev import (
-    FunctionOperator,
-    SparseOperator,
-    growth,
-    last_term,
-    smoother_filter,
-    spectral_bounds,
-    terms,
-)
-from eigenprobe.eigen.problem import Problem
+from eigenprobe.eigen.chebyshev import growth, last_term, smoother_filter, spectral_bounds, terms
+from eigenprobe.eigen.problem import FunctionOperator, Problem, SparseOperator
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.search.order import memory_order
+from eigenprobe.search.layout import memory_order
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 

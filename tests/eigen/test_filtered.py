@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from eigenprobe.eigen import filtered, stacked
-from eigenprobe.eigen.chebyshev import FunctionOperator, SparseOperator, growth
+from eigenprobe.eigen.chebyshev import growth
 from eigenprobe.eigen.filtered import _Interval, _Pairs, _Sweeper, inner, rayleigh_ritz, times, without
-from eigenprobe.eigen.problem import Problem
+from eigenprobe.eigen.problem import FunctionOperator, Problem, SparseOperator
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import stack
 from eigenprobe.smoothers import Smoother, build_smoother
@@ -150,7 +150,7 @@ def test_products_and_projections() -> None:
 def test_products_of_a_device_are_widened(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device may multiply single precision in less: there products are double, some rows at a time."""
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda self: True), raising=False)
-    monkeypatch.setattr(filtered, "WIDENED", 7)
+    monkeypatch.setattr("eigenprobe.eigen.problem.WIDENED", 7)
     x, y = block(50, 3).float(), block(50, 2, 1).float()
     torch.testing.assert_close(inner(x, y), x.double().T @ y.double(), rtol=1e-12, atol=1e-12)
     small = block(3, 4)

@@ -13,10 +13,9 @@ import torch
 from scipy.sparse import block_diag, csr_array, diags_array
 
 from eigenprobe.eigen import inverse, nested, solve
-from eigenprobe.eigen.chebyshev import SparseOperator
-from eigenprobe.eigen.problem import Problem
+from eigenprobe.eigen.problem import Problem, SparseOperator
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.search.order import as_scipy
+from eigenprobe.search.layout import as_scipy
 from eigenprobe.smoothers import build_smoother
 
 

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from eigenprobe.eigen import multigrid, nested
-from eigenprobe.eigen.chebyshev import SparseOperator
 from eigenprobe.eigen.multigrid import Coarsening, aggregate, cycle, hierarchy, inverse
 from eigenprobe.eigen.nested import Goal, Nesting, _Problem, improve, nested_start
-from eigenprobe.eigen.problem import Problem
+from eigenprobe.eigen.problem import Problem, SparseOperator
 from eigenprobe.smoothers import build_smoother
 from tests import clouds as c
 

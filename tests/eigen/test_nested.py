@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from eigenprobe.eigen import inverse, multigrid, nested, solve, sparse
-from eigenprobe.eigen.chebyshev import SparseOperator
-from eigenprobe.graph.edges import Edges
+from eigenprobe.eigen.problem import SparseOperator
+from eigenprobe.graph.graph import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
 

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 from eigenprobe.eigen import solve, sparse
-from eigenprobe.eigen.chebyshev import SparseOperator
+from eigenprobe.eigen.problem import SparseOperator
 from tests.eigen.test_nested import smoother
 
 

@@ -148,7 +148,7 @@ def test_nystrom_divides_by_the_eigenvalue_of_the_average(points: torch.Tensor) 
     pairs = solve(smoother, 5)
     vectors = pairs.vectors / root
     average = 2 * (smoother.apply(pairs.vectors) / root) - vectors
-    cloud = Arranged(points, Frame(torch.zeros_like(points[0]), 1.0), graph)
+    cloud = Arranged(points, Frame(torch.zeros_like(points[0]), 1.0), graph=graph)
     extension = NeighbourhoodExtension.of(cloud, smoother, vectors, pairs.factors)
     torch.testing.assert_close(average, extension.factors * vectors, atol=1e-4, rtol=0)
     low = NeighbourhoodExtension.of(cloud, smoother, vectors, torch.full((5,), 0.5, dtype=torch.float64))
@@ -193,7 +193,7 @@ assert torch.allclose(smoother.matrix.to_dense(), expected, atol=1e-12)
 
 def _extension(points: torch.Tensor, k: int) -> NeighbourhoodExtension:
     frame = Frame(torch.zeros_like(points[0]), 1.0)
-    cloud = Arranged(points, frame, build_graph(points, k))
+    cloud = Arranged(points, frame, graph=build_graph(points, k))
     smoother = neighbourhood_smoother(cloud.graph)
     pairs = solve(smoother, 4)
     return NeighbourhoodExtension.of(cloud, smoother, pairs.vectors / smoother.mass.sqrt()[:, None], pairs.factors)

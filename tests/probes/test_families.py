@@ -118,7 +118,7 @@ def test_random_features_are_waves_of_the_unit_cloud():
     dense = a.matrix.to_dense()
     exact = dense @ dense @ kernel @ dense @ dense
     torch.testing.assert_close(family("features").covariance(a, 2).matrix, exact)
-    with pytest.raises(InputError, match="need the points"):
+    with pytest.raises(InputError, match="keeps no points"):
         family("features").draw(replace(a, graph=None), 3, 1)
 
 

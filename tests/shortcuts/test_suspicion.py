@@ -45,7 +45,7 @@ def test_inputs_do_not_depend_on_pose_scale_or_order() -> None:
 
 def test_landmarks_of_a_large_cloud_are_the_same_alone_and_in_a_stack() -> None:
     """Above 2 x 2000 points candidates are every second one, whichever other clouds are there."""
-    from eigenprobe.search.segments import Segments
+    from eigenprobe.search.layout import Segments
     from eigenprobe.shortcuts.suspicion import _landmarks
 
     x = sphere(9100).float()

@@ -34,7 +34,6 @@ from ..decomposition import OperatorSettings, geometry_of
 from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph.arranged import Arranged
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..operators import gradients, matrices
@@ -109,7 +108,7 @@ def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float
     off = edges.row != edges.col
     heads, tails = edges.row[off], edges.col[off]
     chords = points[tails] - points[heads]
-    size, faint = np.linalg.norm(chords, axis=1), _in_doubt(cloud, heads, tails)
+    size, faint = np.linalg.norm(chords, axis=1), _in_doubt(made, heads, tails)
     sure = csr_matrix((size[~faint], (heads[~faint], tails[~faint])), shape=edges.shape)
     size[faint] /= BALANCE.doubtful_weight
     lengths = csr_matrix((size, (heads, tails)), shape=edges.shape)
@@ -143,15 +142,15 @@ def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float
     return found
 
 
-def _in_doubt(cloud: Arranged, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+def _in_doubt(made: Prepared, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
     """Which edges ``(e,)`` are in doubt: they carry a share of the weight, and are as much longer to a front."""
-    assert cloud.graph is not None
-    if cloud.graph.doubtful is None:
+    cloud, graph = made.cloud, made.smoother.known_graph
+    if graph.doubtful is None:
         return np.zeros(len(heads), bool)
     ends = np.stack([heads, tails]).astype(np.int64)
     ends = ends if cloud.rows is None else cloud.rows.cpu().numpy()[ends]
-    known = cloud.graph.doubtful.cpu().numpy() @ (cloud.graph.n, 1)
-    return np.isin(ends.min(0) * cloud.graph.n + ends.max(0), known)
+    known = graph.doubtful.cpu().numpy() @ (graph.n, 1)
+    return np.isin(ends.min(0) * graph.n + ends.max(0), known)
 
 
 class _Wedges(NamedTuple):

@@ -27,7 +27,7 @@ from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, p
 from ..eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Arranged
+from ..graph import Placed
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
@@ -246,7 +246,7 @@ METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
 }
 
 
-def _rotation(smoother: Smoother, cloud: Arranged, request: Request) -> tuple[Rotation, dict[str, Any]]:
+def _rotation(smoother: Smoother, cloud: Placed, request: Request) -> tuple[Rotation, dict[str, Any]]:
     """The closed-form optimum, of the smoother's probes or of given ones, and facts about it."""
     generator, probes, k = torch.Generator(smoother.device).manual_seed(request.seed), request.probes, request.k
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"

@@ -47,7 +47,7 @@ NEAREST = 4
 
 def warn_of_errors(prepared: Prepared, eigenvalues: Tensor, chosen: bool) -> None:
     """One line where the first ten are likely to be off; ``chosen`` is the dimension by the caller."""
-    graph, smoother = prepared.cloud.graph, prepared.smoother
+    graph, smoother = prepared.smoother.graph, prepared.smoother
     if graph is None or graph.metric != "euclidean" or len(eigenvalues) < 2 or graph.k < 2:
         return
     reason = likely_reason(graph, smoother.mass.double(), eigenvalues, smoother.dimension, chosen)

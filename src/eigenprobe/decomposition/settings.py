@@ -17,7 +17,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError, warn
-from ..graph import Arranged, arrange, estimate_dimension
+from ..graph import Arranged, Placed, arrange, estimate_dimension
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues
@@ -110,7 +110,7 @@ class OperatorSettings:
                 raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
             if operator.anisotropy is not None:
                 raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
-            cloud = Arranged.plain(x, smoother.graph)
+            cloud = Placed.plain(x)
             return Prepared(cloud, alter(smoother, cloud, k, operator))
         early = self._sampled and self.resolution == "auto" and len(x) > LARGE and x.device.type == "cpu"
         sample = working_sample(x) if early else None
@@ -142,7 +142,7 @@ class OperatorSettings:
                 raise InputError("a resolution is known to the plain operator of adaptive weights only")
             return None
         graph = cloud.graph
-        if self.resolution == "auto" and (graph is None or is_even(graph.points, graph.indices, graph.distances)):
+        if self.resolution == "auto" and is_even(graph.points, graph.indices, graph.distances):
             return None
         return working_sample(x, self.resolution)
 
@@ -172,7 +172,6 @@ class OperatorSettings:
             if self.bandwidth is None:
                 cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension)
             own["settings"] = operator.balance
-        assert cloud.graph is not None
         if operator.anisotropy is not None:
             if smoother != "adaptive":
                 raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")

@@ -22,10 +22,9 @@ from ..eigen import Span, basis_of, rotate
 from ..eigen.stacked import STACKING, columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Arranged, Graph, cloud_dimensions
+from ..graph import Arranged, Graph, Placed, cloud_dimensions
 from ..graph.graph import build_graph
-from ..search.order import REORDER, morton_order
-from ..search.segments import Segments
+from ..search.layout import REORDER, Segments, morton_order
 from ..shortcuts.cuts import without_short_cuts
 from ..smoothers import NEIGHBOURS
 from ..smoothers.balanced import balanced_smoother
@@ -96,8 +95,7 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
         chosen = [x for x, fitting in zip(clouds, graph, strict=True) if fitting]
         some = iter(solve_stack(chosen, request) if chosen else [])
         return [next(some) if fitting else None for fitting in graph]
-    ready, _ = without_short_cuts(Arranged.plain(graph.points, graph), request.operator.neighbours, 2.0)
-    assert ready.graph is not None
+    ready, _ = without_short_cuts(Arranged.plain(graph.points, graph=graph), request.operator.neighbours, 2.0)
     smoother, stacked = balanced_smoother(ready.graph, 2.0), graph.each
     generator = torch.Generator(points.device).manual_seed(request.seed)
     pairs = solve_each(smoother, request.k, tol=request.tol, generator=generator)
@@ -106,7 +104,7 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
     vectors, parts, cuts = turned.vectors, stacked.parts(smoother.components), _cuts(ready.short_cuts, stacked)
     result: list[Basis | None] = []
     for i, (x, order) in enumerate(zip(clouds, orders, strict=True)):
-        cloud = Arranged(x, frames[i], None, None if order is None else order.argsort(), order, cuts[i])
+        cloud = Placed(x, frames[i], None if order is None else order.argsort(), order, cuts[i])
         basis = basis_of(turned.of(i, len(x)), smoother, cloud, info={"components": parts[i]})
         extension = KernelExtension(cloud.points, vectors[i, : len(x)])
         result.append(replace(basis, extension=extension, source=OperatorSource(request.operator)))

@@ -1,9 +1,8 @@
 """Smoother -> span -> basis: leading eigenpairs by the solver that suits, and the one way from a span to a basis."""
 
-from .basis import basis_from_span, basis_of
 from .chebyshev import smoother_filter
 from .derivative import with_derivatives
 from .inverse import smallest_pairs
 from .problem import Eigenpairs
 from .solve import select_solver, solve
-from .span import Rotation, Span, canonical_signs, orthonormalise, ritz, rotate, sweep, widen
+from .span import Rotation, Span, basis_from_span, basis_of, canonical_signs, orthonormalise, ritz, rotate, sweep, widen

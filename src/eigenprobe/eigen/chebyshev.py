@@ -9,14 +9,13 @@ shift sits on the stored diagonal, the scale and the subtraction in the product 
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from ..smoothers import Smoother
-from ..smoothers.smoother import csr, rows_of
+from ..smoothers.smoother import csr
 
 Apply = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, Tensor | None], Tensor]
@@ -48,72 +47,6 @@ class Operator(Protocol):
     def apply(self, x: Tensor) -> Tensor: ...
 
     def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor: ...
-
-
-class SparseOperator:
-    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions."""
-
-    def __init__(self, matrix: Tensor, order: Tensor | None = None, leaving: Tensor | None = None) -> None:
-        self.n, self.device = matrix.shape[0], matrix.device
-        pointers, columns, values, self.diagonal = _with_diagonal(matrix, order)
-        self.pattern = (pointers, columns)
-        self.leaving = leaving if leaving is None or order is None else leaving[order]
-        self.matrix = csr(*self.pattern, values.double(), (self.n, self.n))
-
-    @cached_property
-    def single(self) -> Tensor:
-        """The same matrix in float32."""
-        return csr(*self.pattern, self.matrix.values().float(), (self.n, self.n))
-
-    @property
-    def entries(self) -> int:
-        return self.matrix.values().numel()
-
-    def apply(self, x: Tensor) -> Tensor:
-        """``A x`` for ``x (n, p)``."""
-        return (self.single if x.dtype == torch.float32 else self.matrix) @ x
-
-    def laplacian(self) -> Tensor:
-        """``I - A``, CSR float64; its diagonal without cancellation where the smoother knows it."""
-        values = -self.matrix.values()
-        own = values[self.diagonal] + 1 if self.leaving is None else self.leaving.double()
-        values[self.diagonal] = own
-        return csr(*self.pattern, values, (self.n, self.n))
-
-    def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
-        """``T_degree(B) x``."""
-        matrix = self.single if x.dtype == torch.float32 else self.matrix
-        values = matrix.values().clone()
-        values[self.diagonal] -= (hi + lo) / 2
-        shifted, half = csr(*self.pattern, values, (self.n, self.n)), (hi - lo) / 2
-
-        def step(now: Tensor, before: Tensor | None) -> Tensor:
-            if before is None:
-                return torch.addmm(torch.zeros_like(now), shifted, now, beta=0.0, alpha=1 / half)
-            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2 / half, out=before)
-
-        return last_term(step, x, degree)
-
-
-class FunctionOperator:
-    """Any symmetric operator given by its action on a block."""
-
-    def __init__(self, function: Apply, n: int, device: torch.device) -> None:
-        self.function, self.n, self.device = function, n, device
-
-    def apply(self, x: Tensor) -> Tensor:
-        """``A x`` for ``x (n, p)``."""
-        return self.function(x).to(x.dtype)
-
-    def filter(self, x: Tensor, degree: int, lo: Any, hi: Any) -> Tensor:
-        """``T_degree(B) x``; the bounds are numbers or tensors that broadcast with ``x``."""
-        centre, half = (hi + lo) / 2, (hi - lo) / 2
-
-        def step(now: Tensor, before: Tensor | None) -> Tensor:
-            image = (self.apply(now) - centre * now) / half
-            return image if before is None else 2 * image - before
-
-        return last_term(step, x, degree)
 
 
 def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tensor:
@@ -180,28 +113,3 @@ def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int =
 def normal_block(size: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Gaussian numbers from ``generator``, wherever it lives, on ``device``."""
     return torch.randn(size, generator=generator, device=generator.device, dtype=dtype).to(device)
-
-
-def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """CSR pointers, columns and values with every diagonal entry stored, and where those are. 32-bit indices."""
-    n, rows = matrix.shape[0], rows_of(matrix)
-    columns, values = matrix.col_indices().long(), matrix.values()
-    if order is None and len(place := (rows == columns).nonzero()[:, 0]) == n:
-        return matrix.crow_indices(), matrix.col_indices(), values, place
-    if order is not None:
-        inverse = torch.empty_like(order)
-        inverse[order] = torch.arange(n, device=order.device)
-        rows, columns = inverse[rows], inverse[columns]
-    own = torch.arange(n, device=matrix.device)
-    rows, columns = torch.cat([rows, own]), torch.cat([columns, own])
-    values = torch.cat([values, values.new_zeros(n)])
-    if matrix.device.type == "cpu":  # scipy's counting sort is several times faster than coalesce here
-        from scipy.sparse import coo_array
-
-        built = coo_array((values.numpy(), (rows.int().numpy(), columns.int().numpy())), shape=(n, n)).tocsr()
-        pointers, columns, values = (torch.from_numpy(a) for a in (built.indptr, built.indices, built.data))
-    else:
-        summed = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n, n)).coalesce().to_sparse_csr()
-        pointers, columns, values = summed.crow_indices(), summed.col_indices(), summed.values()
-    counted = torch.repeat_interleave(own, pointers.long().diff(), output_size=values.numel())
-    return pointers, columns, values, (counted == columns).nonzero()[:, 0]

@@ -20,9 +20,11 @@ from torch import Tensor
 from ..basis import Basis
 from ..errors import warn
 from ..graph import Edges
-from ..graph.arranged import Arranged
+from ..graph.arranged import Placed
+from ..search.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.balanced import traced_stencil
+from ..smoothers.smoother import conjugate_gradients
 from .span import Rotation
 
 EQUAL = 1e-5  # relative gap below which eigenvalues are one: a solver knows them to 1e-6
@@ -31,9 +33,9 @@ CHOICE = "equal eigenvalues leave the choice among their vectors free: what depe
 STEPS, RESIDUAL = 400, 1e-11  # of conjugate gradients
 
 
-def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud: Arranged, points: Tensor) -> Basis:
+def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud: Placed, points: Tensor) -> Basis:
     """The basis of a balanced smoother with derivatives with respect to the given ``points (N, d)``."""
-    stencil = traced_stencil(points, cloud, smoother.dimension)
+    stencil = traced_stencil(points, cloud, smoother)
     weight, mass = stencil.weight / stencil.mass.sum(), stencil.mass / stencil.mass.sum()
     values, vectors = MovingPairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
     mass, vectors = cloud.spread(mass, vectors)
@@ -89,42 +91,41 @@ def _adjoint(
     return y - _complement(weight, mass, edges, values, v, gradient), torch.where(equal, (inner + inner.T) / 2, 0.0)
 
 
-def _complement(weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor) -> Tensor:
+def _complement(
+    weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor, gradient: Tensor
+) -> Tensor:
     """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once; ``g`` without its part in the span
     of ``M V``, where the operator is not positive."""
     from scipy.sparse import coo_array, diags_array
     from scipy.sparse.linalg import splu
 
-    head, tail, w, m, lam, vectors, right = (
-        part.detach().double().cpu().numpy() for part in (edges.head, edges.tail, weight, mass, values, v, gradient)
+    head, tail, w, m, lam, v, right = (
+        part.detach().cpu() for part in (edges.head, edges.tail, weight, mass, values, vectors, gradient)
     )
-    head, tail = head.astype(np.int64), tail.astype(np.int64)
-    off = coo_array((w, (head, tail)), shape=(edges.n, edges.n)).tocsr()
+    w, m, lam, v, right = (part.double() for part in (w, m, lam, v, right))
+    off = coo_array((w.numpy(), (head.numpy(), tail.numpy())), shape=(edges.n, edges.n)).tocsr()
     off = off + off.T
     stiffness = diags_array(np.asarray(off.sum(1)).ravel()) - off
-    solve = splu((stiffness + max(float(lam[-1]), 1e-12) * diags_array(m)).tocsc()).solve
-    weighted = m[:, None] * vectors
+    solve = splu((stiffness + max(float(lam[-1]), 1e-12) * diags_array(m.numpy())).tocsc()).solve
+    each = Segments((edges.n,) * len(lam), w.device)  # the columns, one after the other
 
-    def project(u: np.ndarray) -> np.ndarray:
-        return u - vectors @ (weighted.T @ u)
+    def nearly(u: Tensor) -> Tensor:
+        u = u.view(len(lam), -1)
+        u = torch.from_numpy(solve((u - (u @ v) @ weighted.mT).mT.numpy())).mT
+        return (u - (u @ weighted) @ v.mT).flatten()
 
-    scale = float(np.abs(right * solve(right)).sum(0).max())
-    right = right - weighted @ (vectors.T @ right)
-    found, direction = np.zeros_like(right), project(solve(right))
-    size, going = (right * direction).sum(0), np.full(len(lam), True)
-    enough = RESIDUAL**2 * max(scale, np.finfo(float).tiny)
-    for _ in range(STEPS):
-        image = stiffness @ direction - m[:, None] * direction * lam
-        bent, least = (direction * image).sum(0), EQUAL * lam[-1] * (m[:, None] * direction**2).sum(0)
-        going &= (size > enough) & (bent > least)  # a vector beyond V with the same eigenvalue has no curvature
-        if not going.any():
-            break
-        step = np.where(going, size / np.where(going, bent, 1.0), 0.0)
-        found, right = found + step * direction, right - step * image
-        right = right - weighted @ (vectors.T @ right)
-        better = project(solve(right))
-        size, before = (right * better).sum(0), size
-        direction = going * (better + size / np.maximum(before, np.finfo(float).tiny) * direction)
-    if (size > enough).any():
+    def times(u: Tensor) -> Tensor:
+        u = u.view(len(lam), -1)
+        return (torch.from_numpy(stiffness @ u.mT.numpy()).mT - m * u * lam[:, None]).flatten()
+
+    def least(u: Tensor) -> Tensor:  # a vector beyond V with the same eigenvalue has no curvature
+        return EQUAL * lam[-1] * (m * u.view(len(lam), -1).square()).sum(1)
+
+    weighted = m[:, None] * v
+    scale = float((right * torch.from_numpy(solve(right.numpy()))).abs().sum(0).max())
+    right = (right - weighted @ (v.mT @ right)).mT.flatten()
+    enough = torch.full_like(lam, RESIDUAL**2 * max(scale, np.finfo(float).tiny))
+    found, left = conjugate_gradients(times, nearly, right, enough, STEPS, each, least)
+    if bool((left > enough).any()):
         warn("the last eigenvalue has copies beyond the vectors asked for: what this gradient asks of them is left out")
-    return torch.from_numpy(found).to(v)
+    return found.view(len(lam), -1).mT.to(vectors)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import warn
 from .chebyshev import Operator, growth, spectral_bounds
-from .problem import Eigenpairs, Problem
+from .problem import Eigenpairs, Problem, inner, times, without
 from .span import small_ritz
 
 
@@ -35,7 +35,6 @@ class Filtering:
 
 
 FILTERING = Filtering()
-WIDENED = 1 << 20  # rows of a block in float64 at once
 ROOM = 1e-5  # of the spectrum: the third power of its inverse, squared, is still a float32
 LARGEST = 60.0  # logarithm of the largest growth of any vector in one sweep, in single precision
 
@@ -174,30 +173,3 @@ def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTE
     residuals = gap.addcmul_(block, gaps.to(block.dtype), value=-1).norm(dim=0)
     both = torch.stack([gaps, residuals.double()]).cpu()
     return block, _Pairs(both[0], both[1])
-
-
-def inner(x: Tensor, y: Tensor) -> Tensor:
-    """``x^T y`` in float64. A GPU may multiply float32 in reduced precision, so there the factors are widened."""
-    if x.dtype == torch.float64 or not x.is_cuda:
-        return (x.mT @ y).double()
-    out = torch.zeros((x.shape[1], y.shape[1]), dtype=torch.float64, device=x.device)
-    for left, right in zip(x.split(WIDENED), y.split(WIDENED), strict=True):
-        out.addmm_(left.double().mT, right.double())
-    return out
-
-
-def times(x: Tensor, small: Tensor) -> Tensor:
-    """``x small`` in the precision of ``x``, for a small float64 matrix."""
-    if x.dtype == torch.float64 or not x.is_cuda:
-        return x @ small.to(x.dtype)
-    out = torch.empty((x.shape[0], small.shape[1]), dtype=x.dtype, device=x.device)
-    for part, rows in zip(out.split(WIDENED), x.split(WIDENED), strict=True):
-        part.copy_(rows.double() @ small)
-    return out
-
-
-def without(block: Tensor, known: Tensor) -> Tensor:
-    """The part of a block that is orthogonal to the known vectors."""
-    for _ in range(2 if known.shape[1] else 0):
-        block = block - times(known, inner(known, block))
-    return block

@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..search.order import as_scipy
-from .chebyshev import SparseOperator
-from .problem import Eigenpairs, Problem
+from ..search.layout import as_scipy
+from .problem import Eigenpairs, Problem, SparseOperator
 from .span import small_ritz
 
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from .chebyshev import normal_block
-from .filtered import FILTERING, inner, refine, times
+from .filtered import FILTERING, refine
 from .multigrid import Level, hierarchy, in_precision, inverse
-from .problem import Eigenpairs, Problem, Unsuited
+from .problem import Eigenpairs, Problem, Unsuited, inner, times
 from .span import small_ritz
 
 

@@ -1,4 +1,4 @@
-"""The eigenproblem that every solver gets, and what it gives back.
+"""The eigenproblem that every solver gets, the operators it is posed with, and what a solver gives back.
 
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ...;      gaps 1 - mu, which are tiny on large clouds, are what is kept
 
@@ -8,14 +8,15 @@ to the components.  No solver iterates on them.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..smoothers.smoother import csr
-from .chebyshev import Operator, SparseOperator, normal_block
+from ..smoothers.smoother import csr, rows_of
+from .chebyshev import Apply, Operator, last_term, normal_block
 
+WIDENED = 1 << 20  # rows of a block in float64 at once
 GROWN = 8  # points whose neighbourhoods are measured
 
 
@@ -36,6 +37,72 @@ class Eigenpairs(NamedTuple):
 
 class Unsuited(Exception):
     """A solver has measured that the problem is not one of its own; the next one takes over."""
+
+
+class SparseOperator:
+    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions."""
+
+    def __init__(self, matrix: Tensor, order: Tensor | None = None, leaving: Tensor | None = None) -> None:
+        self.n, self.device = matrix.shape[0], matrix.device
+        pointers, columns, values, self.diagonal = _with_diagonal(matrix, order)
+        self.pattern = (pointers, columns)
+        self.leaving = leaving if leaving is None or order is None else leaving[order]
+        self.matrix = csr(*self.pattern, values.double(), (self.n, self.n))
+
+    @cached_property
+    def single(self) -> Tensor:
+        """The same matrix in float32."""
+        return csr(*self.pattern, self.matrix.values().float(), (self.n, self.n))
+
+    @property
+    def entries(self) -> int:
+        return self.matrix.values().numel()
+
+    def apply(self, x: Tensor) -> Tensor:
+        """``A x`` for ``x (n, p)``."""
+        return (self.single if x.dtype == torch.float32 else self.matrix) @ x
+
+    def laplacian(self) -> Tensor:
+        """``I - A``, CSR float64; its diagonal without cancellation where the smoother knows it."""
+        values = -self.matrix.values()
+        own = values[self.diagonal] + 1 if self.leaving is None else self.leaving.double()
+        values[self.diagonal] = own
+        return csr(*self.pattern, values, (self.n, self.n))
+
+    def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
+        """``T_degree(B) x``."""
+        matrix = self.single if x.dtype == torch.float32 else self.matrix
+        values = matrix.values().clone()
+        values[self.diagonal] -= (hi + lo) / 2
+        shifted, half = csr(*self.pattern, values, (self.n, self.n)), (hi - lo) / 2
+
+        def step(now: Tensor, before: Tensor | None) -> Tensor:
+            if before is None:
+                return torch.addmm(torch.zeros_like(now), shifted, now, beta=0.0, alpha=1 / half)
+            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2 / half, out=before)
+
+        return last_term(step, x, degree)
+
+
+class FunctionOperator:
+    """Any symmetric operator given by its action on a block."""
+
+    def __init__(self, function: Apply, n: int, device: torch.device) -> None:
+        self.function, self.n, self.device = function, n, device
+
+    def apply(self, x: Tensor) -> Tensor:
+        """``A x`` for ``x (n, p)``."""
+        return self.function(x).to(x.dtype)
+
+    def filter(self, x: Tensor, degree: int, lo: Any, hi: Any) -> Tensor:
+        """``T_degree(B) x``; the bounds are numbers or tensors that broadcast with ``x``."""
+        centre, half = (hi + lo) / 2, (hi - lo) / 2
+
+        def step(now: Tensor, before: Tensor | None) -> Tensor:
+            image = (self.apply(now) - centre * now) / half
+            return image if before is None else 2 * image - before
+
+        return last_term(step, x, degree)
 
 
 @dataclass
@@ -102,3 +169,55 @@ def null_vectors(mass: Tensor, labels: Tensor, count: int, k: int) -> Tensor:
     if count > 1:
         basis -= 2 * axis[:, None] * axis[None, :width] / axis.square().sum()
     return (root / weights[labels].sqrt())[:, None] * basis[labels]
+
+
+def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """CSR pointers, columns and values with every diagonal entry stored, and where those are. 32-bit indices."""
+    n, rows = matrix.shape[0], rows_of(matrix)
+    columns, values = matrix.col_indices().long(), matrix.values()
+    if order is None and len(place := (rows == columns).nonzero()[:, 0]) == n:
+        return matrix.crow_indices(), matrix.col_indices(), values, place
+    if order is not None:
+        inverse = torch.empty_like(order)
+        inverse[order] = torch.arange(n, device=order.device)
+        rows, columns = inverse[rows], inverse[columns]
+    own = torch.arange(n, device=matrix.device)
+    rows, columns = torch.cat([rows, own]), torch.cat([columns, own])
+    values = torch.cat([values, values.new_zeros(n)])
+    if matrix.device.type == "cpu":  # scipy's counting sort is several times faster than coalesce here
+        from scipy.sparse import coo_array
+
+        built = coo_array((values.numpy(), (rows.int().numpy(), columns.int().numpy())), shape=(n, n)).tocsr()
+        pointers, columns, values = (torch.from_numpy(a) for a in (built.indptr, built.indices, built.data))
+    else:
+        summed = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n, n)).coalesce().to_sparse_csr()
+        pointers, columns, values = summed.crow_indices(), summed.col_indices(), summed.values()
+    counted = torch.repeat_interleave(own, pointers.long().diff(), output_size=values.numel())
+    return pointers, columns, values, (counted == columns).nonzero()[:, 0]
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """``x^T y`` in float64. A GPU may multiply float32 in reduced precision, so there the factors are widened."""
+    if x.dtype == torch.float64 or not x.is_cuda:
+        return (x.mT @ y).double()
+    out = torch.zeros((x.shape[1], y.shape[1]), dtype=torch.float64, device=x.device)
+    for left, right in zip(x.split(WIDENED), y.split(WIDENED), strict=True):
+        out.addmm_(left.double().mT, right.double())
+    return out
+
+
+def times(x: Tensor, small: Tensor) -> Tensor:
+    """``x small`` in the precision of ``x``, for a small float64 matrix."""
+    if x.dtype == torch.float64 or not x.is_cuda:
+        return x @ small.to(x.dtype)
+    out = torch.empty((x.shape[0], small.shape[1]), dtype=x.dtype, device=x.device)
+    for part, rows in zip(out.split(WIDENED), x.split(WIDENED), strict=True):
+        part.copy_(rows.double() @ small)
+    return out
+
+
+def without(block: Tensor, known: Tensor) -> Tensor:
+    """The part of a block that is orthogonal to the known vectors."""
+    for _ in range(2 if known.shape[1] else 0):
+        block = block - times(known, inner(known, block))
+    return block

@@ -21,12 +21,14 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..host.threads import limited_threads
-from ..search.order import memory_order
+from ..search.layout import memory_order
 from ..smoothers import Smoother
-from . import dense, filtered, inverse, nested
-from .chebyshev import Apply, FunctionOperator, Operator, SparseOperator
-from .filtered import FILTERING, inner
-from .problem import Eigenpairs, Problem, Unsuited, null_vectors
+from . import filtered, inverse, nested
+from .chebyshev import Apply, Operator
+from .filtered import FILTERING
+from .problem import Eigenpairs, FunctionOperator, Problem, SparseOperator, Unsuited, inner, null_vectors
+
+DENSE = 640  # points up to which LAPACK is at least as fast as the sweeps
 
 
 class Solver(NamedTuple):
@@ -38,8 +40,26 @@ class Solver(NamedTuple):
     solve: Callable[[Problem], Eigenpairs]
 
 
+def suits_dense(problem: Problem) -> bool:
+    return problem.n <= DENSE or 3 * (problem.known.shape[1] + problem.wanted + problem.guard) > problem.n
+
+
+def solve_dense(problem: Problem) -> Eigenpairs:
+    """LAPACK on the dense matrix."""
+    operator, known = problem.operator, problem.known
+    if isinstance(operator, SparseOperator):
+        gap = operator.laplacian().to_dense()
+    else:
+        identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
+        gap = identity - operator.apply(identity)
+    # The known vectors are lifted out of the way: gaps lie in [0, 2].
+    gap = gap + 4 * known @ known.mT
+    values, vectors = torch.linalg.eigh((gap + gap.mT) / 2)
+    return Eigenpairs(vectors[:, : problem.wanted], values[: problem.wanted])
+
+
 SOLVERS = (
-    Solver("dense", "a few hundred points, or nearly as many vectors as points", dense.suits, dense.solve),
+    Solver("dense", "a few hundred points, or nearly as many vectors as points", suits_dense, solve_dense),
     Solver("inverse", "curves, and surfaces of some thousand points on the host", inverse.suits, inverse.solve),
     Solver("nested", "many points of low dimension", nested.suits, nested.solve),
     Solver("filtered", "any operator on any device", filtered.suits, filtered.solve),

@@ -2,6 +2,7 @@
 
     columns (n, p) -> Q (n, p) orthonormal -> H = Q^T (I - A) Q = U diag(1 - mu) U^T -> Q U (n, K)
     lambda = (1 - mu) / step_time,  ascending, the constant first;   third moment of every column positive
+    `Basis`: copies share value and mass (N, K), the units are those of the points as they were given
 
 The nested loss is least at these vectors within the span (Rayleigh-Ritz).  ``sqrt(mass)`` is a known eigenvector: it is
 the first column, and the rotation leaves it alone, so that repeated zeros of separate parts cannot mix it with others.
@@ -10,15 +11,19 @@ Stacked clouds of one size: columns (b, n, p), and every cloud has its own rotat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from ..basis import Basis, Extension
 from ..errors import InputError, RankError
+from ..graph.arranged import Placed
 from ..smoothers import Smoother
-from .chebyshev import FunctionOperator
+from ..smoothers.prepared import OperatorSource, Prepared
+from .problem import FunctionOperator
 
 INDEPENDENT = 0.01  # diagonal of the Cholesky factor of a normalised Gram matrix above which it is used as it is
 DEPENDENT = {torch.float32: 1e-5, torch.float64: 1e-8}  # eigenvalue of it, of the largest, that may be rounding alone
@@ -296,3 +301,36 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     if smoother.lowest is None:
         q[..., 0], values[..., 0] = root[..., 0], 0
     return Rotation(q, matrix, mass, gaps, values)
+
+
+Extend = Callable[[Rotation], Extension] | None
+Facts = dict[str, Any] | None
+
+
+def basis_from_span(
+    span: Span, smoother: Smoother, k: int, cloud: Placed, *, extension: Extend = None, info: Facts = None, **how: Any
+) -> Basis:
+    """The basis of ``k`` vectors that a span holds; ``how`` are options of `rotate`.
+
+    ``extension`` makes values at new points from the rotation; ``info`` is added to what the smoother says.
+    """
+    return basis_of(rotate(span, smoother, k, **how), smoother, cloud, extension=extension, info=info)
+
+
+def basis_of(
+    rotation: Rotation, smoother: Smoother, cloud: Placed, *, extension: Extend = None, info: Facts = None
+) -> Basis:
+    """The basis of one cloud from its rotation."""
+    facts: dict[str, Any] = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}
+    if cloud.duplicates:
+        facts["duplicates"] = cloud.duplicates
+    cut = cloud.short_cuts
+    if cut is not None:
+        facts["short_cuts"] = len(cut)
+        cut = cut if cloud.kept is None else cloud.kept[cut]
+    mass, vectors = cloud.spread(rotation.mass, rotation.vectors)
+    normalized = rotation.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
+    values = rotation.eigenvalues / cloud.frame.scale**2
+    function = None if extension is None else extension(rotation)
+    source = OperatorSource(kept=Prepared(cloud, smoother)) if not smoother.clouds else None
+    return Basis(normalized, mass, values, cloud.given, facts, function, short_cuts=cut, source=source)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..search.order import as_scipy
+from ..search.layout import as_scipy
 from ..smoothers.smoother import csr, rows_of
 
 PRODUCTS = 1 << 27  # written out at once: about four gigabytes

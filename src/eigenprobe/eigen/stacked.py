@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..host.threads import side_by_side
-from ..search.segments import Segments
+from ..search.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .chebyshev import normal_block, terms

@@ -230,7 +230,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         with limited_threads(more.device, len(given) + len(more), single=SMALL):
             grown = None
             if self._graph.metric in SPATIAL and self._graph.n == len(given):
-                grown = extend(Arranged(given, old.frame, self._graph), more)  # type: ignore[union-attr]
+                grown = extend(Arranged(given, old.frame, graph=self._graph), more)  # type: ignore[union-attr]
             if grown is None:  # copies among the rows, or many new ones
                 grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
             self._solve([grown], start=starting_vectors(known, grown))
@@ -393,7 +393,6 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         else:
             training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
             basis = fit_by_network(clouds, count, seed, training)
-        assert clouds[0].graph is not None
         self.basis_, self._graph = basis.numpy(), clouds[0].graph
         self._place, self._kept = clouds[0].rows, clouds[0].kept
         for name in ("layout_", "spectrum_"):  # of an earlier fit

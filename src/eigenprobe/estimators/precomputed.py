@@ -31,7 +31,7 @@ def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:
     except (ValueError, TypeError) as error:
         raise InputError(f"metric {metric!r} cannot compare these rows: {error}") from error
     indices, distances = without_self(indices.to(x.device), distances.to(x))
-    return Arranged(points, _identity(x), Graph(x, indices, distances, metric))
+    return Arranged(points, _identity(x), graph=Graph(x, indices, distances, metric))
 
 
 def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
@@ -41,7 +41,7 @@ def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
         raise InputError(f"precomputed distances must be square, got shape {tuple(matrix.shape)}")
     indices, distances = nearest_entries(matrix, min(k, n - 1), own=True)
     graph = Graph(torch.empty((n, 0), device=device), indices.to(device), distances.to(device), "precomputed")
-    return Arranged(graph.points, _identity(graph.points.new_empty((0, 1))), graph)
+    return Arranged(graph.points, _identity(graph.points.new_empty((0, 1))), graph=graph)
 
 
 def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) -> Arranged:
@@ -65,7 +65,7 @@ def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) ->
     frame = Frame.of(points, metric, centred=False) if coordinates else _identity(points)
     lengths = lengths / (frame.scale if metric == "euclidean" else 1.0)
     graph = Graph(frame(points, torch.float32), found.to(points.device), lengths.to(points.device), metric)
-    return Arranged(points, frame, graph)
+    return Arranged(points, frame, graph=graph)
 
 
 def nearest_entries(matrix: Any, k: int, own: bool = False) -> tuple[Tensor, Tensor]:

@@ -49,8 +49,7 @@ def root_mass(smoother: Smoother) -> Tensor:
 
 
 def _points(smoother: Smoother) -> Tensor:
-    assert smoother.graph is not None
-    return smoother.graph.points.double()
+    return smoother.known_graph.points.double()
 
 
 def _averages(x: Tensor, smoother: Smoother) -> list[Tensor]:
@@ -121,7 +120,6 @@ def largest_gap(factors: NDArray[Any]) -> int:
 
 def starting_vectors(known: Tensor, cloud: Arranged) -> Tensor:
     """A start ``(n, K - 1)`` from vectors ``known (m, K)`` of the first given rows; the others are averages of them."""
-    assert cloud.graph is not None
     indices = cloud.graph.indices
     rows = torch.arange(len(indices), device=indices.device) if cloud.kept is None else cloud.kept
     old, start = rows < len(known), known.to(rows.device)[rows.clamp_max(len(known) - 1), 1:]
@@ -154,7 +152,6 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
 
 def _smoother(cloud: Arranged) -> tuple[Smoother, dict[str, Any]]:
     """The smoother and its facts; ``step_time`` is in the caller's units: mu = 1 - eigenvalue * step_time."""
-    assert cloud.graph is not None
     smoother = neighbourhood_smoother(cloud.graph)
     time = float(smoother.step_time) * cloud.frame.scale**2
     return smoother, {"components": smoother.warn_of_parts(), "step_time": time}
@@ -168,8 +165,7 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     centres, in which no two parts fall together that are apart in the data. Where there are fewer directions than
     columns (or no coordinates), random functions follow: distances of parts in them are equal but for a few per cent.
     """
-    assert smoother.graph is not None
-    (parts, labels), points, root = smoother.components, smoother.graph.points.double(), root_mass(smoother)
+    (parts, labels), points, root = smoother.components, smoother.known_graph.points.double(), root_mass(smoother)
     mass = root.square()[:, None]
     weight = mass.new_zeros((parts, 1)).index_add_(0, labels, mass)
     centres = mass.new_zeros((parts, points.shape[1])).index_add_(0, labels, points * mass) / weight

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..basis import extension
 from ..cloud import Frame
-from ..errors import InputError
 from ..graph.arranged import Arranged, fingerprints
 from ..search.neighbours import Search, searcher
 from ..smoothers import Smoother
@@ -49,10 +48,8 @@ class NeighbourhoodExtension:
     @classmethod
     def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
         """From a cloud and its smoother, vectors V ``(n, K)`` and their eigenvalues mu ``(K,)``."""
-        if smoother.graph is None:
-            raise InputError("this smoother keeps no points, so it has no values at new ones")
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
-        graph, mass = smoother.graph, cloud.share(smoother.mass.to(values))
+        graph, mass = smoother.known_graph, cloud.share(smoother.mass.to(values))
         metric = "euclidean" if graph.metric == "cosine" else graph.metric  # that of unit rows
         return cls(cloud.frame, graph.points, graph.indices, values, mass, factors, metric)
 

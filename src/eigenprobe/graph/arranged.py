@@ -8,7 +8,8 @@ neighbours of a point are near in memory, which makes the search and every spars
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -16,31 +17,28 @@ from torch import Tensor
 from ..cloud import Frame, check_count
 from ..errors import warn
 from ..search.cells import HOST
+from ..search.layout import REORDER, morton_order
 from ..search.neighbours import EXACT_POINTS, KDTREE_DIMENSIONS, Backend, nearest_rows, without_self
-from ..search.order import REORDER, morton_order
 from .graph import Graph, Metric, build_graph
 
 CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
 
 
 @dataclass(frozen=True)
-class Arranged:
-    """``given`` points in the caller's units, their ``frame``, and the ``graph`` of the kept points in that frame.
-
-    ``rows`` and ``kept`` are None where nothing was moved or merged.
-    """
+class Placed:
+    """``given`` points in the caller's units, and their ``frame``; ``rows`` and ``kept`` are None where nothing was
+    moved or merged."""
 
     given: Tensor  # (N, d) float64
     frame: Frame
-    graph: Graph | None
     rows: Tensor | None = None  # (N,)
     kept: Tensor | None = None  # (n,)
     short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
 
     @classmethod
-    def plain(cls, points: Tensor, graph: Graph | None = None) -> Arranged:
+    def plain(cls, points: Tensor, **own: Any) -> Self:
         """Points as they are, in their own units."""
-        return cls(points, Frame(torch.zeros_like(points[0]), 1.0), graph)
+        return cls(points, Frame(torch.zeros_like(points[0]), 1.0), **own)
 
     @property
     def points(self) -> Tensor:
@@ -73,6 +71,13 @@ class Arranged:
         return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
 
 
+@dataclass(frozen=True)
+class Arranged(Placed):
+    """With the ``graph`` of the kept points in the frame."""
+
+    graph: Graph = field(kw_only=True)
+
+
 def arrange(
     given: Tensor,
     neighbours: int,
@@ -94,7 +99,7 @@ def arrange(
     place = groups(moved)
     if place is None:
         graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
-        return Arranged(given, frame, graph, None if kept is None else _inverse(kept), kept)
+        return Arranged(given, frame, None if kept is None else _inverse(kept), kept, graph=graph)
     count = int(place.max()) + 1
     copies = len(points) - count
     warn(f"{copies} of {len(points)} points coincide with others; each copy shares the value and the mass")
@@ -103,8 +108,8 @@ def arrange(
     place = _inverse(order)[place]
     graph = build_graph(moved[first], min(neighbours, len(first) - 1), metric=metric, ordered=ordered)
     if kept is None:
-        return Arranged(given, frame, graph, place, first)
-    return Arranged(given, frame, graph, torch.empty_like(place).index_copy_(0, kept, place), kept[first])
+        return Arranged(given, frame, place, first, graph=graph)
+    return Arranged(given, frame, torch.empty_like(place).index_copy_(0, kept, place), kept[first], graph=graph)
 
 
 def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
@@ -113,7 +118,6 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
 
     A list of neighbours takes in the new rows that are nearer than its last, so that it is what a search would find.
     """
-    assert cloud.graph is not None
     given, graph = torch.cat([cloud.given, more.to(cloud.given)]), cloud.graph
     new = cloud.frame(more, graph.points.dtype)
     n, k, points = graph.n, graph.k, torch.cat([graph.points, new])
@@ -130,7 +134,7 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
     found, near = without_self(*nearest_rows(space, space[n:], k + 1, backend), first=n)
     indices, lengths = torch.cat([indices, found]), torch.cat([lengths, near.to(lengths)])
     distances = lengths if graph.metric == "euclidean" else lengths.square() / 2
-    return Arranged(given, cloud.frame, Graph(points, indices, distances, graph.metric))
+    return Arranged(given, cloud.frame, graph=Graph(points, indices, distances, graph.metric))
 
 
 def groups(points: Tensor) -> Tensor | None:

@@ -19,7 +19,7 @@ from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, extra, warn
 from ..estimators import OptimalApproximationEigenmaps
 from ..estimators.precomputed import nearest_entries
-from ..graph.arranged import Arranged
+from ..graph.arranged import Placed
 from ..host.threads import limited_threads
 from ..host.validation import as_array
 from ..operators import matrices
@@ -127,7 +127,7 @@ def _neighbours(adata: Any, key: str, options: dict[str, Any]) -> tuple[Any, Any
     return nearest_entries(distances, fewest, own=True)
 
 
-def solved(x: Tensor, k: int, **options: Any) -> tuple[Arranged, Smoother, dict[str, Any]]:
+def solved(x: Tensor, k: int, **options: Any) -> tuple[Placed, Smoother, dict[str, Any]]:
     """The first ``k`` pairs of float64 points ``(n, d)``, by pyFM's names, and their origin; options of the smoother.
 
     ``eigenvectors^T mass eigenvectors = I`` for a mass in length^dim.

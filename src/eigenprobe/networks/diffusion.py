@@ -18,7 +18,7 @@ from torch import Tensor
 from ..eigen.chebyshev import smoother_step, terms
 from ..graph import Graph, stack
 from ..graph.graph import build_graph
-from ..search.segments import nearest
+from ..search.layout import nearest
 from ..smoothers import Smoother, variable_smoother
 from ..smoothers.variable import NETWORK
 

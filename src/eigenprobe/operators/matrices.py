@@ -36,7 +36,7 @@ from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, v
 from ..decomposition import OperatorSettings, Parts, Space, geometry_of
 from ..errors import InputError
 from ..graph import Edges
-from ..graph.arranged import Arranged
+from ..graph.arranged import Placed
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..sampling import Resolution, WorkingSample
@@ -171,7 +171,7 @@ def _cells(sample: WorkingSample) -> tuple[Any, Any]:
     return csr_matrix((np.ones(len(rows)), (place, rows)), shape), csr_matrix((shares, (rows, place)), shape[::-1])
 
 
-def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
+def matrices(cloud: Placed, smoother: Smoother) -> tuple[Any, Any]:
     """``L`` and ``M`` of all given points, float64 scipy CSR."""
     from scipy.sparse import csr_matrix, diags_array
 
@@ -197,12 +197,11 @@ def matrices(cloud: Arranged, smoother: Smoother) -> tuple[Any, Any]:
     return csr_matrix(stiffness) * to_given, csr_matrix(diags_array(mass * size_given))
 
 
-def traced_matrices(cloud: Arranged, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
+def traced_matrices(cloud: Placed, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
     """``L`` and ``M`` as torch CSR with derivatives with respect to the given points; neighbours are held fixed."""
     if cloud.duplicates:
         raise InputError(f"expected distinct points to differentiate, got {cloud.duplicates} that coincide with others")
-    stencil, graph = traced_stencil(origin.points, cloud, smoother.dimension), smoother.graph
-    assert graph is not None
+    stencil, graph = traced_stencil(origin.points, cloud, smoother), smoother.known_graph
     moving = cloud.frame(cloud.collect(origin.points.to(cloud.given)))
     graph = replace(graph, points=moving, distances=(moving[graph.indices] - moving[:, None]).norm(dim=2))
     size = covered(replace(smoother, graph=graph, mass=stencil.mass)) / stencil.mass.sum()
@@ -257,12 +256,12 @@ def gradient(
     return directions, tuple(as_given(part, origin) for part in parts)
 
 
-def gradients(cloud: Arranged, smoother: Smoother) -> tuple[np.ndarray, list[Any]]:
+def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[Any]]:
     """Frames and gradient at all given points, float64 numpy and scipy CSR."""
     from scipy.sparse import csr_matrix
 
-    graph = smoother.graph
-    if graph is None or graph.metric != "euclidean":
+    graph = smoother.known_graph
+    if graph.metric != "euclidean":
         raise InputError("a gradient needs a smoother with a Euclidean graph")
     graph, dimension = graph.without_loops(), max(1, min(round(smoother.dimension), graph.points.shape[1]))
     if dimension < graph.points.shape[1]:

@@ -27,12 +27,11 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Frame, Origin, check_points, listed_clouds, points_and_faces
-from ..eigen import Rotation, Span, basis_from_span, rotate
-from ..eigen.basis import basis_of
+from ..eigen import Rotation, Span, basis_from_span, basis_of, rotate
 from ..errors import InputError, extra
 from ..extensions import KernelExtension
 from ..extensions.pretrained import CloudMemory, ModelExtension
-from ..graph.arranged import Arranged, arrange
+from ..graph.arranged import Placed, arrange
 from ..host.tables import html_table
 from ..host.threads import limited_threads
 from ..host.validation import validated
@@ -203,7 +202,7 @@ class SpectralModel:
         found = rotate(span, batch.smoother, k, turn=ritz, sweeps=refine)
         seconds = share + (time.perf_counter() - began) / len(z)
         for i, count in enumerate(batch.graph.each.parts(batch.graph.truncate(SEEN).components())):
-            cloud = Arranged(batch.given[i], batch.frames[i], None)
+            cloud = Placed(batch.given[i], batch.frames[i])
             info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
             extension = self._extension(batch.points[i], cloud.frame, span.columns[i], refine)
             basis = basis_of(found.of(i, z.shape[1]), batch.smoother, cloud, extension=extension, info=info)
@@ -213,13 +212,11 @@ class SpectralModel:
         """One cloud: mass, Ritz and eigenvalues from the smoother that `decompose` would use."""
         began = time.perf_counter()
         cloud = arrange(x, NEIGHBOURS[kind], max(k, FEWEST - 1))
-        assert cloud.graph is not None
         if float(cloud.graph.distances[:, -1].median()) < 8 * torch.finfo(torch.float32).eps:
             raise InputError("most points are nearer to each other than a model can see: encode far parts one by one")
         dimension = None
         if kind == "adaptive":
             cloud, dimension = without_short_cuts(cloud)
-        assert cloud.graph is not None
         smoother = build_smoother(cloud.graph, kind, dimension=dimension)
         count = smoother.warn_of_parts()
         seen = cloud.graph.points.float()

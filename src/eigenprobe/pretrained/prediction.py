@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from ..cloud import LARGEST, SMALLEST, Frame
 from ..errors import InputError
-from ..graph import Arranged, Graph
+from ..graph import Graph, Placed
 from ..graph.dimension import cloud_dimensions
 from ..networks.diffusion import batch_graph, diffusion
 from ..networks.spectral import Inputs, SpectralNetwork, inputs
@@ -60,7 +60,7 @@ class Surfaces:
         if found is None:
             raise InputError("expected a surface of distinct points")
         smoother = found.smoother.single()
-        return Prepared(Arranged(x, found.frames[0], smoother.graph), smoother.to(dtype=torch.float64))
+        return Prepared(Placed(x, found.frames[0]), smoother.to(dtype=torch.float64))
 
 
 def packed(stacks: list[Tensor]) -> Iterator[list[Tensor]]:

@@ -113,9 +113,8 @@ class Family:
 
 def _unit(smoother: Smoother) -> Tensor:
     """The points of the smoother's graph, centred, of radius one."""
-    if smoother.graph is None:
-        raise InputError("random-feature seeds need the points: a smoother that was built from a graph")
-    return Frame.of(smoother.graph.points)(smoother.graph.points, smoother.graph.points.dtype)
+    points = smoother.known_graph.points
+    return Frame.of(points)(points, points.dtype)
 
 
 def _geometric(t: int) -> dict[int, float]:

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from ..host.weights import read_weights, write_weights
+from ..search.layout import Segments, morton_order
 from ..search.neighbours import nearest_rows, without_self
-from ..search.order import morton_order
-from ..search.segments import Segments
 
 SHIPPED = Path(__file__).parent / "weights"  # of the network that comes with the package
 UNIT = 8  # neighbour whose distance is the unit of length at a point

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ..host.threads import side_by_side
-from .segments import Segments
+from .layout import Segments
 
 
 @dataclass(frozen=True)

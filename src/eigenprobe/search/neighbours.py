@@ -22,7 +22,7 @@ from torch import Tensor
 from ..errors import InputError, extra
 from ..host.threads import side_by_side
 from .cells import CellIndex, grid_search
-from .order import REORDER, morton_order
+from .layout import REORDER, morton_order
 
 Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]

@@ -65,7 +65,6 @@ def without_short_cuts(
     if isinstance(neighbours, str) and neighbours not in ("learned", "plain"):
         raise InputError(f"neighbours must be 'learned', 'plain' or a whole number, got {neighbours!r}")
     graph = cloud.graph
-    assert graph is not None
     dimension = estimate_dimension(graph) if dimension is None else dimension
     judged = neighbours in (None, "learned") and graph.metric == "euclidean" and graph.points.shape[1] == 3
     if not judged or round(dimension) != 2 or graph.k < SUSPICION.judged:

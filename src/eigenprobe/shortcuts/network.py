@@ -20,7 +20,7 @@ from torch.nn.functional import silu
 
 from ..host.weights import read_weights, write_weights
 from ..layers import Attention
-from ..search.segments import Segments
+from ..search.layout import Segments
 from .suspicion import EDGE, NODE, Suspects
 
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..graph.edges import Edges, undirected
-from ..graph.graph import Graph, local_spacing
+from ..graph.graph import Edges, Graph, local_spacing, undirected
 from ..sampling.farthest import farthest_points
 from ..search.axes import canonical_pose, principal_axes
-from ..search.segments import Segments
+from ..search.layout import Segments
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arranged import Arranged
+from ..graph.arranged import Arranged, Placed
 from ..host.validation import as_array
 from ..search.axes import principal_axes
 from .balanced import BALANCE, EXACT, FIRM, Balance
@@ -123,7 +123,6 @@ class Alteration:
         """The field ``(n, d)`` along which lengths count more, at the kept points."""
         if self.anisotropy is None:
             return None
-        assert cloud.graph is not None
         if _tensor(self.anisotropy).ndim:
             given = numbers(self.anisotropy, "anisotropy", len(cloud.given))
             if given.shape[1] != cloud.given.shape[1]:
@@ -140,7 +139,7 @@ class Alteration:
         return strength * fading[:, None] * bent.direction
 
 
-def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Alteration) -> Smoother:
+def alter(smoother: Smoother, cloud: Placed, k: int, operator: Alteration) -> Smoother:
     """The smoother of another operator, for ``k`` functions; its anisotropy is that of the smoother already.
 
     Copies of a point share the mean weight and potential, and vanish if one of them does.
@@ -150,9 +149,7 @@ def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Alteration) -> 
     if not smoother.symmetric:
         raise InputError(f"{operator.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'")
     if operator.scale_invariant:
-        if smoother.graph is None:
-            raise InputError("a scale-invariant metric needs a smoother with a graph")
-        bent = curvature(smoother.graph, smoother.dimension).gaussian.abs()
+        bent = curvature(smoother.known_graph, smoother.dimension).gaussian.abs()
         if not float(bent.mean()) > FLAT:
             raise InputError("a scale-invariant metric needs a curved surface, got a flat one")
         bent = bent.clamp_min(FLATTEST * float(bent.mean())) / cloud.frame.scale**2
@@ -171,7 +168,7 @@ def alter(smoother: Smoother, cloud: Arranged, k: int, operator: Alteration) -> 
     return smoother
 
 
-def _weights(smoother: Smoother, cloud: Arranged, measure: Any) -> Tensor:
+def _weights(smoother: Smoother, cloud: Placed, measure: Any) -> Tensor:
     """The weight of every kept point ``(n,)`` in the measure: as given, or a power of the density of the samples."""
     if _tensor(measure).ndim:
         weights = cloud.collect(numbers(measure, "measure", len(cloud.given)).to(smoother.device))
@@ -237,7 +234,7 @@ def _leaving(smoother: Smoother) -> Tensor:
     return torch.ones(smoother.n, dtype=values.dtype, device=values.device).index_add(0, rows[loop], -values[loop])
 
 
-def _mask(smoother: Smoother, cloud: Arranged, boundary: Any) -> Tensor:
+def _mask(smoother: Smoother, cloud: Placed, boundary: Any) -> Tensor:
     """Where functions vanish, per kept point ``(n,)``."""
     if isinstance(boundary, str):
         if boundary != "dirichlet":

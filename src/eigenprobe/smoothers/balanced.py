@@ -35,10 +35,10 @@ import torch
 from torch import Tensor
 
 from ..graph import Edges, Graph
-from ..graph.arranged import Arranged
+from ..graph.arranged import Placed
 from ..graph.graph import local_spacing
-from ..search.segments import Segments
-from .smoother import Smoother, csr, laplacian_smoother
+from ..search.layout import Segments
+from .smoother import Smoother, conjugate_gradients, csr, laplacian_smoother
 from .stencil import SELECTION, STRETCHED, Neighbours, choose_edges, principal, stretch, tangent_frames, with_doubtful
 
 
@@ -91,15 +91,14 @@ def balanced_smoother(
     return smoother if field is None else replace(smoother, density=1 + field.norm(dim=1))
 
 
-def traced_stencil(points: Tensor, cloud: Arranged, dimension: float) -> Stencil:
+def traced_stencil(points: Tensor, cloud: Placed, smoother: Smoother) -> Stencil:
     """The stencil of the cloud with derivatives with respect to its ``points (N, d)``, in its frame.
 
     Which points are neighbours is held fixed. Frame and units are numbers: the weights are homogeneous in the points.
     """
-    assert cloud.graph is not None
-    graph = cloud.graph.without_loops()
+    graph = smoother.known_graph.without_loops()
     moving = cloud.frame(cloud.collect(points.to(cloud.given)))
-    whole = max(1, min(round(dimension), graph.points.shape[1]))
+    whole = max(1, min(round(smoother.dimension), graph.points.shape[1]))
     return balanced_stencil(replace(graph, points=moving), whole, EXACT)
 
 
@@ -307,33 +306,21 @@ class _Incidence:
     def _inverse(
         self, weight: Tensor, settings: Balance, clouds: Segments, right: Tensor, before: Tensor | None = None
     ) -> Tensor:
-        """``(B W B^T + ridge)^-1 right`` by conjugate gradients: every cloud ends on its own, as if it were alone."""
+        """``(B W B^T + ridge)^-1 right``: every cloud ends on its own, as if it were alone."""
 
         def times(x: Tensor) -> Tensor:
             return torch.addcmul(self.to_points @ (weight * (self.to_edges @ x)), self.ridge, x)
 
-        solution, residual, direction = torch.zeros_like(right), right, torch.zeros_like(right)
+        known = torch.zeros_like(right)
         target = settings.tolerance**2 * clouds.inner(right, self.nearly @ right)
         if before is not None:  # the best multiple of it
             before = before.detach()
             image = times(before)
             share = clouds.inner(before, image)
             share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
-            solution, residual = share * before, torch.addcmul(right, share, image, value=-1)
-        last = torch.full_like(target, torch.inf)
-        every = 1 if right.device.type == "cpu" else 4  # to look is to wait for the device
-        for number in range(settings.steps):
-            near = self.nearly @ residual
-            size = clouds.inner(residual, near)
-            going = size > target
-            if number % every == 0 and not bool(going.any()):
-                break
-            direction = torch.addcmul(near, clouds.spread(torch.where(going, size / last, 0.0)), direction)
-            image, last = times(direction), size
-            step = clouds.spread(torch.where(going, size / clouds.inner(direction, image), 0.0))
-            solution = torch.addcmul(solution, step, direction)
-            residual = torch.addcmul(residual, step, image, value=-1)
-        return solution
+            known, right = share * before, torch.addcmul(right, share, image, value=-1)
+        nearly = partial(torch.mv, self.nearly)
+        return known + conjugate_gradients(times, nearly, right, target, settings.steps, clouds, None)[0]
 
 
 class _Solved(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""What made a basis: the prepared cloud and its smoother, kept with the basis or built again from its points.
+"""Points or a graph -> smoother; and what made a basis: the prepared cloud and its smoother, kept or built again.
 
 A smoother works on distinct points in memory order and in a frame of size one (`graph.arranged`).  Seen from the points
 of the caller, with r the rank of a row among the kept points and s the scale of the frame,
@@ -13,33 +13,88 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from ..cloud import Array
+from ..cloud import Array, as_tensor
 from ..errors import InputError
-from ..graph import Edges, Graph
-from ..graph.arranged import Arranged
+from ..graph import Edges, Graph, build_graph, estimate_dimension
+from ..graph.arranged import Placed
+from ..host.validation import validated
 from ..sampling import WorkingSample
+from ..search.neighbours import Metric
+from .balanced import balanced_smoother
+from .gaussian import row_smoother, symmetric_smoother
 from .smoother import Smoother, csr
+from .variable import variable_smoother
+
+Kind = Literal["row", "symmetric", "adaptive"]
+KINDS: tuple[Kind, ...] = ("row", "symmetric", "adaptive")
+NEIGHBOURS = {"row": 15, "symmetric": 15, "adaptive": 30}
+BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of them above this
+
+
+@validated
+def build_smoother(
+    source: Any,
+    kind: Kind = "adaptive",
+    *,
+    k: int | None = None,
+    bandwidth: float | None = None,
+    dimension: float | None = None,
+    metric: Metric = "euclidean",
+    balance: bool | None = None,
+    **options: Any,
+) -> Smoother:
+    """A smoother on a cloud ``(n, d)`` (array, tensor, list, file or mesh) or on its graph; every setting that is not
+    given is chosen from the data. It smooths numpy arrays to numpy arrays and tensors to tensors.
+
+    ``bandwidth`` is sigma of the Gaussian (row, symmetric, and adaptive where it is not balanced); ``balance`` forces
+    balanced weights on or off (adaptive). ``options``: ``self_loops`` of the graph; ``alpha``, the power of the
+    density that `symmetric` divides by (1); ``settings`` and ``field`` of balanced weights.
+    """
+    if isinstance(source, Graph):
+        graph = source if isinstance(source.indices, Tensor) else source.torch()
+    else:
+        source = as_tensor(source)
+        most = source.shape[0] - 1
+        loops = bool(options.pop("self_loops", False))
+        graph = build_graph(source, min(k or NEIGHBOURS[kind], most), metric=metric, self_loops=loops)
+    if dimension is None:
+        dimension = estimate_dimension(graph)
+    if not 0 < dimension <= max(300, graph.points.shape[1]):
+        raise InputError(f"dimension must be above 0 and at most {max(300, graph.points.shape[1])}, got {dimension}")
+    known = {"row": set(), "symmetric": {"alpha"}, "adaptive": {"settings", "field"}}
+    if unknown := set(options) - known[kind]:
+        raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")
+    if kind == "row":
+        return row_smoother(graph, bandwidth, dimension)
+    if kind == "symmetric":
+        return symmetric_smoother(graph, bandwidth, dimension, **options)
+    graph = graph.without_loops()
+    if balance is None:
+        balance = dimension < BALANCED_DIMENSIONS + 0.5 and graph.metric == "euclidean" and bandwidth is None
+    if balance:
+        return balanced_smoother(graph, dimension, **options)
+    if options.get("field") is not None:
+        raise InputError("anisotropy needs Euclidean points of one to three dimensions without a bandwidth")
+    return variable_smoother(graph, bandwidth, dimension)
 
 
 @dataclass(frozen=True)
 class Prepared:
     """A cloud in its frame and in memory order, and the smoother of its kept points."""
 
-    cloud: Arranged
+    cloud: Placed
     smoother: Smoother
     sample: WorkingSample | None = None  # of the points that were given, where the cloud is not all of them
 
     @cached_property
     def graph(self) -> Graph:
         """The graph of the distinct points, in the order and the units of the points as they were given."""
-        graph = self.smoother.graph if self.cloud.graph is None else self.cloud.graph
-        if graph is None:
-            raise InputError("this basis was made by a smoother without a graph")
+        graph = self.smoother.known_graph
         order, rank = self._order
         scale = 1.0 if graph.metric == "cosine" else self.cloud.frame.scale
         points = self.cloud.points

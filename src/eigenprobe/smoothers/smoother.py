@@ -22,8 +22,9 @@ from torch import Tensor
 
 from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
-from ..search.segments import Segments
+from ..search.layout import Segments
 
+Apply = Callable[[Tensor], Tensor]
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
 LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0
 
@@ -61,6 +62,13 @@ class Smoother:
     lowest: float | None = None
     density: Tensor | None = None
     edges: Edges | None = None  # that the matrix was made of: they know its parts already
+
+    @property
+    def known_graph(self) -> Graph:
+        """Its graph; an error where it was made without one."""
+        if self.graph is None:
+            raise InputError("this smoother keeps no points: it was made without a graph")
+        return self.graph
 
     @property
     def symmetric(self) -> bool:
@@ -201,6 +209,36 @@ def rows_of(matrix: Tensor) -> Tensor:
     """The row of every stored entry of a CSR matrix."""
     rows = torch.arange(matrix.shape[0], device=matrix.device)
     return rows.repeat_interleave(matrix.crow_indices().diff(), output_size=matrix.values().numel())
+
+
+def conjugate_gradients(
+    times: Apply, nearly: Apply, residual: Tensor, target: Tensor, steps: int, each: Segments, least: Apply | None
+) -> tuple[Tensor, Tensor]:
+    """The solution ``(n,)`` of ``A x = residual``, for many problems at once, each of which ends on its own.
+
+    ``times`` is A, ``nearly`` about its inverse. Problems end where ``<r, nearly r>``, returned as well, is at most
+    ``target (b,)``, or where the curvature ``<d, A d>`` of a direction is at most ``least(d)``: what they ask for then
+    lies in the null space.
+    """
+    solution, direction = torch.zeros_like(residual), torch.zeros_like(residual)
+    last = torch.full_like(target, torch.inf)
+    every = 1 if residual.device.type == "cpu" else 4  # to look is to wait for the device
+    curved = torch.ones_like(target, dtype=torch.bool)
+    for number in range(steps):
+        near = nearly(residual)
+        size = each.inner(residual, near)
+        going = (size > target) & curved
+        if number % every == 0 and not bool(going.any()):
+            break
+        direction = torch.addcmul(near, each.spread(torch.where(going, size / last, 0.0)), direction)
+        image, last = times(direction), size
+        bent = each.inner(direction, image)
+        if least is not None:
+            curved &= bent > least(direction)
+        step = each.spread(torch.where(going & curved, size / bent, 0.0))
+        solution = torch.addcmul(solution, step, direction)
+        residual = torch.addcmul(residual, step, image, value=-1)
+    return solution, size
 
 
 def symmetric_matrix(edges: Edges, off: Tensor, diagonal: Tensor) -> Tensor:

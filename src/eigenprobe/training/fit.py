@@ -22,7 +22,7 @@ from ..cloud import Frame
 from ..eigen import Span, basis_from_span, solve
 from ..errors import InputError, RankError
 from ..extensions.network import NetworkExtension
-from ..graph.arranged import Arranged
+from ..graph.arranged import Placed
 from ..host.threads import now
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
@@ -302,7 +302,7 @@ def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother
         options["power"] = min(scales[1], RITZ_POWER)
     info = {"method": "network", "ritz": turn}
     try:
-        return basis_from_span(Span(features), smoother, k, Arranged.plain(points.double()), info=info, **options)
+        return basis_from_span(Span(features), smoother, k, Placed.plain(points.double()), info=info, **options)
     except RankError as error:
         message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
         raise InputError(message) from error

@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from eigenprobe.graph import Graph, stack
 from eigenprobe.host.weights import drawing
-from eigenprobe.search.segments import nearest
+from eigenprobe.search.layout import nearest
 from eigenprobe.shortcuts.network import SHIPPED, ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
 from eigenprobe.shortcuts.suspicion import SUSPICION, Suspects, find_suspects
 from eigenprobe.training.module import Optimisation

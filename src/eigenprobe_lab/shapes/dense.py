@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenprobe.graph.edges import connected
+from eigenprobe.graph.graph import connected
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.search.order import morton_order
+from eigenprobe.search.layout import morton_order
 
 from .fields import Rng
 from .source import ProceduralShapes, Variation, unit_sphere

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.edges import connected
+from eigenprobe.graph.graph import connected
 from eigenprobe.sampling.farthest import farthest_points
 
 from .artefacts import furniture, machined, pierced, plate, tool, vessel

@@ -1,11 +1,11 @@
-"""Tests of `search.order`: orders of the points that keep neighbours near in memory."""
+"""Tests of `search.layout`: orders of the points that keep neighbours near in memory."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from eigenprobe.search.order import memory_order, morton_order
+from eigenprobe.search.layout import memory_order, morton_order
 from eigenprobe.smoothers import build_smoother
 from tests.graph.test_graph import points
 

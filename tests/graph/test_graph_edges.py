@@ -1,4 +1,4 @@
-"""Tests of `graph.edges`: undirected edges of a graph, sums over them, and connected components."""
+"""Tests of `graph.graph`: undirected edges of a graph, sums over them, and connected components."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.edges import Edges, _joined, components, connected
+from eigenprobe.graph.graph import Edges, _joined, components, connected
 from eigenprobe.smoothers import laplacian_smoother
 from eigenprobe.smoothers.balanced import _Incidence
 

@@ -1,12 +1,12 @@
-"""Tests of `search.segments`."""
+"""Tests of `search.layout`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from eigenprobe.graph.edges import connected
-from eigenprobe.search.segments import nearest
+from eigenprobe.graph.graph import connected
+from eigenprobe.search.layout import nearest
 from eigenprobe_lab.shapes import FAMILIES, ProceduralShapes, Variation
 
 PLAIN = Variation(scale=0, bend=0, twist=0, taper=0, partial=0, uneven=0, random=0, noise=0)
