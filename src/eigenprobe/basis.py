@@ -22,7 +22,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .cloud import Array, Origin, unmasked
+from .cloud import Array, Origin, strided, unmasked
 from .errors import InputError
 from .host.files import atomic_path, reading
 from .host.validation import as_array, validated
@@ -215,7 +215,7 @@ class Basis:
         if self.extension is None:
             method = self.info.get("method", "unknown")
             raise InputError(f"this basis (method {method!r}) has no values at new points: make it from points instead")
-        given = points if isinstance(points, Tensor) else unmasked(points)
+        given = strided(points) if isinstance(points, Tensor) else unmasked(points)
         if given.is_complex() if isinstance(given, Tensor) else given.dtype.kind not in "fiu":
             raise InputError(f"expected new points of real numbers, got dtype {given.dtype}")
         x = given if isinstance(given, Tensor) else torch.as_tensor(np.ascontiguousarray(given, np.float64))
@@ -372,7 +372,10 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
     faces, rows = tensors.get("faces"), tensors.get("rows")
     if faces is not None and not (faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())):
         raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")
-    if rows is not None and tuple(rows.shape) != (len(q),):
+    short_cuts = tensors.get("short_cuts")
+    if short_cuts is not None and not bool(((short_cuts >= 0) & (short_cuts < len(q))).all()):
+        raise InputError(f"expected short-cuts between {len(q)} points, got others in {path}")
+    if rows is not None and (tuple(rows.shape) != (len(q),) or not bool((rows >= 0).all())):
         raise InputError(f"expected {len(q)} rows, got {tuple(rows.shape)} in {path}")
 
 
@@ -387,4 +390,4 @@ def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _numpy(values: Array) -> Array:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    return as_array(values) if isinstance(values, Tensor) else values

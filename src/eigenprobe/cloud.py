@@ -128,7 +128,7 @@ def check_points(
     """The points as a float64 tensor ``(n, d)`` on ``device``, finite if so asked, and where they came from."""
     points, _ = points_and_faces(points)
     is_numpy = not isinstance(points, Tensor)
-    array: Any = unmasked(points) if is_numpy else points
+    array: Any = unmasked(points) if is_numpy else strided(points)
     real = array.dtype.kind in "fiu" if is_numpy else not (array.is_complex() or array.dtype == torch.bool)
     if not real:
         raise InputError(f"expected points of real numbers, got dtype {array.dtype}")
@@ -153,10 +153,18 @@ def check_points(
 
 def as_tensor(points: Any) -> Tensor:
     """Tensors as they are; anything else that `points_and_faces` takes, checked, in its own precision."""
-    if isinstance(points, Tensor):
-        return points
+    if isinstance(points, Tensor) and points.dtype in (torch.float32, torch.float64):
+        return strided(points)
     tensor, origin = check_points(points, 1)
     return tensor.to(origin.dtype)
+
+
+def strided(points: Tensor) -> Tensor:
+    """The tensor itself; one that is sparse, quantised or without storage is an error."""
+    if points.layout != torch.strided or points.is_quantized or points.is_meta:
+        kind = "quantised" if points.is_quantized else "meta" if points.is_meta else str(points.layout)[6:]
+        raise InputError(f"expected a dense tensor of ordinary numbers, got a {kind} one of dtype {points.dtype}")
+    return points
 
 
 def check_count(n: int, k: int, kind: str = "") -> None:

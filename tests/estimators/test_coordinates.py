@@ -289,7 +289,7 @@ def test_smallest_entries_of_rows(rng: np.random.Generator) -> None:
         damaged[2] = wrong
         with pytest.raises(InputError, match="distances must be finite numbers of at least 0"):
             precomputed.nearest_entries(damaged, 4, own=True)
-    cloud = precomputed.by_distances(whole, 99, CPU)
+    cloud = precomputed.by_distances(whole + whole.T, 99, CPU)
     assert cloud.graph.k == 8 and cloud.graph.n == 9 and cloud.frame.scale == 1
     with pytest.raises(InputError, match="must be square"):
         precomputed.by_distances(whole[:, :8], 3, CPU)

@@ -112,7 +112,7 @@ def test_labels_beside_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Path("y.txt").write_text(text)
         assert read_table("x.npy", labels="y.txt").labels.tolist() == ["cat", "dog", "cat"]
     np.save("z.npy", np.arange(7))
-    with pytest.raises(InputError, match=r"needs one label per row \(3\), got shape \(7,\)"):
+    with pytest.raises(InputError, match=r"z\.npy must hold one label per row of x\.npy \(3\), got shape \(7,\)"):
         read_table("x.npy", labels="z.npy")
     with pytest.raises(InputError, match=r"x.npy has no labels: --labels takes a file with one per row, got 'kinds'"):
         read_table("x.npy", labels="kinds")

@@ -93,8 +93,8 @@ def _lifted(made: Prepared, sample: WorkingSample, sources: np.ndarray, time: fl
     reached = np.isfinite(inside)
     smooth = KernelExtension(sample.points, torch.from_numpy(np.where(reached, inside, 0.0)))(sample.given)
     found = np.where(reached[sample.rows.cpu().numpy()], smooth.cpu().numpy().clip(0), np.inf)[:, place]
-    found[sources, np.arange(len(sources))] = 0.0
-    return found
+    given = sample.given.cpu().numpy()
+    return np.maximum(found, np.linalg.norm(given[:, None] - given[sources], axis=2))
 
 
 def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None) -> np.ndarray:
@@ -138,7 +138,8 @@ def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float
         part = labels == labels[source]
         inside = np.where(part, distance, 0.0)
         slope = np.median(np.linalg.norm([gradient @ inside for gradient in parts], axis=0)[part])
-        found[part, column] = np.maximum(distance[part], 0.0) / (slope or 1.0)
+        chord = np.linalg.norm(points - points[source], axis=1)
+        found[part, column] = np.maximum(np.maximum(distance, 0.0) / (slope or 1.0), chord)[part]
     return found
 
 

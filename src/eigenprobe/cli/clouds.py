@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,8 +110,10 @@ def decompose(
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
-        session.refuse_existing(folder / BASIS, force)
-        basis = job.solve(file, cloud)
+        begun = None if force or finished(folder) else job.begun(folder / BASIS, file, cloud)
+        if begun is None:
+            session.refuse_existing(folder / BASIS, force)
+        basis = job.solve(file, cloud, begun)
         write_basis(folder, basis, report, session, 0.0, compare)
         session.finish(f"decomposed {job.summary(basis)},")
         return
@@ -175,6 +177,25 @@ class _Decomposition:
             settings = {name: self._rows(value, cloud) for name, value in self.settings.items()}
             basis = _library()(cloud.points, **settings)
         return replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
+
+    def begun(self, path: Path, file: Path, cloud: Read) -> Basis | None:
+        """The basis of a run of this command that was stopped before its report; None where it is another's."""
+        import numpy as np
+
+        from ..basis import Basis
+        from ..decomposition import OperatorSettings
+
+        known = {each.name for each in fields(OperatorSettings)}
+        given = {name: value for name, value in self.settings.items() if name in known}
+        usual = {"k", "method", "device", "seed"} | set(given)
+        if not path.exists() or self.settings["method"] != "direct" or set(self.settings) - usual:
+            return None
+        basis, wanted = Basis.load(path), OperatorSettings(**given).record()
+        if basis.info.get("source") != file.name or basis.k != self.settings["k"] or "arrays" in wanted:
+            return None
+        if basis.source is None or basis.source.record() != wanted or basis.points is None:
+            return None
+        return basis if np.array_equal(basis.points, cloud.points) else None
 
     def _rows(self, value: Any, cloud: Read) -> Any:
         """Of an array with a row per point of the file, the rows of the points that were chosen."""

@@ -13,6 +13,7 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, points_and_faces, values_by_cloud
-from ..eigen import Rotation, Span, basis_of, rotate, solve, with_derivatives
+from ..eigen import Eigenpairs, Rotation, Span, basis_of, rotate, solve, solve_shifted, with_derivatives
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..graph import Placed
@@ -37,7 +38,7 @@ from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
-from .indicators import warn_of_errors, warn_of_tolerance
+from .indicators import unresolved_gap, warn_of_errors, warn_of_tolerance
 from .lift import lift
 from .settings import Method, OperatorSettings, Parts, Request, Space
 from .stack import solve_stacks
@@ -203,8 +204,6 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         rotation, found = _rotation(smoother, cloud, request)
         if wanted.smoother == "adaptive" and not alteration.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)
-        elif alteration.asked and request.probes is None:
-            warn_of_tolerance(smoother, rotation.eigenvalues, request.tol)
         basis = basis_of(
             rotation,
             smoother,
@@ -252,7 +251,7 @@ def _rotation(smoother: Smoother, cloud: Placed, request: Request) -> tuple[Rota
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"
     facts: dict[str, Any] = {}
     if probes is None:
-        pairs = solve(smoother, k, tol=request.tol, generator=generator)
+        pairs = _pairs(smoother, request, generator)
         rotation = rotate(Span(pairs.vectors, pairs.gaps), smoother, k)
     elif smoother.lowest is None and isinstance(probes, str):
         rotation, facts = best_of_family(probes, smoother, k, generator=generator)
@@ -266,3 +265,28 @@ def _rotation(smoother: Smoother, cloud: Placed, request: Request) -> tuple[Rota
         rotation = with_eigenvalues(rotation, smoother, request.eigenvalues, functions=functions, generator=generator)
         facts["estimator"] = request.eigenvalues
     return rotation, facts
+
+
+def _pairs(smoother: Smoother, request: Request, generator: torch.Generator) -> Eigenpairs:
+    """The leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or with warning."""
+    direct = partial(solve, smoother, request.k, tol=request.tol, generator=generator)
+    if not request.operator.alteration.asked:
+        return direct()
+    pairs, gap, failure = None, None, None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not resolved by the residual")
+        try:
+            pairs = direct()
+            gap = unresolved_gap(pairs.gaps, request.tol)
+        except InputError as error:
+            failure = error
+    if pairs is not None and gap is None:
+        return pairs
+    found = solve_shifted(smoother, request.k, gap or request.tol)
+    if found is not None:
+        return found
+    if failure is not None:
+        raise failure
+    assert pairs is not None and gap is not None
+    warn_of_tolerance(gap, request.tol)
+    return pairs

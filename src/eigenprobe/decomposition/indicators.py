@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import warn
 from ..graph import Graph
 from ..search.axes import principal_axes
-from ..smoothers import BALANCED_DIMENSIONS, Smoother
+from ..smoothers import BALANCED_DIMENSIONS
 from ..smoothers.prepared import Prepared
 
 
@@ -58,17 +58,16 @@ def warn_of_errors(prepared: Prepared, eigenvalues: Tensor, chosen: bool) -> Non
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
 
 
-def warn_of_tolerance(smoother: Smoother, eigenvalues: Tensor, tol: float) -> None:
-    """One line where values of a potential or a measure lie so far apart that a residual of ``tol`` is an eigenvalue.
+def unresolved_gap(gaps: Tensor, tol: float) -> float | None:
+    """The second of the gaps 1 - mu, where a residual of ``tol`` is no less than a tenth of it; None where it is."""
+    second = float(gaps[min(1, len(gaps) - 1)])
+    return second if 0 < second < SIGNS.resolved * tol else None
 
-    The error of ``1 - mu = (lambda - lowest) step`` is at most the squared residual over the distance to the others.
-    """
-    if len(eigenvalues) < 2:
-        return
-    gap = float(eigenvalues[1] - (smoother.lowest or 0.0)) * float(smoother.step_time)
-    if 0 < gap < SIGNS.resolved * tol:
-        wanted = max(gap / SIGNS.resolved, 1e-14)
-        warn(f"eigenvalues are not resolved at tol={tol:g}, where values lie so far apart: pass tol={wanted:.0e}")
+
+def warn_of_tolerance(gap: float, tol: float) -> None:
+    """One line where values of a potential or a measure lie so far apart that a residual of ``tol`` hides them."""
+    wanted = max(gap / SIGNS.resolved, 1e-14)
+    warn(f"eigenvalues are not resolved at tol={tol:g}, where values lie so far apart: pass tol={wanted:.0e}")
 
 
 def likely_reason(

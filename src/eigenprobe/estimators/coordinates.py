@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..graph import Graph, build_graph
 from ..host.validation import as_annotated
 from ..search.neighbours import nearest_rows
@@ -73,14 +73,18 @@ SAME = 1e-5  # relative distance below which coordinates are those of a fitted r
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle ...
 COSINE_DIRECTIONS = 9.0  # ... unless they vary in fewer directions; digits have 13, embeddings 20 to 90, a knot 2.4
 MEASURED = 2000  # rows that these are measured on
+LEAST = 1e-9  # a factor counts as so much: that of two rows is 0, and a power of it would leave them in one place
+VANISHED = 1e-6  # of the first coordinate: a map of it is constant to single precision
 MOST_STEPS, LEFT = 30.0, 0.05  # diffusion_steps="auto": so many, or fewer, so that the last coordinate keeps this share
 
 
 def diffusion_time(steps: float | Literal["auto"], factors: Array) -> float:
     """The power t; ``auto`` falls below 30 where that would leave nothing of the last of the coordinates."""
     if steps != "auto":
+        if len(factors) and (kept := float(np.max(factors).clip(0, 1)) ** float(steps)) < VANISHED:
+            warn(f"diffusion_steps={steps:g} leaves {kept:.0e} of the first coordinate: fewer, or 'auto'")
         return float(steps)
-    last = float(np.clip(factors[-1], 1e-9, 1 - 1e-9))
+    last = float(np.clip(factors[-1], LEAST, 1 - LEAST))
     return min(MOST_STEPS, math.log(LEFT) / math.log(last))
 
 

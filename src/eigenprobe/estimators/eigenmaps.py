@@ -33,6 +33,7 @@ from ..host.validation import as_array
 from ..readers.rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
 from ..search.neighbours import EXACT_POINTS, nearest_sparse
 from .coordinates import (
+    LEAST,
     SPATIAL,
     Coordinates,
     check_parameters,
@@ -331,7 +332,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return read_estimator(cls, folder)
 
     def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
-        factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
+        factors = np.maximum(1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"], LEAST)
         steps = diffusion_time(self.diffusion_steps, factors)
         return coordinates(vectors[:, :k], mass, factors, self.coordinates, steps).astype(dtype)
 

@@ -20,6 +20,8 @@ from ..host.validation import as_array
 from ..search.neighbours import searcher, without_self
 from .coordinates import SPATIAL
 
+SYMMETRIC = 1e-4  # of the largest distance: rounding of single precision and of differences of squares is less
+
 
 def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:
     """Rows ``(n, d)`` and their nearest by a metric that pynndescent knows."""
@@ -39,9 +41,28 @@ def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
     n = matrix.shape[0]
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"precomputed distances must be square, got shape {tuple(matrix.shape)}")
+    _check_distances(matrix)
     indices, distances = nearest_entries(matrix, min(k, n - 1), own=True)
     graph = Graph(torch.empty((n, 0), device=device), indices.to(device), distances.to(device), "precomputed")
     return Arranged(graph.points, _identity(graph.points.new_empty((0, 1))), graph=graph)
+
+
+def _check_distances(matrix: Any) -> None:
+    """Distances are equal in both directions, where both are there, and 0 from a row to itself."""
+    if hasattr(matrix, "tocsr"):
+        own, there = np.abs(matrix.diagonal()), matrix.tocsr()
+        back = there.T.tocsr()
+        apart = abs(there.multiply(back != 0) - back.multiply(there != 0)).max()  # lists of neighbours have one of two
+        largest = float(abs(there).max())
+    else:
+        whole = np.asarray(matrix, np.float64)
+        own, apart, largest = np.abs(np.diag(whole)), np.abs(whole - whole.T).max(), float(np.abs(whole).max())
+    if not apart <= SYMMETRIC * largest:
+        raise InputError(f"precomputed distances must be symmetric, got two directions that differ by {apart:.3g}")
+    if not own.max() <= SYMMETRIC * largest:
+        raise InputError(
+            f"precomputed distances of rows to themselves must be 0, row {own.argmax()} has {own.max():.3g}"
+        )
 
 
 def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) -> Arranged:

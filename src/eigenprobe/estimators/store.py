@@ -78,6 +78,7 @@ def read_estimator(
         points = getattr(extension, "points", None)
         points = extension.context.points if points is None else points
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
+        _check_indices(known, len(points), len(model.basis_.mass))
         model._graph = Graph(points, known["indices"], known["distances"], facts["metric"])
         model.metric_, model._searched = facts["metric"], facts.get("searched", False)
         if "blank" in known:
@@ -87,3 +88,13 @@ def read_estimator(
         if "layout" in arrays:
             model.__dict__["layout_"], model._map = arrays["layout"], arrays["map"]
     return model
+
+
+def _check_indices(known: dict[str, torch.Tensor], distinct: int, rows: int) -> None:
+    """Rows that a damaged file names may not be there."""
+    for name, most in {"indices": distinct, "place": distinct, "kept": rows}.items():
+        found = known.get(name)
+        if found is not None and not bool(((found >= 0) & (found < most)).all()):
+            raise InputError(f"expected {name} from 0 to {most - 1}, got others")
+    if known["indices"].shape != known["distances"].shape or len(known["indices"]) != distinct:
+        raise InputError(f"expected neighbours of {distinct} rows, got {tuple(known['indices'].shape)}")

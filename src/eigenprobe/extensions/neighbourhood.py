@@ -113,4 +113,6 @@ class NeighbourhoodExtension:
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
         t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
         metric = facts.get("metric", "euclidean")
+        if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
+            raise InputError(f"expected indices of {len(t['values'])} rows, got others")
         return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric)

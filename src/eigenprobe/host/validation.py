@@ -72,7 +72,10 @@ def as_array(value: Any, dtype: Any = None) -> Any:
     import numpy as np
 
     try:
-        return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value, dtype=dtype)
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()  # numpy has no bfloat16
+        return np.asarray(value, dtype=dtype)
     except (ValueError, TypeError) as error:
         raise InputError(f"expected an array of numbers: {error}") from error
 
@@ -146,6 +149,8 @@ def _numeric(value: Any, finite: bool = True) -> bool:
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return False
     if hasattr(value, "detach"):
+        if value.is_meta or value.is_quantized:
+            return False
         return not value.is_complex() and (not finite or bool(value.detach().isfinite().all()))
     array = np.asarray(value)
     real = array.dtype.kind in "fiub" and not np.ma.is_masked(value)

@@ -76,10 +76,10 @@ def diffusionnet_operators(
     own, triangles = (np.ascontiguousarray(as_array(each)) for each in given)
     digest = hashlib.sha1(own.tobytes() + triangles.tobytes()).hexdigest()
     path = writable_folder(op_cache_dir) / f"{digest}_0.npz"
-    found = _read(path, own, k_eig) if path.exists() else None
+    found = _read(path, own, k_eig, neighbours) if path.exists() else None
     if found is None:
         found = _computed(x, k_eig, neighbours)
-        _write(path, own, triangles, found)
+        _write(path, own, triangles, found | {"neighbours": str(neighbours)})
     return _as_given(found, origin)
 
 
@@ -95,6 +95,7 @@ def _computed(x: Tensor, k: int, neighbours: Any) -> dict[str, Any]:
 
 def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
     arrays: dict[str, Any] = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
+    arrays["neighbours"] = np.array(found["neighbours"])  # DiffusionNet does not read it
     arrays |= {name: np.asarray(found[name], np.float32) for name in ("frames", "mass", "evals", "evecs")}
     for name in MATRICES:
         matrix = found[name].tocsc().astype(np.float32)
@@ -102,13 +103,19 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
     write_npz(path, arrays)
 
 
-def _read(path: Path, points: np.ndarray, k: int) -> dict[str, Any] | None:
+def _read(path: Path, points: np.ndarray, k: int, neighbours: Any) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
     from scipy.sparse import csc_matrix
 
     with Archive(path) as stored:
         missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - set(stored.keys())
-        if missing or int(stored["k_eig"]) < k or not np.array_equal(stored["verts"], points):
+        kept = str(stored["neighbours"]) if "neighbours" in stored.keys() else "None"  # noqa: SIM118 (not a mapping)
+        if (
+            missing
+            or kept != str(neighbours)
+            or int(stored["k_eig"]) < k
+            or not np.array_equal(stored["verts"], points)
+        ):
             return None
         found: dict[str, Any] = {"frames": stored["frames"], "mass": stored["mass"]}
         found |= {"evals": stored["evals"][:k], "evecs": stored["evecs"][:, :k]}

@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
+from ..cloud import strided
 from ..errors import InputError, extra
 from ..host.files import check_size, load_npy, reading
+from ..host.validation import as_array
 from .tables import existing, features_of, open_archive, read_table
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
                 )
             X = X.data
         if isinstance(X, torch.Tensor):
-            X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
+            X = as_array(strided(X))
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset}
         options |= {"ensure_min_samples": 2 if reset else 1, "ensure_all_finite": False}
         try:

@@ -66,7 +66,8 @@ def read_table(
     suffix = path.suffix.lower()
     if key is not None and suffix not in (".npz", *HDF5):
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
-    beside = None if labels is None else _label_file(Path(labels))
+    source = str(labels)
+    beside = None if labels is None else _label_file(Path(source))
     labels = labels if beside is None else None
     if suffix in (".npy", ".mtx"):
         if labels is not None:
@@ -76,11 +77,11 @@ def read_table(
         with reading(path), open_archive(path) as archive:
             table = _read_archive(archive, path, labels, key)
     else:
-        return _labelled(_read_columns(path, labels, columns, drop), beside, path)
+        return _labelled(_read_columns(path, labels, columns, drop), beside, path, source)
     if columns or drop:
         chosen = choose_columns(table.names, columns, drop, path)
         table = table._replace(features=table.features[:, chosen], names=[table.names[i] for i in chosen])
-    return _labelled(table, beside, path)
+    return _labelled(table, beside, path, source)
 
 
 def choose_columns(names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path) -> list[int]:
@@ -102,9 +103,12 @@ def choose_columns(names: Sequence[str], columns: Sequence[str], drop: Sequence[
     return chosen
 
 
-def _labelled(table: Table, beside: Array | None, path: Path) -> Table:
-    """The table with labels of a file of their own, where there is one."""
+def _labelled(table: Table, beside: Array | None, path: Path, source: str) -> Table:
+    """The table with labels of a file ``source`` of their own, where there is one."""
     if beside is not None:
+        rows = table.features.shape[0]
+        if beside.ndim != 1 or len(beside) not in (rows, rows + 1):
+            raise InputError(f"{source} must hold one label per row of {path} ({rows}), got shape {beside.shape}")
         return _table(table.features, beside, Path(str(path)), table.names)
     return table
 

@@ -31,17 +31,19 @@ SPATIAL = (".xyz", ".pts")
 ATTRIBUTED = range(4, 11)  # columns that may well be three coordinates and something else
 LOOKED_AT = 100_000  # rows of a large table
 BEGINNING = 1 << 16  # bytes in which a decimal comma shows
+CLOSING = 8  # lines at the end whose numbers are compared with the last one
 UNIT = 0.01  # of a normal's length: text is often rounded to three digits
 
 
 class Layout(NamedTuple):
     """How a text file is written: what `pandas.read_csv` needs to know, the names of its columns, if any, and how many
-    there are; ``ended`` where a separator ends each line."""
+    there are; ``ended`` where a separator ends each line; ``announced`` is the number of points that it says it has."""
 
     options: dict[str, Any]
     names: list[str]
     width: int
     ended: bool
+    announced: int | None
 
 
 def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
@@ -55,13 +57,16 @@ def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
     options = layout.options | {"dtype": np.float64, "chunksize": ROWS, "float_precision": "round_trip"}
     options["usecols"] = range(layout.width) if layout.ended and chosen is None else chosen
     table = np.concatenate([block.to_numpy() for block in pandas.read_csv(path, comment=COMMENT, **options)])
+    if layout.announced is not None and len(table) < layout.announced:
+        raise InputError(f"{path} announces {layout.announced} points and holds {len(table)}: it is not whole")
+    _warn_of_cut(path)
     if chosen is not None:
         return table[:, np.argsort(np.argsort(chosen))], None  # pandas keeps the order of the file
     return table if names else table[:, by_value(table, path)], None
 
 
 def _layout(path: Path) -> Layout:
-    first, remark, skipped = _first_lines(path)
+    first, remark, skipped, count = _first_lines(path)
     separator = next((mark for mark in (";", ",") if mark in first), r"\s+")
     with path.open("rb") as file:
         decimal = "," if separator == ";" and re.search(rb"\d,\d", file.read(BEGINNING)) else "."
@@ -73,7 +78,20 @@ def _layout(path: Path) -> Layout:
     if header is None and (len(names) != len(words) or not {"x", "y"} <= set(names)):
         names = []  # the remark says something else
     options = {"sep": separator, "header": header, "decimal": decimal, "skiprows": skipped}
-    return Layout(options, names, len(words), ended)
+    return Layout(options, names, len(words), ended, count)
+
+
+def _warn_of_cut(path: Path) -> None:
+    """A warning where the last line has no end and its number fewer decimals than those before, which all agree."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - BEGINNING))
+        *whole, last = file.read().split(b"\n")
+    pattern = re.compile(rb"\.(\d+(?:[eE][+-]?\d+)?)\s*$")
+    lengths = {len(found[1]) if (found := pattern.search(line)) else 0 for line in whole[-CLOSING - 1 :][1:]}
+    if last.strip() and len(lengths) == 1 and (usual := lengths.pop()) > 1 and len(whole) > CLOSING:
+        found = pattern.search(last)
+        if (len(found[1]) if found else 0) < usual:
+            warn(f"{path.name} ends within a number: it may not be whole, and its last point wrong")
 
 
 def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], path: Path) -> list[int]:
@@ -89,17 +107,17 @@ def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], p
     return found
 
 
-def _first_lines(path: Path) -> tuple[str, str, int]:
-    """The first line that is not a comment, the comment right before it, and how many lines to skip: an xyz or pts file
-    may begin with the number of its points."""
-    remark, skipped = "", 0
+def _first_lines(path: Path) -> tuple[str, str, int, int | None]:
+    """The first line that is not a comment, the comment right before it, how many lines to skip, and the number of
+    points that an xyz or pts file may begin with."""
+    remark, skipped, count = "", 0, None
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, 1):
             text = line.split(COMMENT)[0].strip()
             if path.suffix.lower() in SPATIAL and not skipped and text.isdecimal():
-                skipped = number
+                skipped, count = number, int(text)
             elif text:
-                return text, remark, skipped
+                return text, remark, skipped, count
             else:
                 remark = line.strip().lstrip(COMMENT).strip()
     raise InputError(f"{path} holds no points")

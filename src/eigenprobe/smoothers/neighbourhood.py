@@ -19,6 +19,7 @@ near 0 and need none. A cosine graph is that of the unit rows, in units of the c
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,8 +35,10 @@ class Neighbourhood:
     rounds: int = 40  # bisection steps for the scales: 2^-40 of the range
     smallest: float = 1e-3  # smallest scale, of the mean distance: where many points coincide
     disorder: float = 4.0  # power of 1 - delta
+    least: float = 0.1  # of 1 - delta, which is 0 for two rows: no neighbours on other sides
     directions: int = 16  # random directions that stand for the coordinates in delta
     block: int = 1 << 20  # neighbours compared at once
+    longest: int = 96  # lists up to which all neighbours are compared with all: a sparse product counts the same then
 
 
 SETTINGS = Neighbourhood()
@@ -68,7 +71,8 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     if graph.metric in ("euclidean", "cosine") and chords.points.shape[1]:  # otherwise there are no coordinates
         delta = min(delta, _imbalance(matrix, mass, chords.points))
     dimension = estimate_dimension(chords)
-    time = float(energy.sum() / degree.sum()) / (2 * dimension) * (1 - delta) ** SETTINGS.disorder
+    kept = max(1 - delta, SETTINGS.least)
+    time = float(energy.sum() / degree.sum()) / (2 * dimension) * kept**SETTINGS.disorder
     return Smoother("neighbourhood", matrix, graph, mass, time, dimension)
 
 
@@ -110,8 +114,10 @@ def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tens
     """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``: ``(e,)``.
 
     Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices. All are compared with all: for a dozen
-    that is twice as fast as a search in sorted ones.
+    that is twice as fast as a search in sorted ones; long lists are counted by a sparse product.
     """
+    if left.shape[1] > SETTINGS.longest:
+        return _long_overlaps(left, right, rows, columns)
     size = max(1, SETTINGS.block // left.shape[1])
     counts = torch.empty_like(rows)
     for out, first, second in zip(counts.split(size), rows.split(size), columns.split(size), strict=True):
@@ -121,3 +127,27 @@ def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tens
             common |= sought == each
         out.copy_(common.sum(0))
     return counts
+
+
+def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """The same by ``S_left S_right^T`` of the incidences ``S (m, n)``, a block of rows of ``left`` at a time."""
+    from scipy.sparse import csr_matrix
+
+    width = int(max(left.max(), right.max())) + 1
+    one, other = (
+        csr_matrix((np.ones(each.numel(), np.int32), each.cpu().numpy().ravel(), _pointers(each)), (len(each), width))
+        for each in (left, right)
+    )
+    other = other.T.tocsr()
+    heads, tails = rows.cpu().numpy(), columns.cpu().numpy()
+    counts, order = np.empty(len(heads), np.int64), np.argsort(heads, kind="stable")
+    size = max(1, SETTINGS.block // left.shape[1])
+    for first in range(0, len(left), size):
+        place = order[slice(*np.searchsorted(heads[order], (first, first + size)))]
+        common = (one[first : first + size] @ other).toarray() if width <= size else one[first : first + size] @ other
+        counts[place] = np.asarray(common[heads[place] - first, tails[place]]).ravel()
+    return torch.from_numpy(counts).to(rows)
+
+
+def _pointers(lists: Tensor) -> np.ndarray:
+    return np.arange(len(lists) + 1) * lists.shape[1]

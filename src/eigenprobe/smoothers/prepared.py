@@ -33,6 +33,8 @@ from .variable import variable_smoother
 Kind = Literal["row", "symmetric", "adaptive"]
 KINDS: tuple[Kind, ...] = ("row", "symmetric", "adaptive")
 NEIGHBOURS = {"row": 15, "symmetric": 15, "adaptive": 30}
+MOST_DIMENSIONS = 300  # where there are no coordinates that bound it
+SCALES = {torch.float32: (1e-6, 1e8), torch.float64: (1e-60, 1e60)}  # whose fourth powers are ordinary numbers
 BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of them above this
 
 
@@ -59,13 +61,18 @@ def build_smoother(
         graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
         source = as_tensor(source)
+        size, (low, high) = float(source.detach().abs().max()), SCALES[source.dtype]
+        if size and not low < size < high:
+            raise InputError(f"expected coordinates between {low:.0e} and {high:.0e}, got {size:.3g}: change the unit")
         most = source.shape[0] - 1
         loops = bool(options.pop("self_loops", False))
         graph = build_graph(source, min(k or NEIGHBOURS[kind], most), metric=metric, self_loops=loops)
     if dimension is None:
         dimension = estimate_dimension(graph)
-    if not 0 < dimension <= max(300, graph.points.shape[1]):
-        raise InputError(f"dimension must be above 0 and at most {max(300, graph.points.shape[1])}, got {dimension}")
+    columns = graph.points.shape[1]
+    most = max(columns, BALANCED_DIMENSIONS) if columns else MOST_DIMENSIONS
+    if not 0 < dimension <= most:
+        raise InputError(f"dimension must be above 0 and at most {most} for {columns} columns, got {dimension}")
     known = {"row": set(), "symmetric": {"alpha"}, "adaptive": {"settings", "field"}}
     if unknown := set(options) - known[kind]:
         raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")

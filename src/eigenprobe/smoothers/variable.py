@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from ..graph import Graph, undirected
 from .smoother import Smoother, laplacian_smoother
 
@@ -28,6 +29,7 @@ class VariableBandwidth:
     floor: float = 0.0  # smallest local time, of the median one: bounds the spectrum where two points nearly coincide
 
 
+ORDINARY = 20.0  # dimensions up to which powers of densities are numbers
 KERNEL = VariableBandwidth()
 NETWORK = VariableBandwidth(width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25)  # what the pretrained weights saw
 
@@ -58,6 +60,8 @@ def variable_smoother(
         degree = edges.at(weight).clamp_min(tiny)
         time = mass / degree
         mass = degree * torch.maximum(time, s.floor * _per_cloud(time, graph))
+    if dimension > ORDINARY and not bool((torch.isfinite(mass) & (mass > 0)).all()):
+        raise InputError(f"densities of dimension {dimension:g} are beyond all numbers here: pass a lower dimension")
     return laplacian_smoother(edges, weight, mass, graph, dimension)
 
 

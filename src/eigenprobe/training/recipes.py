@@ -100,7 +100,10 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]
             target = target.setdefault(parent, {})
             if not isinstance(target, dict):
                 raise InputError(f"{parent} in {key!r} is a value, not a section")
-        target[last] = yaml.safe_load(value)
+        try:
+            target[last] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InputError(f"expected key=value, cannot read the value of {change!r}") from error
     return recipe
 
 
@@ -127,7 +130,7 @@ def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"expected keys and values for {where.rstrip('.') or 'the recipe'}, got {values!r}")
     known = [f.name for f in fields(cls)]
-    if unknown := sorted(set(values) - set(known)):
+    if unknown := sorted(map(str, set(values) - set(known))):
         asked = near(unknown[0], known)
         raise InputError(
             f"a recipe of kind {kind!r} has no key {where + unknown[0]!r}{asked}; expected {', '.join(known)}"

@@ -48,7 +48,10 @@ def last_checkpoint(folder: str | Path | None) -> Path | None:
 def check_source(path: Path, source: Mapping[str, str]) -> None:
     """An error where the checkpoint is of another cloud, size or recipe than ``source``."""
     with reading(path, "a checkpoint"):
-        stored = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get(SOURCE, {})
+        whole = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        if not isinstance(whole, dict) or not {"state_dict", "optimizer_states", "loops"} <= set(whole):
+            raise InputError(f"{path} is not the checkpoint of a run: choose another folder, or resume=never")
+    stored = whole.get(SOURCE, {})
     differing = [name for name in source if name in stored and stored[name] != source[name]]
     if differing:
         others = ", ".join(differing)

@@ -9,6 +9,7 @@ import gzip
 import html
 import json
 import os
+import re
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -101,21 +102,27 @@ def page(
     """Fill `assets/page.html`; `kind` names the body and the scripts of its own, `bare` leaves out all charts."""
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
+    inside = {
+        "FACTS": _facts(facts),
+        "BAR": _asset("bar.html"),
+        "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
+    }
     parts = {
         "TITLE": html.escape(title),
         "SUBTITLE": html.escape(subtitle),
         "STYLE": stylesheet(),
         "SCRIPT": "\n".join(_asset(name) for name in SCRIPTS[kind]),
-        "BODY": _asset(f"{kind}.html").replace("@@FACTS@@", _facts(facts)).replace("@@BAR@@", _asset("bar.html")),
-        "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
+        "BODY": filled(_asset(f"{kind}.html"), inside),
         "PAYLOAD": packed,
         "PLOTLY": "" if bare else _plotly(),
         "CLASS": "bare" if bare else "",
     }
-    text = _asset("page.html")
-    for key, value in parts.items():
-        text = text.replace(f"@@{key}@@", value)
-    return text
+    return filled(_asset("page.html"), parts)
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """The template with its marks ``@@KEY@@`` replaced, in one pass: a mark in a title or a fact is left as it is."""
+    return re.sub("@@([A-Z]+)@@", lambda mark: parts[mark[1]], template)
 
 
 def open_browser(address: str) -> bool:

@@ -21,6 +21,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import default_cache_dir, writable_folder
+from eigenprobe.host.files import check_size, default_cache_dir, writable_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -102,6 +103,19 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
     return _files(root, _images(root), None, [])
 
 
+def _within_bounds(archive: Path) -> Callable[[tarfile.TarInfo, str], tarfile.TarInfo | None]:
+    """tarfile's filter of data, and an error once the members are larger than the archive can honestly hold."""
+    total = 0
+
+    def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+        nonlocal total
+        total += member.size
+        check_size(archive, total)
+        return tarfile.data_filter(member, folder)
+
+    return checked
+
+
 def unpack(archive: Path) -> Path:
     """An archive's content, unpacked once into the cache; nothing is written outside the target folder."""
     if not archive.name.lower().endswith(ARCHIVES):
@@ -114,9 +128,17 @@ def unpack(archive: Path) -> Path:
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=writable_folder(target.parent)))
     try:
         # Of a zip '..' is left out anyway.
-        safe: dict[str, Any] = {} if archive.suffix.lower() == ".zip" else {"filter": "data"}
+        safe: dict[str, Any] = {}
+        if archive.suffix.lower() != ".zip":
+            safe["filter"] = _within_bounds(archive)
+        else:
+            with zipfile.ZipFile(archive) as listed:
+                check_size(archive, sum(each.file_size for each in listed.infolist()))
         shutil.unpack_archive(archive, partial, **safe)
-    except (shutil.ReadError, tarfile.TarError, OSError, EOFError) as error:
+    except InputError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    except (shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
     try:

@@ -1,0 +1,339 @@
+"""Inputs, files and settings that once gave a raw error, a wrong answer without a word, or minutes of waiting."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import threading
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from scipy.sparse import csr_matrix
+
+import eigenprobe as ep
+from eigenprobe.cli import main
+from eigenprobe.errors import InputError
+from eigenprobe.host import files
+from eigenprobe.readers.shapes import load
+from eigenprobe.readers.tables import read_table
+from eigenprobe.smoothers import build_smoother
+from eigenprobe.training.recipes import load_recipe
+from tests.clouds import fibonacci_sphere
+
+SPHERE = np.asarray(fibonacci_sphere(200))
+USES: dict[str, Callable[[Any], Any]] = {
+    "decompose": lambda x: ep.decompose(x, 4),
+    "build_smoother": build_smoother,
+    "laplacian": ep.laplacian,
+    "estimator": lambda x: ep.Eigenmaps(n_components=2).fit(x),
+    "transform": lambda x: ep.Eigenmaps(n_components=2).fit(SPHERE).transform(x),
+    "extension": lambda x: ep.decompose(SPHERE, 4)(x),
+    "geodesics": lambda x: ep.apps.geodesic_distance(x, 0),
+}
+KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "meta": lambda x: x.to("meta"),
+    "coo": torch.Tensor.to_sparse,
+    "csr": torch.Tensor.to_sparse_csr,
+    "quantised": lambda x: torch.quantize_per_tensor(x.float(), 0.01, 0, torch.qint8),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("use", USES)
+def test_tensors_without_ordinary_numbers_are_refused(use: str, kind: str) -> None:
+    with pytest.raises(InputError, match="expected a dense tensor"):
+        USES[use](KINDS[kind](torch.from_numpy(SPHERE)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("use", USES)
+def test_short_floats_are_taken(use: str, dtype: torch.dtype) -> None:
+    USES[use](torch.from_numpy(SPHERE).to(dtype))
+
+
+@pytest.mark.parametrize("name", ["a.ply", "a.csv", "a.npz", "a.vtk", "a.safetensors"])
+def test_a_basis_of_short_floats_is_written(name: str, tmp_path: Path) -> None:
+    basis = ep.decompose(torch.from_numpy(SPHERE).bfloat16(), 4)
+    basis.save(tmp_path / name)
+    assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "symmetric", "row"])
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-110, np.float64), (1e110, np.float64), (1e30, np.float32)])
+def test_smoothers_of_sizes_beyond_their_numbers_are_refused(scale: float, dtype: type, kind: Any) -> None:
+    with pytest.raises(InputError, match="change the unit"):
+        build_smoother((scale * SPHERE).astype(dtype), kind)
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "symmetric", "row"])
+@pytest.mark.parametrize(
+    ("scale", "dtype"), [(2e-60, np.float64), (1e59, np.float64), (2e-6, np.float32), (9e7, np.float32)]
+)
+def test_smoothers_scale_up_to_these_sizes(scale: float, dtype: type, kind: Any) -> None:
+    found, unit = (build_smoother((s * SPHERE).astype(dtype), kind) for s in (scale, 1.0))
+    assert float(found.step_time) / scale**2 == pytest.approx(float(unit.step_time), rel=1e-3)
+    torch.testing.assert_close(found.apply(unit.mass[:, None]), unit.apply(unit.mass[:, None]), rtol=1e-3, atol=1e-5)
+
+
+def test_a_dimension_is_at_most_that_of_the_points() -> None:
+    for points, dimension in ((SPHERE, 64), (SPHERE[:30], 3.5), (np.random.default_rng(0).random((100, 5)), 6)):
+        with pytest.raises(InputError, match="dimension must be above 0 and at most"):
+            ep.decompose(points, 5, dimension=dimension)
+    with pytest.raises(InputError, match="beyond all numbers"):
+        ep.decompose(np.random.default_rng(0).random((100, 70)), 5, dimension=64)
+    basis = ep.decompose(np.random.default_rng(0).random((100, 70)), 5, dimension=20)
+    assert np.isfinite(basis.vectors).all() and np.isfinite(basis.eigenvalues).all()
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_one_neighbour_in_a_solid() -> None:
+    """As many zero eigenvalues as parts, at most ten here."""
+    for seed in range(5):
+        basis = ep.decompose(np.random.default_rng(seed).random((200, 3)), 10, neighbours=1, dimension=3)
+        assert np.isfinite(basis.vectors).all() and np.abs(basis.eigenvalues[: basis.info["components"]]).max() < 1e-6
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_an_estimator_of_two_rows(rows: int) -> None:
+    for seed in range(5):
+        model = ep.Eigenmaps(n_components=1).fit(np.random.default_rng(seed).normal(size=(rows, 5)))
+        assert np.isfinite(model.embedding_).all() and np.ptp(model.embedding_) > 1e-3
+        assert 0 < model.eigenvalues_[0] < 1e6
+
+
+def test_many_neighbours_are_counted_as_few_are() -> None:
+    """700 rows of 690 neighbours took 73 s and more."""
+    from eigenprobe.smoothers import neighbourhood
+
+    x = np.random.default_rng(0).normal(size=(700, 16))
+    began = time.process_time()
+    ep.Eigenmaps(n_components=4, n_neighbors=690).fit(x)
+    assert time.process_time() - began < 20
+    lists = torch.stack(
+        [torch.randperm(300, generator=torch.Generator().manual_seed(i))[:120] for i in range(80)]
+    ).int()
+    rows, columns = torch.randint(0, 80, (2, 500), generator=torch.Generator().manual_seed(1))
+    found = neighbourhood.overlaps(lists, lists, rows, columns)
+    expected = [len(set(lists[i].tolist()) & set(lists[j].tolist())) for i, j in zip(rows, columns, strict=True)]
+    assert found.tolist() == expected
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_resolvent_probes_of_a_needle() -> None:
+    """141 s before powers were taken of eigenvalues; the vectors are those of the operator."""
+    x = np.random.default_rng(0).random((256, 3)) * [1000, 1, 1]
+    began = time.process_time()
+    found = ep.decompose(x, 8, probes="resolvent")
+    assert time.process_time() - began < 20
+    np.testing.assert_allclose(found.eigenvalues[1:], ep.decompose(x, 8, tol=1e-10).eigenvalues[1:], rtol=1e-6)
+
+
+def test_distances_are_symmetric_and_zero_on_the_diagonal() -> None:
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    whole = np.linalg.norm(x[:, None] - x, axis=2)
+    crooked, own = whole.copy(), whole.copy()
+    crooked[3, 7] *= 1.5
+    own[4, 4] = 0.3
+    model = ep.Eigenmaps(n_components=2, metric="precomputed")
+    for convert in (np.asarray, csr_matrix):
+        with pytest.raises(InputError, match="symmetric"):
+            model.fit(convert(crooked))
+        with pytest.raises(InputError, match=r"row 4 has 0\.3"):
+            model.fit(convert(own))
+    model.fit(whole.astype(np.float32).astype(np.float64) + 0.0)
+    nearest = np.where(np.argsort(np.argsort(whole, 1), 1) <= 12, whole, 0)  # lists of neighbours hold one of two
+    model.fit(csr_matrix(nearest))
+
+
+def test_more_diffusion_than_a_number_holds_is_said() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 5))
+    with pytest.warns(ep.EigenprobeWarning, match="diffusion_steps"):
+        ep.Eigenmaps(n_components=3, diffusion_steps=1e9).fit(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ep.Eigenmaps(n_components=3, diffusion_steps=4.0).fit(x)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("n", [10, 30, 120])
+def test_no_way_is_shorter_than_a_straight_one(n: int) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        for x in (rng.random((n, 3)), rng.normal(size=(n, 3)), rng.random((n, 2)), rng.normal(size=(n, 6))):
+            found = ep.apps.geodesic_distance(x, [0, n // 2])
+            chords = np.linalg.norm(x[:, None] - x[[0, n // 2]], axis=2)
+            assert (found >= chords * (1 - 1e-12)).all(), seed
+
+
+def _altered(path: Path, name: str, value: int) -> None:
+    with safe_open(path, "pt") as file:
+        tensors, header = {key: file.get_tensor(key) for key in file.keys()}, file.metadata()  # noqa: SIM118
+    tensors[name].view(-1)[0] = value
+    save_file(tensors, path, metadata=header)
+
+
+@pytest.mark.parametrize("value", [10**6, -5])
+@pytest.mark.parametrize("name", ["indices", "place", "kept", "extension.indices"])
+def test_rows_that_a_damaged_estimator_names_are_missed_when_it_is_read(name: str, value: int, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(100, 5))
+    x[7] = x[3]
+    ep.Eigenmaps(n_components=3).fit(x).save(tmp_path / "model")
+    file = "basis.safetensors" if name.startswith("extension") else "rows.safetensors"
+    _altered(tmp_path / "model" / file, name, value)
+    with pytest.raises(InputError):
+        ep.Eigenmaps.load(tmp_path / "model")
+
+
+def test_points_that_a_damaged_basis_names(tmp_path: Path) -> None:
+    basis = ep.decompose(SPHERE, 4)
+    for name, value in {
+        "rows": np.arange(200),
+        "short_cuts": np.array([[0, 5]]),
+        "faces": np.array([[0, 1, 2]]),
+    }.items():
+        vars_of = {name: value}
+        ep.Basis(**(vars(basis) | vars_of)).save(path := tmp_path / "b.safetensors")
+        ep.Basis.load(path)
+        _altered(path, name, -5)
+        with pytest.raises(InputError):
+            ep.Basis.load(path)
+
+
+@pytest.mark.parametrize("content", [{}, [], {"state_dict": {}}])
+def test_an_empty_checkpoint_is_one_line(content: Any, tmp_path: Path) -> None:
+    from eigenprobe.training.runs import check_source
+
+    torch.save(content, tmp_path / "last.ckpt")
+    with pytest.raises(InputError, match="not the checkpoint of a run"):
+        check_source(tmp_path / "last.ckpt", {})
+
+
+@pytest.mark.parametrize("line", ["1: 2", "true: 3", "null: 1", "2020-01-01: 1", "1.5: 2", '"": 1'])
+def test_a_recipe_has_words_as_keys(line: str, tmp_path: Path) -> None:
+    (recipe := tmp_path / "a.yaml").write_text(f"kind: overfit\n{line}\n")
+    with pytest.raises(InputError, match="has no key"):
+        load_recipe(recipe)
+
+
+def test_a_change_of_a_recipe_that_is_no_yaml(tmp_path: Path) -> None:
+    (recipe := tmp_path / "a.yaml").write_text("kind: overfit\n")
+    with pytest.raises(InputError, match="cannot read the value"):
+        load_recipe(recipe, ["steps=["])
+
+
+def test_a_label_file_is_named_where_it_does_not_fit(tmp_path: Path) -> None:
+    np.save(table := tmp_path / "t.npy", np.random.default_rng(0).normal(size=(50, 4)))
+    (labels := tmp_path / "words.txt").write_text("\n".join(["a"] * 40))
+    with pytest.raises(
+        InputError, match=r"words\.txt must hold one label per row of .*t\.npy \(50\), got shape \(40,\)"
+    ):
+        read_table(table, str(labels))
+
+
+def test_text_that_is_not_whole(tmp_path: Path) -> None:
+    text = "\n".join(" ".join(f"{value:.6f}" for value in row) for row in SPHERE) + "\n"
+    (path := tmp_path / "a.pts").write_text("200\n" + text)
+    assert len(load(path).vertices if hasattr(load(path), "vertices") else load(path)) == 200
+    path.write_text("200\n" + "\n".join(text.splitlines()[:150]) + "\n")
+    with pytest.raises(InputError, match="announces 200 points and holds 150"):
+        load(path)
+    for name, whole in {"a.xyz": text, "a.csv": "x,y,z\n" + text.replace(" ", ",")}.items():
+        (path := tmp_path / name).write_text(whole[:-4])
+        with pytest.warns(ep.EigenprobeWarning, match="ends within a number"):
+            load(path)
+        for fine in (whole, whole[:-1]):
+            path.write_text(fine)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                load(path)
+
+
+def test_diffusionnet_operators_are_kept_by_their_neighbours(tmp_path: Path) -> None:
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(200, 3))).float()
+    x = x / x.norm(dim=1, keepdim=True)
+    few, many = (ep.interop.diffusionnet_operators(x, 8, op_cache_dir=tmp_path, neighbours=count) for count in (8, 25))
+    alone = ep.interop.diffusionnet_operators(x, 8, neighbours=25)
+    torch.testing.assert_close(many.evals, alone.evals, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(few.evals, many.evals, rtol=1e-3)
+
+
+def test_a_decomposition_that_was_stopped_before_its_report_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", SPHERE)
+    command = ["decompose", "a.npy", "-k", "5", "--out", "o", "--quiet"]
+    assert main([*command, "--no-report"]) == 0
+    before = Path("o/basis.safetensors").read_bytes()
+    Path("o/summary.json").unlink()
+    assert main([*command, "--smoother", "symmetric"]) == 2
+    assert main(["decompose", "a.npy", "-k", "6", "--out", "o", "--quiet"]) == 2
+    assert main(command) == 0
+    assert Path("o/report.html").is_file() and Path("o/summary.json").is_file()
+    assert len(Path("o/basis.safetensors").read_bytes()) == len(before)
+    assert main(command) == 2  # finished
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".tar.gz"])
+def test_an_archive_of_images_stays_within_bounds(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eigenprobe_lab.paper.datasets import unpack
+
+    monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "UNCHECKED", 1 << 20)
+    zeros, archive = bytes(8 << 20), tmp_path / f"images{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+            target.writestr("a/b.bin", zeros)
+    else:
+        with gzip.open(archive, "wb") as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+            (entry := tarfile.TarInfo("a/b.bin")).size = len(zeros)
+            tar.addfile(entry, io.BytesIO(zeros))
+    with pytest.raises(InputError, match="claims"):
+        unpack(archive)
+    assert not list((tmp_path / "cache").rglob("b.bin"))
+
+
+def test_a_title_that_looks_like_a_mark_of_the_page(tmp_path: Path) -> None:
+    basis = ep.decompose(SPHERE, 4)
+    basis.report(path := tmp_path / "r.html", title="@@PLOTLY@@", facts={"@@BAR@@": "@@NOTE@@"})
+    text = path.read_text(encoding="utf-8")
+    assert "<title>@@PLOTLY@@" in text and "@@BAR@@</td><td>@@NOTE@@" in text
+    basis.report(other := tmp_path / "s.html", title="a", facts={"a": "b"})
+    assert abs(len(text) - len(other.read_text(encoding="utf-8"))) < 200
+
+
+def test_threads_that_need_training_at_the_same_time() -> None:
+    """In one process of its own, so that nothing is imported yet."""
+    import subprocess
+    import sys
+
+    code = """
+import threading
+failed, gate = [], threading.Barrier(6)
+def work(i):
+    gate.wait()
+    try:
+        if i % 2:
+            from eigenprobe.training import fit_network
+        else:
+            import eigenprobe.training.runs
+    except BaseException as error:
+        failed.append(repr(error))
+threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert not failed, failed
+"""
+    assert threading.active_count() >= 1
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-800:]
