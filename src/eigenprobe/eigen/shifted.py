@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from ..smoothers import Smoother
-from .chebyshev import SparseOperator
-from .problem import Eigenpairs
+from .problem import Eigenpairs, SparseOperator
 
 LARGEST = 50_000  # points up to which a factor of a graph of any dimension is affordable
 ROUNDS = 3  # the first gap is too large by the error that is to be removed

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..basis import extension
 from ..cloud import Frame
+from ..errors import InputError
 from ..graph.arranged import Arranged, fingerprints
 from ..search.neighbours import Search, searcher
 from ..smoothers import Smoother
