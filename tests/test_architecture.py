@@ -432,13 +432,13 @@ def _sphere(n: int) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-@pytest.mark.xfail(reason="25 files after the move into two packages", strict=False)
+@pytest.mark.xfail(reason="25 files", strict=False)
 def test_decompose_passes_few_files() -> None:
     files = traced(lambda: ep.decompose(_sphere(1500), k=10))
     assert len(files) <= 20, f"{len(files)} files: {', '.join(files)}"
 
 
-@pytest.mark.xfail(reason="26 files after the move into two packages", strict=False)
+@pytest.mark.xfail(reason="24 files", strict=False)
 def test_encode_passes_few_files() -> None:
     model = ep.SpectralModel.from_pretrained("surface")
     files = traced(lambda: model.encode(_sphere(700), k=10))
@@ -471,7 +471,6 @@ def _defines(module: Module) -> bool:
     return any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in module.tree.body)
 
 
-@pytest.mark.xfail(reason="front doors, solvers and commands are being merged and renamed", strict=False)
 def test_every_module_has_a_test_of_its_name() -> None:
     """``tests/FOLDER/test_MODULE.py``, of the laboratory below ``tests/lab``."""
     missing = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,20 +160,6 @@ def test_growth_starts_from_the_vectors_that_are_known(
         for i, near in enumerate(model._graph.indices[70:].tolist(), 70):
             known[i] = known[[j for j in near if j < 70]].mean(0) if min(near) < 70 else 0
         np.testing.assert_allclose(seen[-1].numpy(), known[:90], atol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) -> None:
-    X = rng.normal(size=(50, 4))
-    model = _model(3).fit(np.concatenate([X, X[:6]]))
-    model.save(tmp_path / "fitted")
-    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
-    for name in ("_place", "_kept"):
-        assert torch.equal(getattr(again, name), getattr(model, name))
-    np.testing.assert_allclose(again.layout_, model.layout_, atol=1e-6)
-    plain = _model(3).fit(X)
-    plain.save(tmp_path / "plain")
-    assert OptimalApproximationEigenmaps.load(tmp_path / "plain")._place is None
 
 
 def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Generator) -> None:

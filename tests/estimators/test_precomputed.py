@@ -3,9 +3,7 @@ other metrics, frames; growth by new rows, rows for coordinates, files."""
 
 from __future__ import annotations
 
-import json
 import resource
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,28 +136,6 @@ def test_rows_of_coordinates(table: np.ndarray, rng: np.random.Generator) -> Non
     assert np.abs(between - table).mean() < 0.5 * np.abs(table - table.mean(0)).mean()
     with pytest.raises(InputError, match=r"expected coordinates \(m, 5\), got shape \(300, 4\)"):
         model.inverse_transform(model.embedding_[:, :4])
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-@pytest.mark.parametrize(
-    "options", [{}, {"solver": "network", "max_iter": 3}, {"metric": "manhattan"}, {"max_samples": 80}]
-)
-def test_files_without_pickle(tmp_path: Path, table: np.ndarray, options: dict[str, Any]) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(table, columns=list("abcdef"))
-    model = _model(**options).fit(frame)
-    model.save(tmp_path / "fitted")
-    assert {path.suffix for path in (tmp_path / "fitted").iterdir()} == {".safetensors", ".json"}
-    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
-    assert again.get_params() == model.get_params() and list(again.feature_names_in_) == list("abcdef")
-    np.testing.assert_allclose(again.embedding_, model.embedding_, atol=1e-12)
-    np.testing.assert_allclose(again.transform(frame + 0.1), model.transform(frame + 0.1), atol=1e-12)
-    with pytest.raises(InputError, match="no fitted estimator"):
-        OptimalApproximationEigenmaps.load(tmp_path)
-    facts = json.loads((tmp_path / "fitted" / "estimator.json").read_text())
-    (tmp_path / "fitted" / "estimator.json").write_text(json.dumps(facts | {"format": "other"}))
-    with pytest.raises(InputError, match="expected an estimator written by eigenprobe"):
-        OptimalApproximationEigenmaps.load(tmp_path / "fitted")
 
 
 def test_frames_in_frames_out(table: np.ndarray) -> None:

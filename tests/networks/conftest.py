@@ -7,6 +7,7 @@ import torch
 
 from eigenprobe.networks.diffusion import diffusion
 from eigenprobe.sampling.farthest import farthest_points
+from tests.pretrained.conftest import folder  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -12,35 +10,13 @@ import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.host.weights import drawing
-from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
-from eigenprobe.networks.store import packaged
+from eigenprobe.networks.spectral import SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe_lab.evaluation import pretrained as generalisation
 from eigenprobe_lab.shapes import ProceduralShapes
 from eigenprobe_lab.shapes.meshing import creature
 from tests.playground import without_network
-
-SMALL = SpectralConfig(outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16)
-shipped = pytest.mark.skipif("surface" not in packaged(), reason="the package has no weights yet")
-
-
-@pytest.fixture(scope="module")
-def clouds() -> torch.Tensor:
-    return ProceduralShapes(seed=11, families=["quadruped", "tree"]).draw(3, 300)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("model") / "tiny"
-    with drawing(0):
-        network = SpectralNetwork(SMALL)
-    SpectralModel(network, {"recipe": {"seed": 3}}).save_pretrained(path)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def model(folder) -> SpectralModel:
-    return SpectralModel.from_pretrained(folder)
+from tests.pretrained.conftest import ball, shipped
 
 
 def check(basis: Basis, n: int, k: int) -> None:
@@ -95,47 +71,6 @@ def test_batches_lists_and_folders(model, clouds, tmp_path):
     assert [b.n for b in model.encode(tmp_path, k=5)] == [300, 300, 300]
 
 
-@pytest.mark.parametrize("ritz", [False, True])
-def test_clouds_of_unequal_sizes_go_through_the_network_together(model, clouds, ritz, monkeypatch):
-    """Padded and masked in one pass, each cloud is what it is alone; a ball among them is taken by itself."""
-    rng, passes, raw = np.random.default_rng(0), [], SpectralNetwork.raw
-    several = [clouds[0][:130], clouds[1], clouds[2][:211].flip(0), clouds[0]]
-    alone = [model.encode(cloud, k=8, ritz=ritz, smoother="heat") for cloud in several]
-    monkeypatch.setattr(
-        SpectralNetwork, "raw", lambda self, seen, mask=None: passes.append(seen) or raw(self, seen, mask)
-    )
-    found = model.encode([*several[:2], ball(300, rng), *several[2:]], k=8, ritz=ritz, smoother="heat")
-    assert [each.features.shape[:2] for each in passes] == [(4, 300), (1, 300)]  # all surfaces, then the ball
-    assert [basis.info.get("smoother") for basis in found] == ["heat", "heat", "adaptive", "heat", "heat"]
-    for basis, own in zip([*found[:2], *found[3:]], alone, strict=True):
-        torch.testing.assert_close(basis.eigenvalues, own.eigenvalues, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(basis.mass, own.mass, rtol=1e-6, atol=1e-9)
-        inner = (basis.vectors * basis.mass[:, None]).mT @ own.vectors
-        torch.testing.assert_close(inner.abs(), torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-4)
-        torch.testing.assert_close(inner.mT @ inner, torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("refine", [0, 1])
-@pytest.mark.parametrize("smoother", ["adaptive", "heat"])
-def test_new_points_each_on_their_own_and_fitted_values_at_fitted_points(model, clouds, smoother, refine):
-    points = clouds[1].numpy()
-    basis = model.encode(points, k=8, refine=refine, smoother=smoother)
-    np.testing.assert_allclose(basis(points[:30]), basis.vectors[:30], atol=2e-4)
-    between = 0.5 * (points[:20] + points[20:40])
-    values = basis(between)
-    np.testing.assert_allclose(basis(between[3:4])[0], values[3], atol=1e-5)
-    assert np.isfinite(values).all()
-
-
-def test_a_saved_basis_finds_its_model_again(model, clouds, tmp_path):
-    basis = model.encode(clouds[0].numpy(), k=6)
-    basis.save(tmp_path / "basis.safetensors")
-    assert (tmp_path / "basis.safetensors").stat().st_size < 200_000, "weights are not copied into every basis"
-    loaded = Basis.load(tmp_path / "basis.safetensors")
-    new = clouds[0].numpy()[:5] + 0.01
-    np.testing.assert_allclose(loaded(new), basis(new), atol=1e-4)
-
-
 def test_units_offsets_and_rotations(model, clouds, rng):
     points = clouds[0].double().numpy()
     basis = model.encode(points, k=8)
@@ -181,11 +116,6 @@ def test_what_a_model_cannot_honour_is_refused(folder, clouds, name, value):
         ep.decompose(clouds[0], k=4, method="pretrained", model=folder, **{name: value})
 
 
-def ball(n: int, rng: np.random.Generator) -> np.ndarray:
-    x = rng.normal(size=(n, 3))
-    return x / np.linalg.norm(x, axis=1, keepdims=True) * rng.random((n, 1)) ** (1 / 3)
-
-
 def test_a_batch_merges_copies_warns_of_parts_and_knows_solids(model, clouds, rng):
     plain = clouds[0].numpy()
     copies = plain.copy()
@@ -203,13 +133,6 @@ def test_a_batch_merges_copies_warns_of_parts_and_knows_solids(model, clouds, rn
     assert [b.info["dimension"] for b in bases] == [2, 2, 2, 3]
     alone = model.encode(plain, k=6, smoother="heat")
     np.testing.assert_allclose(bases[0].eigenvalues, alone.eigenvalues, rtol=1e-3, atol=1e-3)
-
-
-def test_a_ball_in_a_batch_has_the_eigenvalues_of_a_ball(model, rng):
-    batch = np.stack([ball(1500, rng), 2 * ball(1500, rng)])
-    first, second = (b.eigenvalues for b in model.encode(batch, k=8, refine=2, smoother="heat"))
-    exact = 2.0816**2  # of the unit ball, three times: the first zero of j_1'
-    assert abs(first[1:4].mean() / exact - 1) < 0.04 and abs(4 * second[1:4].mean() / exact - 1) < 0.04
 
 
 def test_round_trip_and_card(model, folder, tmp_path):
@@ -237,51 +160,6 @@ def test_the_hub_gets_the_folder_that_is_saved(model, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *_, **__: 1 / 0)
     with pytest.raises(InputError, match=r"cannot upload to 'me/tiny': division by zero"):
         model.push_to_hub("me/tiny")
-
-
-def test_foreign_and_damaged_weights(folder, tmp_path):
-    import shutil
-
-    with pytest.raises(InputError, match=r"config\.json"):
-        SpectralModel.from_pretrained(tmp_path)
-    with pytest.raises(InputError, match="package"):
-        SpectralModel.from_pretrained("no-such-model")
-    with pytest.raises(InputError, match="cannot get"):
-        SpectralModel.from_pretrained("nobody/no-such-model-0")
-
-    def copy(name: str):
-        target = tmp_path / name
-        shutil.copytree(folder, target)
-        return target
-
-    truncated = copy("truncated")
-    weights = next(truncated.glob("*.safetensors"))
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(InputError, match="safetensors"):
-        SpectralModel.from_pretrained(truncated)
-    missing = copy("missing")
-    next(missing.glob("*.safetensors")).unlink()
-    with pytest.raises(InputError, match="safetensors"):
-        SpectralModel.from_pretrained(missing)
-    foreign = copy("foreign")
-    (foreign / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(InputError, match="written by eigenprobe"):
-        SpectralModel.from_pretrained(foreign)
-    garbled = copy("garbled")
-    (garbled / "config.json").write_text("{")
-    with pytest.raises(InputError, match="readable"):
-        SpectralModel.from_pretrained(garbled)
-    other = copy("other")
-    config = json.loads((other / "config.json").read_text())
-    config["network"]["width"] = 64
-    (other / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="do not fit"):
-        SpectralModel.from_pretrained(other)
-    network = SpectralNetwork(SMALL)
-    torch.nn.init.constant_(network.bias.bias, torch.nan)
-    SpectralModel(network).save_pretrained(tmp_path / "nan")
-    with pytest.raises(InputError, match="finite"):
-        SpectralModel.from_pretrained(tmp_path / "nan")
 
 
 def test_bad_clouds_are_told_apart(model, clouds, tmp_path):
@@ -361,10 +239,3 @@ def test_clouds_whose_parts_differ_by_many_decades_are_finite(smoother):
         if smoother != "symmetric":
             expected = ep.decompose(x, k=10).eigenvalues
             assert np.allclose(basis.eigenvalues[:4], expected[:4], rtol=0.02, atol=1e-3 * expected[3])
-
-
-@shipped
-def test_a_constant_cloud_in_a_batch_is_refused_in_words():
-    model = SpectralModel.from_pretrained("surface")
-    with pytest.raises(ep.InputError, match="distinct points"):
-        model.encode([np.random.default_rng(0).normal(size=(200, 3)), np.ones((200, 3))], k=10, smoother="heat")

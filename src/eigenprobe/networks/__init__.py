@@ -5,15 +5,10 @@
 `build(preset, inputs, outputs)` makes a network by name; `described(facts)` makes it again from `network.describe()`.
 """
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from ..errors import InputError
 from ..host.weights import check_sizes, drawing

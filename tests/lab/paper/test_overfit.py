@@ -10,7 +10,6 @@ from benchmarks.probes import best_scale
 from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.host.device import graphed
 from eigenprobe.probes.objective import Objective, prefix_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
@@ -70,12 +69,6 @@ def test_the_step_that_a_gpu_replays_has_the_loss_and_the_gradient_of_the_plain_
     assert float(cosine) > 0.999
     with torch.no_grad():  # a measure is never replayed
         assert torch.equal(module.loss(batch, torch.Generator().manual_seed(5)), plain)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there the passes are captured")
-def test_a_machine_that_captures_no_graph_goes_on_without():
-    with pytest.warns(UserWarning, match="CUDA graphs are not used"):
-        assert graphed(torch.square, torch.ones(2)) is None
 
 
 @pytest.mark.parametrize(("projection", "probe"), [("hybrid", "mean"), ("hybrid", "worst"), ("mass", "mean")])

@@ -11,7 +11,6 @@ from sklearn.datasets import make_blobs
 
 from eigenprobe.errors import InputError
 from eigenprobe.training import recipes
-from eigenprobe_lab.paper import images
 from eigenprobe_lab.paper.protocol import Protocol, class_weights, summarise, weighted_subset
 
 RECIPE = Path(__file__).parents[3] / "src" / "eigenprobe_lab" / "recipes" / "paper_images.yaml"
@@ -57,16 +56,6 @@ def test_protocol_does_not_depend_on_the_jobs(table: Path) -> None:
     with joblib.parallel_config(backend="threading"):  # processes take seconds to start
         first, second = (summarise(protocol.records(x, y, jobs), ["nmi", "ari"]) for jobs in (1, 2))
     assert first == second
-
-
-def test_protocol_errors(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown method 'magic'"):
-        Protocol(methods=["magic"])
-    with pytest.raises(InputError, match="must be positive, got 0"):
-        Protocol(runs=0)
-    np.savez(tmp_path / "bare.npz", features=np.ones((5, 2)))
-    with pytest.raises(InputError, match=r"bare\.npz has none"):
-        images.run(tmp_path / "bare.npz", Protocol(), tmp_path)
 
 
 def test_rows_of_length_one_are_for_every_method() -> None:

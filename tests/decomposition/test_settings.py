@@ -1,0 +1,53 @@
+"""Tests of `decomposition.settings`: which operator is meant, and what a file keeps of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from eigenprobe.decomposition import OperatorSettings, Request, geometry_of
+from eigenprobe.decomposition.settings import settings_from_record
+from eigenprobe.errors import InputError
+from eigenprobe.smoothers import build_smoother
+from tests import clouds as c
+
+
+def test_a_record_holds_what_is_unusual_and_makes_the_same_settings() -> None:
+    assert OperatorSettings().record() == {}
+    chosen = OperatorSettings(neighbours=12, boundary="dirichlet", measure=0.5, resolution="all")
+    assert chosen.record() == {"neighbours": 12, "boundary": "dirichlet", "measure": 0.5, "resolution": "all"}
+    assert settings_from_record(chosen.record()) == chosen
+    lost = settings_from_record(OperatorSettings(potential=np.ones(5)).record())
+    with pytest.raises(InputError, match="its potential was an array"):
+        lost.prepare(np.ones((5, 3)))
+
+
+def test_the_operator_is_built_again_from_its_settings(rng: np.random.Generator) -> None:
+    x = c.random_sphere(400, rng)
+    wanted = OperatorSettings(neighbours=15, resolution="all")
+    first, again = wanted.prepare(x), wanted.prepare(torch.from_numpy(x))
+    torch.testing.assert_close(first.smoother.matrix.to_dense(), again.smoother.matrix.to_dense())
+    assert first.graph.k == 15
+    given = build_smoother(torch.from_numpy(x), k=15)
+    assert OperatorSettings(given).prepare(x).smoother is given
+    with pytest.raises(InputError, match="a smoother of these 399 points, got one of 400"):
+        OperatorSettings(given).prepare(x[1:])
+
+
+def test_the_geometry_of_a_basis_has_no_potential_and_no_boundary(rng: np.random.Generator) -> None:
+    x = c.random_sphere(300, rng)
+    plain = ep.decompose(x, k=4, resolution="all", parts="all")
+    assert geometry_of(plain).smoother is plain.prepared().smoother
+    altered = ep.decompose(x, k=4, potential=np.ones(300), resolution="all", parts="all")
+    found = geometry_of(altered).smoother
+    assert found.lowest is None
+    torch.testing.assert_close(found.matrix.to_dense(), plain.prepared().smoother.matrix.to_dense())
+
+
+def test_names_of_a_request_go_where_they_belong() -> None:
+    request = Request.of(5, neighbours="plain", seed=3, tol=1e-4, steps=10)
+    assert request.operator.neighbours == "plain" and request.seed == 3 and request.options == {"steps": 10}
+    assert not request.stackable and Request.of(5, neighbours=8).stackable  # other options are not known to stacks
+    assert not Request.of(5, smoother="row").stackable and Request.of(5, eigenvalues="mean").asked == ["eigenvalues"]

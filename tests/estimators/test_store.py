@@ -1,0 +1,51 @@
+"""Tests of `estimators.store`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe import InputError, OptimalApproximationEigenmaps
+from tests.estimators.test_precomputed import _model
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "network", "max_iter": 3}, {"metric": "manhattan"}, {"max_samples": 80}]
+)
+def test_files_without_pickle(tmp_path: Path, rng: np.random.Generator, options: dict[str, Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = rng.normal(size=(300, 6)) + 4 * rng.normal(size=(3, 6))[rng.integers(3, size=300)] / 3
+    frame = pandas.DataFrame(table, columns=list("abcdef"))
+    model = _model(**options).fit(frame)
+    model.save(tmp_path / "fitted")
+    assert {path.suffix for path in (tmp_path / "fitted").iterdir()} == {".safetensors", ".json"}
+    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+    assert again.get_params() == model.get_params() and list(again.feature_names_in_) == list("abcdef")
+    np.testing.assert_allclose(again.embedding_, model.embedding_, atol=1e-12)
+    np.testing.assert_allclose(again.transform(frame + 0.1), model.transform(frame + 0.1), atol=1e-12)
+    with pytest.raises(InputError, match="no fitted estimator"):
+        OptimalApproximationEigenmaps.load(tmp_path)
+    facts = json.loads((tmp_path / "fitted" / "estimator.json").read_text())
+    (tmp_path / "fitted" / "estimator.json").write_text(json.dumps(facts | {"format": "other"}))
+    with pytest.raises(InputError, match="expected an estimator written by eigenprobe"):
+        OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) -> None:
+    X = rng.normal(size=(50, 4))
+    model = _model(3).fit(np.concatenate([X, X[:6]]))
+    model.save(tmp_path / "fitted")
+    again = OptimalApproximationEigenmaps.load(tmp_path / "fitted")
+    for name in ("_place", "_kept"):
+        assert torch.equal(getattr(again, name), getattr(model, name))
+    np.testing.assert_allclose(again.layout_, model.layout_, atol=1e-6)
+    plain = _model(3).fit(X)
+    plain.save(tmp_path / "plain")
+    assert OptimalApproximationEigenmaps.load(tmp_path / "plain")._place is None

@@ -1,0 +1,67 @@
+"""Tests of `host.weights`: weights as files, and parameters that are drawn without touching the global generator."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from eigenprobe.errors import InputError
+from eigenprobe.host import weights
+from eigenprobe.host.weights import check_sizes, drawing, read_weights, with_weights, write_weights
+
+
+@dataclass(frozen=True)
+class Sizes:
+    width: int = 8
+
+
+class Net(nn.Linear):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes.width, 3)
+
+
+def test_drawn_parameters_follow_the_seed_and_leave_the_generator_alone() -> None:
+    state = torch.get_rng_state()
+    found = []
+    for seed in (1, 1, 2):
+        with drawing(seed):
+            found.append(nn.Linear(4, 4).weight)
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+    assert torch.equal(torch.get_rng_state(), state)
+    with drawing(torch.Generator().manual_seed(5)):
+        first = torch.rand(3)
+    with drawing(torch.Generator().manual_seed(5)):
+        assert torch.equal(torch.rand(3), first)
+
+
+def test_files_hold_the_weights_to_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "SHARD", 40)  # bytes: the weight and the bias are files of their own
+    with drawing(0):
+        network = Net(Sizes())
+    write_weights(tmp_path, network, asdict(Sizes()), {"steps": 7})
+    assert len(list(tmp_path.glob("model-*-of-00002.safetensors"))) == 2
+    again, facts = read_weights(tmp_path, Sizes, Net, "weights")
+    assert facts == {"steps": 7}
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], value.half().float(), rtol=0, atol=0)
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    network = Net(Sizes())
+    with pytest.raises(InputError, match="1 that do not fit: weight"):
+        with_weights(lambda: Net(Sizes(9)), network.state_dict(), "elsewhere")
+    with pytest.raises(InputError, match="finite"):
+        bad = {name: value.detach() * torch.nan for name, value in network.state_dict().items()}
+        with_weights(lambda: Net(Sizes()), bad, "elsewhere")
+    with pytest.raises(InputError, match="width=-1"):
+        check_sizes({"width": -1})
+    write_weights(tmp_path, network, asdict(Sizes()), {})
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"files": ["../model.safetensors"]}))
+    with pytest.raises(InputError, match="own folder"):
+        read_weights(tmp_path, Sizes, Net, "weights")

@@ -1,0 +1,50 @@
+"""The commands that run the paper's experiments, smaller."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.cli.conftest import Run, done
+
+
+def test_reproduce_overfit(run: Run) -> None:
+    words = (
+        "reproduce overfit meshes/a.obj cloud.xyz --way ours -k 6 --n 200 --steps 3 --resamplings 1 --size 300 --out r"
+    )
+    out = done(run(words), "r/overfit.json", "r/overfit.md")
+    assert "skipped cloud.xyz" in out and "| a " in out
+
+
+def test_reproduce_the_papers_way(run: Run) -> None:
+    small = "--way paper --quick --steps 3"
+    out = done(run(f"reproduce overfit meshes/a.obj -k 6 --n 150 --size 100 {small} --out p"), "p/overfit.json")
+    assert "random weights" in out and "closed form of its probes" in out and "| published |" in out
+    rows = json.loads(Path("p/overfit.json").read_text())["rows"]
+    assert rows[0]["method"] == "the paper's way" and {"discrepancy_fixed", "discrepancy_rayleigh"} <= set(rows[0])
+    out = done(run(f"reproduce generalisation meshes/a.obj -k 6 --n 100 {small} --out q"), "q/generalisation.json")
+    assert "1 shapes | none" in re.sub(" +", " ", out) and "k<=5" in out and "random weights" in out
+    out = done(run(f"reproduce images features.npz --ks 2 --dataset stl10 {small} --out r"), "r/images.json")
+    assert "0.790 / 0.712" in out and "closed form of the paper's probes" in out  # STL10 at k = 2
+    assert "(the paper's way)" in out and "Isomap" in out
+    assert "0.9" in done(run("reproduce toy1d --way paper --quick --steps 150 --out t"), "t/toy1d.json")
+
+
+def test_reproduce_generalisation(run: Run) -> None:
+    words = "reproduce generalisation meshes/a.obj cloud.xyz --way ours -k 10 --n 250 --volumes 1 --no-figures --out g"
+    out = done(run(words), "g/generalisation.json", "g/generalisation.csv")
+    assert "closed form" in out and "polynomials" in out and "skipped cloud.xyz" in out
+
+
+def test_reproduce_toy1d(run: Run) -> None:
+    out = done(run("reproduce toy1d --way both --steps 20 --probes 2000 --out t"), "t/toy1d.png", "t/toy1d.json")
+    assert "expected loss" in out
+    rows = json.loads(Path("t/toy1d.json").read_text())["rows"]
+    assert [len([name for name in row if name.startswith("cos")]) for row in rows] == [4, 4]
+
+
+def test_reproduce_images(run: Run) -> None:
+    words = "reproduce images features.npz --way ours --runs 1 --n 120 --ks 2 --methods pca direct --out i"
+    out = done(run(words), "i/images.json", "i/images.md", "i/images.tex")
+    assert "PCA" in out and "NMI" in out

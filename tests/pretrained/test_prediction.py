@@ -1,0 +1,46 @@
+"""Tests of `pretrained.prediction`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import eigenprobe as ep
+from eigenprobe.networks.spectral import SpectralNetwork
+from eigenprobe.pretrained.model import SpectralModel
+from tests.pretrained.conftest import ball, shipped
+
+
+@pytest.mark.parametrize("ritz", [False, True])
+def test_clouds_of_unequal_sizes_go_through_the_network_together(model, clouds, ritz, monkeypatch):
+    """Padded and masked in one pass, each cloud is what it is alone; a ball among them is taken by itself."""
+    rng, passes, raw = np.random.default_rng(0), [], SpectralNetwork.raw
+    several = [clouds[0][:130], clouds[1], clouds[2][:211].flip(0), clouds[0]]
+    alone = [model.encode(cloud, k=8, ritz=ritz, smoother="heat") for cloud in several]
+    monkeypatch.setattr(
+        SpectralNetwork, "raw", lambda self, seen, mask=None: passes.append(seen) or raw(self, seen, mask)
+    )
+    found = model.encode([*several[:2], ball(300, rng), *several[2:]], k=8, ritz=ritz, smoother="heat")
+    assert [each.features.shape[:2] for each in passes] == [(4, 300), (1, 300)]  # all surfaces, then the ball
+    assert [basis.info.get("smoother") for basis in found] == ["heat", "heat", "adaptive", "heat", "heat"]
+    for basis, own in zip([*found[:2], *found[3:]], alone, strict=True):
+        torch.testing.assert_close(basis.eigenvalues, own.eigenvalues, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(basis.mass, own.mass, rtol=1e-6, atol=1e-9)
+        inner = (basis.vectors * basis.mass[:, None]).mT @ own.vectors
+        torch.testing.assert_close(inner.abs(), torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-4)
+        torch.testing.assert_close(inner.mT @ inner, torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-5)
+
+
+def test_a_ball_in_a_batch_has_the_eigenvalues_of_a_ball(model, rng):
+    batch = np.stack([ball(1500, rng), 2 * ball(1500, rng)])
+    first, second = (b.eigenvalues for b in model.encode(batch, k=8, refine=2, smoother="heat"))
+    exact = 2.0816**2  # of the unit ball, three times: the first zero of j_1'
+    assert abs(first[1:4].mean() / exact - 1) < 0.04 and abs(4 * second[1:4].mean() / exact - 1) < 0.04
+
+
+@shipped
+def test_a_constant_cloud_in_a_batch_is_refused_in_words():
+    model = SpectralModel.from_pretrained("surface")
+    with pytest.raises(ep.InputError, match="distinct points"):
+        model.encode([np.random.default_rng(0).normal(size=(200, 3)), np.ones((200, 3))], k=10, smoother="heat")

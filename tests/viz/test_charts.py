@@ -1,0 +1,43 @@
+"""Tests of `viz.charts`: what is drawn is what was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eigenprobe.errors import InputError
+from eigenprobe.viz import colours
+from eigenprobe.viz.charts import eigenvalue_curves, embeddings, functions_on_a_line
+
+
+def test_curves_are_the_eigenvalues_and_the_oracle_is_dashed() -> None:
+    values = np.array([0.0, 2.0, 2.0, 6.0])
+    (axes,) = eigenvalue_curves({"ours": values, "mesh oracle": 1.1 * values}).axes
+    ours, oracle = axes.lines
+    np.testing.assert_array_equal(ours.get_xydata(), np.column_stack([[1, 2, 3, 4], values]))
+    assert oracle.get_color() == colours.INK and oracle.is_dashed() and not ours.is_dashed()
+    with pytest.raises(InputError, match="at least one curve"):
+        eigenvalue_curves({})
+
+
+def test_points_have_the_colours_of_their_labels(rng: np.random.Generator) -> None:
+    x, labels = rng.normal(size=(50, 2)), rng.integers(3, size=50)
+    figure = embeddings({"one": x, "two": -x}, labels, names=["a", "b", "c"])
+    palette = colours.categorical(3)
+    for axes, places in zip(figure.axes, (x, -x), strict=True):
+        (drawn,) = axes.collections
+        found = dict(zip(map(tuple, drawn.get_offsets().data), drawn.get_facecolors()[:, :3], strict=True))
+        for row, label in zip(places, labels, strict=True):
+            np.testing.assert_allclose(found[tuple(row)], palette[label])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
+    with pytest.raises(InputError, match=r"'flat' must have shape \(n, 2\)"):
+        embeddings({"flat": x[:, :1]})
+
+
+def test_functions_on_a_line_are_drawn_in_order_and_on_one_scale(rng: np.random.Generator) -> None:
+    x = rng.permutation(20) / 20.0
+    vectors = np.column_stack([x, -3 * x])
+    figure = functions_on_a_line(x, vectors, ["f", "g"], 2)
+    for axes, column in zip(figure.axes, vectors.T, strict=True):
+        np.testing.assert_array_equal(axes.lines[0].get_xydata(), np.column_stack([np.sort(x), column[np.argsort(x)]]))
+        assert axes.get_ylim() == pytest.approx((-1.1 * 2.85, 1.1 * 2.85))
