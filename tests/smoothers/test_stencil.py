@@ -247,7 +247,7 @@ def test_the_shortest_list_that_surrounds_a_point(dimension: int, rng: np.random
     frames = torch.eye(dimension, dtype=torch.float64).expand(90, -1, -1)
     s = SELECTION
     least, most, otherwise = s.planar if dimension == 2 else s.solid
-    keep = stencils._surrounding(near, frames, s).numpy()
+    keep = stencils._surrounding(near, near.directions(frames, most), s).numpy()
     for i in range(90):
         unit = (near.offsets[i] / near.distances[i, :, None]).numpy()
         count = otherwise
@@ -264,7 +264,7 @@ def test_the_shortest_list_that_surrounds_a_point(dimension: int, rng: np.random
             expected |= near.distances[i].numpy() <= (1 + 1e-6) * float(near.distances[i, count - 1])
         np.testing.assert_array_equal(keep[i], expected)
     narrow = Neighbours(near.indices[:, :5], near.distances[:, :5], near.offsets[:, :5], 5)
-    assert bool(stencils._surrounding(narrow, frames, s).all())
+    assert bool(stencils._surrounding(narrow, narrow.directions(frames, 5), s).all())
 
 
 def test_a_shell_of_a_lattice_is_kept_whole() -> None:
@@ -272,7 +272,8 @@ def test_a_shell_of_a_lattice_is_kept_whole() -> None:
     middle = int(((grid - 3) ** 2).sum(1).argmin())
     graph = build_graph(grid, 30)
     near = Neighbours.of(grid, graph.indices, graph.distances)
-    keep = stencils._surrounding(near, torch.eye(3, dtype=torch.float64).expand(343, -1, -1), SELECTION)[middle]
+    directions = near.directions(torch.eye(3, dtype=torch.float64).expand(343, -1, -1), SELECTION.solid[1])
+    keep = stencils._surrounding(near, directions, SELECTION)[middle]
     lengths = graph.distances[middle][keep]
     count = int(keep.sum())
     assert float(lengths.max()) == pytest.approx({18: 2**0.5, 26: 3**0.5}[count])

@@ -39,7 +39,17 @@ from ..graph.arranged import Placed
 from ..graph.graph import local_spacing
 from ..search.layout import Segments
 from .smoother import Smoother, conjugate_gradients, csr, laplacian_smoother
-from .stencil import SELECTION, STRETCHED, Neighbours, choose_edges, principal, stretch, tangent_frames, with_doubtful
+from .stencil import (
+    SELECTION,
+    STRETCHED,
+    Neighbours,
+    choose_edges,
+    find_stretched,
+    principal,
+    stretch,
+    tangent_frames,
+    with_doubtful,
+)
 
 
 @dataclass(frozen=True)
@@ -115,14 +125,24 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
-    edges, faint = with_doubtful(choose_edges(near, frames, SELECTION if field is None else STRETCHED), graph.doubtful)
+    frames, lines = find_stretched(near, frames, graph.clouds) if field is None else (frames, None)
+    if lines is None:
+        chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
+    else:
+        spacing = lines.spacing(spacing)
+        ordered, directions = lines.ordered(near, frames)
+        chosen = choose_edges(ordered, frames, directions=directions)
+    edges, faint = with_doubtful(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail
 
     chord = points[tail] - points[head]
     chord2 = chord.square().sum(1)
     spread = spacing[head] * spacing[tail]
+    relative = chord2 / spread  # squared lengths in units of the spacing
+    if lines is not None:
+        relative = (lines.squared(head, chord, spacing) * lines.squared(tail, chord, spacing)).sqrt()
     if dimension < points.shape[1]:
-        close = torch.exp(-(chord2 / (2 * spread)).clamp_max(settings.farthest)).masked_fill(faint, 0)
+        close = torch.exp(-(relative / 2).clamp_max(settings.farthest)).masked_fill(faint, 0)
         frames = _edge_frames(chord, edges, close, dimension, frames)
         forward, ahead = _logarithm(chord, chord2, frames[head], settings.steepest)
         backward, behind = _logarithm(-chord, chord2, frames[tail], settings.steepest)
@@ -141,7 +161,11 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         loose = stray[head] | stray[tail]
         length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
         forward, backward = (part.masked_fill((loose | faint)[:, None], 0) for part in (forward, backward))
-        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
+        stretching = relative * spread / chord2  # 1 but for lines, where edges along and across get equal shares
+        weight = length2 ** ((dimension - 2) / 2) * stretching
+        weight = weight * (1 + length2 * stretching / (2 * settings.bandwidth * spread)) ** -2
+        if lines is not None:
+            weight = weight / lines.moments(edges.at(_outer(weight.masked_fill(faint, 0), chord)), near, edges, chord)
         share = torch.where(faint, settings.doubtful_weight, weight.new_ones(()))
         weight = weight * torch.where(loose, settings.stray_weight, share)
         crossing = _boundary_direction(near, frames, settings)

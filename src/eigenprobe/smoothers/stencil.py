@@ -7,6 +7,15 @@
 
 On a curve the nearest neighbour on either side is kept, elsewhere the shortest list of nearest ones that surround the
 point.  Parts that these lists leave apart are joined by edges of the whole graph that run along one sheet.
+
+A surface may be sampled more closely along one direction than across it: scan lines, long cells.  There lengths are
+
+    S_i                              the star of point i: who shares an edge of its Voronoi cell in the tangent plane
+    C_i = 2 mean_{j in S_i} l l^T    averaged over i and its nearest; h^2 times the identity on an even cloud
+    |l|_i^2 = l^T C_i^-1 l           lengths in which the neighbours of i are even
+
+in which the nearest neighbours surround a point where the nearest in space lie in a line.  Weights that are round in
+them are not round in space: dividing by the mean second moment along an edge makes them nearly so.
 """
 
 from __future__ import annotations
@@ -19,6 +28,7 @@ from torch import Tensor
 
 from ..graph import Edges, undirected
 from ..search.axes import principal_axes
+from ..search.layout import Segments
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,11 @@ class Neighbours(NamedTuple):
         farthest = distances.gather(1, real[:, None] - 1)
         return cls(indices, torch.where(padded, farthest, distances), offsets.masked_fill(padded[..., None], 0), real)
 
+    def directions(self, frames: Tensor, count: int) -> Tensor:
+        """Tangential parts ``(n, count, dim)`` of the unit vectors to the first neighbours."""
+        length = self.distances[:, :count, None].clamp_min(torch.finfo(self.distances.dtype).tiny)
+        return (self.offsets[:, :count] @ frames) / length
+
     def stretched(self, field: Tensor) -> Neighbours:
         """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are surely among these.
 
@@ -120,10 +135,18 @@ def principal(matrices: Tensor, count: int) -> Tensor:
     return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
 
 
-def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
-    """The edges of the chosen neighbours, and those that bridge gaps between them."""
-    keep = _adjacent(near, frames) if frames.shape[2] == 1 else _surrounding(near, frames, selection)
-    return _bridged(near, keep, frames, selection)
+def choose_edges(
+    near: Neighbours, frames: Tensor, selection: Selection = SELECTION, directions: Tensor | None = None
+) -> Edges:
+    """The edges of the chosen neighbours, and those that bridge gaps between them.
+
+    ``directions (n, k, dim)`` are those of the offsets in the tangent frames, if not as they are in space.
+    """
+    if frames.shape[2] == 1:
+        return _bridged(near, _adjacent(near, frames), frames, selection)
+    most = (selection.planar if frames.shape[2] == 2 else selection.solid)[1]
+    directions = near.directions(frames, most) if directions is None else directions[:, :most]
+    return _bridged(near, _surrounding(near, directions, selection), frames, selection)
 
 
 def with_doubtful(edges: Edges, doubtful: Tensor | None) -> tuple[Edges, Tensor]:
@@ -135,20 +158,18 @@ def with_doubtful(edges: Edges, doubtful: Tensor | None) -> tuple[Edges, Tensor]
     return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
 
 
-def _surrounding(near: Neighbours, frames: Tensor, selection: Selection) -> Tensor:
+def _surrounding(near: Neighbours, directions: Tensor, selection: Selection) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
-    sizes = selection.planar if frames.shape[2] == 2 else selection.solid
+    sizes = selection.planar if directions.shape[2] == 2 else selection.solid
     few, most, otherwise = (min(count, near.indices.shape[1]) for count in sizes)
-    length = near.distances[:, :most, None].clamp_min(torch.finfo(near.distances.dtype).tiny)
-    directions = (near.offsets[:, :most] @ frames) / length
-    count = torch.arange(1, most + 1, device=length.device)
+    count = torch.arange(1, most + 1, device=directions.device)
     surrounded = directions.cumsum(1).norm(dim=2) <= selection.surrounded * count
     surrounded &= _unevenness(directions) <= selection.uneven * count
     surrounded[:, : few - 1] = False
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
-    keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=length.device)
+    keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=directions.device)
     keep[:, :most] = count <= first[:, None]
-    if frames.shape[2] == 3:
+    if directions.shape[2] == 3:
         keep |= near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1)
     return keep
 
@@ -216,3 +237,139 @@ def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selectio
     length = near.distances[rows, :, None].clamp_min(torch.finfo(unit.dtype).tiny)
     mean = (inside * near.offsets[rows] / length).sum(1) / inside.sum(1).clamp_min(1)
     return (unit * mean[place]).sum(1) < -selection.one_sided
+
+
+@dataclass(frozen=True)
+class StarRule:
+    """Constants, with derivation."""
+
+    nearest: int = 4  # neighbours that lie in a line where lines are more than two steps apart
+    around: int = 10  # points whose stars are averaged
+    lined: float = 0.2  # |mean of the doubled directions| of those, of points in lines
+    clear: float = 0.3  # the same where lines are clear: in 0 to .2 of an even or random cloud, in .33 to 1 of lines
+    share: float = 0.27  # of the points of a cloud that are, if it has lines at all
+    thin: float = 0.3  # 4 det / trace^2 of the nearest below which they span no plane
+    stretched: tuple[float, float] = (1.5, 30.0)  # ratios of the axes of C at which neighbours are chosen by it
+    along: float = 0.75  # tangential share of an offset on the same sheet
+    rows: int = 8192  # stars at a time
+    widest: int = 8  # coordinates up to which a moment per point is small
+
+
+STAR = StarRule()
+
+
+class Stretched(NamedTuple):
+    """Rows ``(r,)`` of points in lines, and inverse roots ``(r, 2, d)`` of their ``C``: ``|root l|`` is ``|l|_i``."""
+
+    rows: Tensor
+    roots: Tensor
+
+    def squared(self, ends: Tensor, chord: Tensor, spacing: Tensor) -> Tensor:
+        """``|l|_i^2`` of chords ``(e, d)`` at their ``ends (e,)``; at other points lengths over their spacing."""
+        place = torch.full_like(spacing, -1, dtype=torch.int64)
+        place[self.rows] = torch.arange(len(self.rows), device=place.device)
+        usual = chord.square().sum(1) / spacing[ends].square()
+        edge = (place[ends] >= 0).nonzero()[:, 0]
+        inside = (self.roots[place[ends[edge]]] @ chord[edge, :, None]).square().sum((1, 2))
+        return usual.index_copy(0, edge, inside)
+
+    def spacing(self, spacing: Tensor) -> Tensor:
+        """The spacing ``(n,)`` with ``det(C)^(1/4)`` at points in lines."""
+        area = torch.linalg.det(self.roots @ self.roots.mT).rsqrt()  # of the cell, sqrt(det C)
+        return spacing.index_copy(0, self.rows, area.sqrt())
+
+    def moments(self, second: Tensor, near: Neighbours, edges: Edges, chord: Tensor) -> Tensor:
+        """How much of the ``second`` moments ``(n, d, d)`` of the weights lies along every edge ``(e,)``, 1 if round.
+
+        The mean over a point and those round it is what lines do to all of them; other points do not count.
+        """
+        mean = second[self.rows] + sum(second[column] for column in near.indices[self.rows, : STAR.around].unbind(1))
+        mean = mean * (2 / mean.diagonal(dim1=1, dim2=2).sum(1))[:, None, None]
+        identity = torch.eye(chord.shape[1], dtype=chord.dtype, device=chord.device).expand(edges.n, -1, -1)
+        mean = identity.index_copy(0, self.rows, mean)
+        unit = chord / chord.norm(dim=1, keepdim=True)
+        head, tail = (((unit[:, None] @ mean[end])[:, 0] * unit).sum(1) for end in (edges.head, edges.tail))
+        return (head * tail).sqrt()
+
+    def ordered(self, near: Neighbours, frames: Tensor) -> tuple[Neighbours, Tensor]:
+        """The neighbours, those of points in lines in the order of ``|l|_i``, and their directions ``(n, k, 2)``."""
+        white = near.offsets[self.rows] @ self.roots.mT
+        order = white.square().sum(2).argsort(dim=1, stable=True)
+        indices, distances, offsets = near.indices.clone(), near.distances.clone(), near.offsets.clone()
+        for values in (indices, distances, offsets, white):
+            wide = order.view(*order.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:])
+            rows = self.rows if len(values) == len(near.indices) else slice(None)
+            values[rows] = values[rows].gather(1, wide)
+        near = near._replace(indices=indices, distances=distances, offsets=offsets)
+        unit = white / white.norm(dim=2, keepdim=True).clamp_min(torch.finfo(white.dtype).tiny)
+        return near, near.directions(frames, near.indices.shape[1]).index_copy(0, self.rows, unit)
+
+
+def find_stretched(
+    near: Neighbours, frames: Tensor, sizes: tuple[int, ...], rule: StarRule = STAR
+) -> tuple[Tensor, Stretched | None]:
+    """Frames ``(n, d, 2)`` that span a plane where the nearest neighbours lie in a line, and the points in lines."""
+    if frames.shape[2] != 2 or frames.shape[1] > rule.widest or near.indices.shape[1] < rule.around:
+        return frames, None
+    alike = _alike(near, frames, rule)
+    clouds = Segments(sizes or (len(alike),), alike.device)
+    one = torch.ones_like(alike)
+    share = clouds.inner((alike > rule.clear).to(alike), one) / clouds.inner(one, one)
+    rows = ((alike > rule.lined) & (clouds.spread(share) > rule.share)).nonzero()[:, 0]
+    if not len(rows):
+        return frames, None
+    wide = tangent_frames(near.offsets[rows], near.distances[rows], 2)
+    flat = near.offsets[rows, : SELECTION.frame] @ wide
+    moment = flat.mT @ flat
+    thin = 4 * torch.linalg.det(moment) < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
+    plane = torch.where(thin[:, None, None], wide, frames[rows])
+    around = torch.cat([rows[:, None], near.indices[rows, : rule.around]], 1)
+    place = torch.full((len(frames),), len(rows), device=rows.device)
+    place[rows] = torch.arange(len(rows), device=rows.device)
+    others = place[around]  # those of no row in lines are the last, which is empty
+    count = (others < len(rows)).sum(1)
+    flat = near.offsets[rows] @ plane
+    same = flat.square().sum(2) > rule.along**2 * near.offsets[rows].square().sum(2)
+    white = torch.where(same[..., None], flat, 1e3 * flat).detach()  # what is on another sheet is far
+    star = torch.cat([voronoi_neighbours(part) for part in white.split(rule.rows)]) & same
+    weight = star.to(flat) / star.sum(1, keepdim=True).clamp_min(1)
+    moments = plane @ (2 * (weight[..., None] * flat).mT @ flat) @ plane.mT
+    moments = torch.cat([moments, torch.zeros_like(moments[:1])])
+    inside = plane.mT @ (sum(moments[column] for column in others.unbind(1)) / count[:, None, None]) @ plane
+    trace, det = inside.diagonal(dim1=1, dim2=2).sum(1), torch.linalg.det(inside)
+    least, most = ((ratio + 1 / ratio) ** 2 for ratio in rule.stretched)  # trace^2 / det of axes with that ratio
+    stretched = (trace.square() > least * det) & (trace.square() < most * det) & (2 * count > rule.around)
+    frames = frames.index_copy(0, rows, plane)
+    if not bool(stretched.any()):
+        return frames, None
+    root = torch.linalg.inv(torch.linalg.cholesky(inside[stretched]))
+    return frames, Stretched(rows[stretched], root @ plane[stretched].mT)
+
+
+@torch.no_grad()
+def _alike(near: Neighbours, frames: Tensor, rule: StarRule) -> Tensor:
+    """How far the directions to the very nearest, of a point and those round it, are the same up to sign, ``(n,)``."""
+    unit = near.directions(frames, rule.nearest)
+    moment = frames @ (unit.mT @ unit) @ frames.mT
+    moment = moment + sum(moment[column] for column in near.indices[:, : rule.around].unbind(1))
+    inside = frames.mT @ moment @ frames
+    x, y, z = inside[:, 0, 0], inside[:, 1, 1], inside[:, 0, 1]
+    return ((x - y).square() + 4 * z.square()).sqrt() / (x + y)
+
+
+def voronoi_neighbours(flat: Tensor) -> Tensor:
+    """Which of the points ``flat (n, k, 2)`` share an edge of the Voronoi cell of the origin with it, ``(n, k)``.
+
+    The edge towards ``p`` lies on its bisector ``p / 2 + t J p``; every other point ``q`` leaves the side
+    ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it, and what all leave must not be empty.
+    """
+    squared = flat.square().sum(2)
+    turned = torch.stack([-flat[..., 1], flat[..., 0]], 2)
+    itself = torch.eye(flat.shape[1], dtype=torch.bool, device=flat.device)
+    slope = (turned @ flat.mT).masked_fill(itself, 0.0)  # (n, p, q)
+    bound = ((squared[:, None] - flat @ flat.mT) / 2).masked_fill(itself, 0.0)
+    ratio = bound / torch.where(slope == 0, 1.0, slope)
+    high = ratio.masked_fill(slope <= 0, torch.inf).amin(2)
+    low = ratio.masked_fill(slope >= 0, -torch.inf).amax(2)
+    hidden = ((slope == 0) & (bound < 0)).any(2)
+    return (low < high) & ~hidden & (squared > 0)
