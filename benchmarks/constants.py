@@ -36,7 +36,7 @@ from eigenprobe.eigen.multigrid import COARSENING
 from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
 from eigenprobe.eigen.stacked import STACKING, solve_each
-from eigenprobe.estimators.coordinates import STAGES, map_layout
+from eigenprobe.estimators.layout import STAGES, map_layout
 from eigenprobe.graph import Graph, stack
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.search.cells import HOST

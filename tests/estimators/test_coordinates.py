@@ -11,10 +11,9 @@ import torch
 from scipy import sparse
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
-from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
-from eigenprobe.graph.graph import Graph, build_graph
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.readers import rows as lazy
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
@@ -193,62 +192,6 @@ def smoother(rng: np.random.Generator) -> Smoother:
 def _parts(rng: np.random.Generator, count: int = 5) -> Smoother:
     x = np.concatenate([rng.normal(size=(12 + 3 * i, 3)) + 90 * rng.normal(size=3) for i in range(count)])
     return neighbourhood_smoother(build_graph(torch.from_numpy(x), 6))
-
-
-def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    import openTSNE
-
-    graph = build_graph(torch.from_numpy(rng.normal(size=(60, 4))), 8)
-    made: list[Any] = []
-
-    class Embedding(np.ndarray):
-        def __new__(cls, start: np.ndarray, affinities: Any, **options: Any) -> Any:
-            made.append((start, affinities, options))
-            return np.asarray(start).view(cls)
-
-        def optimize(self, steps: int, **options: Any) -> None:
-            made.append((steps, options))
-
-    monkeypatch.setattr(openTSNE, "TSNEEmbedding", Embedding)
-    spectral = rng.normal(size=(60, 5))
-    layout.map_layout(graph, spectral, 3)
-    (start, affinities, options), *stages = made
-    assert [(steps, o["exaggeration"], o["momentum"]) for steps, o in stages] == [
-        (120, 12.0, 0.5),
-        (100, 4.0, 0.8),
-        (60, 1.0, 0.8),
-        (60, 2.5, 0.8),
-    ]
-    assert all(o["inplace"] for _, o in stages)
-    assert (options["negative_gradient_method"], options["n_jobs"], options["random_state"]) == ("bh", 1, 3)
-    centred = (graph.points - graph.points.mean(0)).numpy()
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    for j in range(2):  # the two principal directions of the rows, up to the small scale that t-SNE starts at
-        assert abs(np.corrcoef(left[:, j], start[:, j])[0, 1]) > 0.9999
-    assert np.ptp(start[:, 0]) / np.ptp(start[:, 1]) == pytest.approx(
-        np.ptp(left[:, 0] * sizes[0]) / np.ptp(left[:, 1] * sizes[1]), rel=1e-3
-    )
-    assert affinities.P.sum() == pytest.approx(1)
-    made.clear()
-    bare = Graph(torch.empty((60, 0)), graph.indices, graph.distances, "precomputed")  # no coordinates: the embedding
-    layout.map_layout(bare, spectral[:, :1], 3, neighbors=30)
-    assert made[0][1].P.nnz == affinities.P.nnz
-    assert made[0][0].shape == (60, 2) and abs(np.corrcoef(made[0][0][:, 0], spectral[:, 0])[0, 1]) > 0.9999
-    assert 0 < np.abs(made[0][0][:, 1]).max() < 1e-3 * np.abs(made[0][0][:, 0]).max()
-    made.clear()
-    many = build_graph(torch.from_numpy(rng.normal(size=(400, 4))), 8)
-    layout.map_layout(many, rng.normal(size=(400, 3)), 3, neighbors=30, stages=[(4.0, 10), (1.0, 20)])
-    assert [(steps, o["exaggeration"]) for steps, o in made[1:]] == [(10, 4.0), (20, 1.0)]
-    assert made[0][1].P.nnz > 400 * 20  # twenty of 400 rows, thirty of 600 and more
-    made.clear()
-    monkeypatch.setattr(layout, "EXACT_TREE", 60)  # from there on a grid, with half of the processors
-    monkeypatch.setattr(layout.os, "cpu_count", lambda: 6)
-    layout.map_layout(graph, spectral, 3)
-    assert (made[0][2]["negative_gradient_method"], made[0][2]["n_jobs"]) == ("fft", 3)
-    made.clear()
-    monkeypatch.setattr(layout.os, "cpu_count", lambda: None)
-    layout.map_layout(graph, spectral, 3)
-    assert made[0][2]["n_jobs"] == 1
 
 
 def test_smallest_entries_of_rows(rng: np.random.Generator) -> None:

@@ -4,6 +4,7 @@ other metrics, frames; growth by new rows, rows for coordinates, files."""
 from __future__ import annotations
 
 import resource
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,3 +170,87 @@ def test_addresses_are_read(table: np.ndarray) -> None:
     )
     with pytest.raises(InputError, match="cannot read memory://tables/absent"):
         _model().fit("memory://tables/absent.npy")
+
+
+def test_affinities_are_solved_as_they_are(table: np.ndarray, tmp_path: Path) -> None:
+    """Against the eigenvectors of ``R^-1/2 W R^-1/2`` by LAPACK; new rows by the walk's own step."""
+    weights = np.exp(-(pairwise_distances(table) ** 2) / 4)
+    np.fill_diagonal(weights, 0)
+    weights[weights < 1e-3] = 0
+    model = _model(coordinates="vectors", metric="precomputed_affinity").fit(weights)
+    degree = weights.sum(1)
+    values, vectors = np.linalg.eigh(weights / np.sqrt(degree[:, None] * degree))
+    np.testing.assert_allclose(model.eigenvalues_, 1 - values[::-1][1:5], atol=1e-5)
+    expected = vectors[:, ::-1][:, 1:5] / np.sqrt(degree / degree.sum())[:, None]
+    for found, exact in zip(model.embedding_.T, expected.T, strict=True):
+        assert abs(np.corrcoef(found, exact)[0, 1]) > 1 - 1e-5
+    np.testing.assert_allclose(model.mass_, degree / degree.sum(), rtol=1e-6)
+    thin = _model(coordinates="vectors", metric="precomputed_affinity").fit(sparse.csr_matrix(weights))
+    np.testing.assert_allclose(np.abs(thin.embedding_), np.abs(model.embedding_), atol=1e-4)
+    np.testing.assert_allclose(model.transform(weights[:9]), model.embedding_[:9], atol=1e-3)
+    np.testing.assert_allclose(model.transform(sparse.csr_matrix(weights[:9])), model.transform(weights[:9]), atol=1e-6)
+    assert model.layout_.shape == (300, 2) and np.isfinite(model.layout_).all()
+    model.save(tmp_path / "model")
+    again = OptimalApproximationEigenmaps.load(tmp_path / "model")
+    np.testing.assert_allclose(again.transform(weights[:9]), model.transform(weights[:9]), atol=1e-6)
+    np.testing.assert_allclose(again.spectrum_, model.spectrum_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w[:, :9], "must be square"),
+        (lambda w: -w, "at least 0"),
+        (lambda w: np.triu(w), "must be symmetric"),
+        (lambda w: w * (np.arange(len(w)) != 7) * (np.arange(len(w)) != 7)[:, None], "row 7 has none"),
+    ],
+)
+def test_affinities_that_are_none(table: np.ndarray, change: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _model(metric="precomputed_affinity").fit(change(np.exp(-pairwise_distances(table))))
+
+
+def test_a_metric_may_be_a_function_with_further_arguments(table: np.ndarray, tmp_path: Path) -> None:
+    def power(x: np.ndarray, y: np.ndarray, p: float = 1.0) -> float:
+        return float((np.abs(x - y) ** p).sum() ** (1 / p))
+
+    named = _model(metric="minkowski", metric_kwds={"p": 3}).fit(table)
+    given = _model(metric=power, metric_kwds={"p": 3}).fit(table)
+    np.testing.assert_allclose(given.embedding_, named.embedding_, atol=1e-4)
+    np.testing.assert_allclose(given.transform(table[:9] + 0.1), named.transform(table[:9] + 0.1), atol=1e-4)
+    other = _model(metric="minkowski", metric_kwds={"p": 1}).fit(table)
+    manhattan = _model(metric="manhattan").fit(table)
+    np.testing.assert_allclose(other.embedding_, manhattan.embedding_, atol=1e-4)
+    named.save(tmp_path / "named")
+    again = OptimalApproximationEigenmaps.load(tmp_path / "named")
+    np.testing.assert_allclose(again.transform(table[:9] + 0.1), named.transform(table[:9] + 0.1), atol=1e-6)
+    with pytest.raises(InputError, match="cannot be written"):
+        given.save(tmp_path / "given")
+    with pytest.raises(InputError, match="no further arguments"):
+        _model(metric="cosine", metric_kwds={"p": 3}).fit(table)
+    with pytest.raises(InputError, match="NaN, infinite or negative"):
+        _model(metric=lambda x, y: float("nan")).fit(table)
+    with pytest.raises(InputError, match=r"compiled by numba\.njit"):
+        _model(metric=power).fit(np.zeros((5001, 2)) + np.arange(5001.0)[:, None])
+
+
+def test_metrics_of_presence_and_equality_take_what_they_can_compare(rng: np.random.Generator) -> None:
+    kinds = rng.integers(3, size=200)
+    counts = rng.poisson(np.where(np.arange(60) % 3 == kinds[:, None], 2.0, 0.1)).astype(float)
+    with pytest.warns(UserWarning, match="entries other than 0 count as 1"):
+        counted = _model(metric="jaccard").fit(counts)
+    np.testing.assert_allclose(counted.embedding_, _model(metric="jaccard").fit(counts > 0).embedding_, atol=1e-6)
+    codes = rng.integers(4, size=(3, 60))[kinds]
+    codes = np.where(rng.random(codes.shape) < 0.3, rng.integers(4, size=codes.shape), codes).astype(float)
+    nearest = (pairwise_distances(_model(3, metric="hamming").fit_transform(codes)) + 9 * np.eye(200)).argmin(1)
+    assert (kinds[nearest] == kinds).mean() > 0.99
+    with pytest.raises(InputError, match="nearly all real numbers do"):
+        _model(metric="hamming").fit(rng.normal(size=(50, 4)))
+
+
+def test_jobs_change_nothing_but_the_cores(table: np.ndarray) -> None:
+    first = _model(n_jobs=1).fit(table)
+    for jobs in (2, -1):
+        np.testing.assert_allclose(_model(n_jobs=jobs).fit(table).embedding_, first.embedding_, atol=1e-8)
+    with pytest.raises(InputError, match="n_jobs must be a number of cores"):
+        _model(n_jobs=0).fit(table)

@@ -7,7 +7,8 @@ import threading
 import pytest
 import torch
 
-from eigenprobe.host.threads import limited_threads, side_by_side
+from eigenprobe.host import threads
+from eigenprobe.host.threads import allowed_cores, cores, limited_threads, side_by_side
 
 
 def test_parts_come_back_in_order_from_threads_that_start_no_more() -> None:
@@ -49,3 +50,31 @@ def test_a_failure_is_told_and_what_has_not_begun_is_left() -> None:
     gate.set()
     assert side_by_side(lambda x: x, [1, 2]) == [1, 2]
     assert len(done) < 1000
+
+
+def test_no_more_cores_than_the_caller_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 6)
+    assert cores() == 6 and cores(2) == 2
+    with allowed_cores(1):
+        assert cores() == cores(3) == 1
+        assert set(side_by_side(lambda _: threading.current_thread(), range(4))) == {threading.current_thread()}
+    with allowed_cores(-2):
+        assert cores() == 5
+    running, most = [0], [0]
+    lock = threading.Lock()
+
+    def work(_: int) -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        threading.Event().wait(0.01)
+        with lock:
+            running[0] -= 1
+
+    threads._workers.cache_clear()
+    try:
+        with allowed_cores(2):
+            side_by_side(work, range(24))
+    finally:
+        threads._workers.cache_clear()
+    assert most[0] == 2

@@ -60,7 +60,8 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     """pynndescent compiles for minutes, so a stand-in with its interface answers by brute force."""
 
     class NNDescent:
-        def __init__(self, data, metric, n_neighbors, random_state):
+        def __init__(self, data, metric, n_neighbors, random_state, metric_kwds, n_jobs):
+            assert metric_kwds is None and n_jobs == -1
             assert data.dtype == np.float32 and metric == "euclidean" and random_state == 0
             self.data = data
             self.neighbor_graph = self.query(data, n_neighbors)

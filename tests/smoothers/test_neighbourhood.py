@@ -12,7 +12,6 @@ import torch
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.estimators import solvers
-from eigenprobe.estimators.coordinates import _walk
 from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother
@@ -141,18 +140,3 @@ def test_rows_without_coordinates_have_a_bound_only(rng: np.random.Generator) ->
         neighbourhood_smoother(replace(graph, distances=0 * graph.distances))
     with pytest.raises(InputError, match="all rows are equal"):
         neighbourhood_smoother(replace(graph, points=torch.ones((60, 3), dtype=torch.float64)))
-
-
-def test_affinities_are_the_steps_of_a_random_walk() -> None:
-    """Row sums are the mass, and entries the weights of the graph as its definition has them."""
-    X = np.random.default_rng(0).normal(size=(80, 3))
-    graph = build_graph(torch.from_numpy(X), 6)
-    smoother = neighbourhood_smoother(graph)
-    joint = _walk(smoother).toarray()
-    assert np.allclose(joint.sum(1), smoother.mass.double().numpy() / 2, rtol=1e-5)
-    directed = np.zeros((80, 80))
-    np.put_along_axis(directed, graph.indices.numpy(), fuzzy_weights(graph.distances).double().numpy(), 1)
-    near = (directed > 0) | np.eye(80, dtype=bool)
-    common = near.astype(float) @ near.T
-    weight = np.maximum(directed, directed.T) * common / (near.sum(1)[:, None] + near.sum(1) - common)
-    assert np.allclose(joint / joint.sum(), weight / weight.sum(), rtol=1e-4, atol=1e-9)

@@ -1,39 +1,27 @@
-"""From vectors to coordinates, back to rows, and to a map to look at; which parameters and metric may be asked for.
+"""From vectors to coordinates and back to rows; which parameters and metric may be asked for.
 
-    u = V mu^t (n, K)   diffusion coordinates;      sphere: u / sqrt(1 + |u|^2)
-    x(z) = sum_j w_j x_j / sum_j w_j,               w_j by distance of z to the coordinates of its nearest fitted rows
-    P = M^1/2 (A - I/2) M^1/2 / sum     A (n, n), M (n,): the neighbourhood smoother and its mass, no second search
-    y (n, 2): minimise KL(e P || Q(y)),   q_ij ~ 1 / (1 + |y_i - y_j|^2)  e: exaggeration, falling in stages
-
-P_ij is how often a random walk on the graph, left alone for long, steps from i to j: outliers, which it seldom visits,
-pull little. This is t-SNE by openTSNE [Policar et al.] with other affinities, started at the principal directions of
-the rows (of the embedding where there are none), which keep groups that are near each other near on the map; the
-exaggerated stages pull whole clusters together, and the last gives their insides room. New rows are put at the average
-of their fitted neighbours (`extensions`).
+u = V mu^t (n, K)   diffusion coordinates;      sphere: u / sqrt(1 + |u|^2)
+x(z) = sum_j w_j x_j / sum_j w_j,               w_j by distance of z to the coordinates of its nearest fitted rows
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from ..errors import InputError, warn
-from ..graph import Graph, build_graph
 from ..host.validation import as_annotated
 from ..search.neighbours import nearest_rows
-from ..smoothers import Smoother, neighbourhood_smoother
 from ..smoothers.neighbourhood import fuzzy_weights
 
 Array = NDArray[Any]
 SPATIAL = ("cosine", "euclidean")
+AFFINITY = "precomputed_affinity"
 
 
 def check_parameters(model: Any) -> None:
@@ -41,6 +29,10 @@ def check_parameters(model: Any) -> None:
     as_annotated(type(model).__init__, model.get_params(deep=False))
     if model.solver == "network" and model.metric not in ("auto", *SPATIAL):
         raise InputError(f"solver='network' compares rows by cosine or euclidean, got metric={model.metric!r}")
+    if model.metric_kwds and (model.metric in (*SPATIAL, "auto", "precomputed", AFFINITY)):
+        raise InputError(f"metric {model.metric!r} has no further arguments, got metric_kwds={model.metric_kwds}")
+    if model.n_jobs == 0:
+        raise InputError("n_jobs must be a number of cores, or -1 for all, got 0")
     for name in ("n_components", "n_neighbors", "max_iter"):
         if (value := getattr(model, name)) < 1:
             raise InputError(f"{name} must be a positive integer, got {value!r}")
@@ -50,7 +42,7 @@ def check_parameters(model: Any) -> None:
         raise InputError(f"max_samples must exceed n_components and n_neighbors, got {model.max_samples}")
 
 
-def choose_metric(metric: str, rows: torch.Tensor) -> str:
+def choose_metric(metric: str | Callable[..., float], rows: torch.Tensor) -> str | Callable[..., float]:
     """``auto`` is cosine for wide tables and Euclidean for narrow ones, and for wide ones that lie, once centred, in a
     few directions only: a curve or a surface, whose angles from the origin mean nothing."""
     if metric != "auto":
@@ -105,69 +97,3 @@ def local_averages(known: Array, rows: Array, places: torch.Tensor, k: int) -> A
     same = lengths <= SAME * lengths[:, -1:]
     weight = torch.where(same.any(1, keepdim=True), same.to(lengths), fuzzy_weights(lengths))
     return np.einsum("mk,mkd->md", (weight / weight.sum(1, keepdim=True)).numpy(), rows[near.numpy()])
-
-
-@dataclass(frozen=True)
-class Stages:
-    """Exaggeration and steps of every stage, chosen on even rows of three tables of features and on digits: a weak
-    early stage leaves parts of a cluster apart, a calm one before the last gives their rows room, so that they gather
-    evenly in it. Adjusted Rand index of HDBSCAN on digits, banking77, cifar10, imagenette: .83, .36, .25, .72, against
-    .66, .28, .17, .58 with 12 neighbours and stages of 20, 6 and 3; of k-means .94, .53, .34, .89 against .86, .54,
-    .33, .90. (`benchmarks.maps` reports odd rows.)"""
-
-    early: tuple[float, int] = (12.0, 120)
-    middle: tuple[float, int] = (4.0, 100)
-    calm: tuple[float, int] = (1.0, 60)
-    late: tuple[float, int] = (2.5, 60)
-
-
-STAGES = Stages()
-FEWEST_GROUP = 20  # rows per neighbour on the map, at least: small tables have fewer neighbours
-EXACT_TREE = 10_000  # rows up to which a tree of the plane is faster than a grid
-
-
-def map_layout(
-    graph: Graph,
-    coordinates: Array,
-    seed: int,
-    dimensions: int = 2,
-    neighbors: int | None = None,
-    stages: Sequence[tuple[float, int]] | None = None,
-) -> Array:
-    """A map ``(n, dimensions)`` of the points of a graph with spectral ``coordinates (n, K)``.
-
-    ``neighbors``: so many are searched among the points, where there are coordinates. ``stages``: exaggeration and
-    steps of each.
-    """
-    import openTSNE as tsne
-    from sklearn.decomposition import PCA
-
-    if neighbors is not None and graph.metric in SPATIAL:
-        count = min(neighbors, max(graph.k, graph.n // FEWEST_GROUP))
-        graph = build_graph(graph.points, count, metric=graph.metric) if count != graph.k else graph  # type: ignore[arg-type]
-    joint = _walk(neighbourhood_smoother(graph))
-    if graph.metric in SPATIAL and graph.points.shape[1] >= dimensions:
-        coordinates = graph.points.double().cpu().numpy()
-    wanted = min(dimensions, *coordinates.shape)
-    start = coordinates if wanted == 1 else PCA(wanted, random_state=seed).fit_transform(coordinates)
-    start = np.column_stack([start[:, :wanted], np.zeros((len(start), dimensions - wanted))])
-    start = tsne.initialization.rescale(start + 1e-6 * np.random.default_rng(seed).normal(size=start.shape))
-    method, jobs = (
-        ("bh", 1) if len(start) < EXACT_TREE or dimensions > 2 else ("fft", max(1, (os.cpu_count() or 2) // 2))
-    )
-    known = tsne.affinity.PrecomputedAffinities(joint)
-    placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
-    for number, (exaggeration, steps) in enumerate(stages or astuple(STAGES)):
-        momentum = 0.8 if number else 0.5
-        placed.optimize(steps, exaggeration=exaggeration, momentum=momentum, inplace=True)
-    return np.asarray(placed, np.float64)
-
-
-def _walk(smoother: Smoother) -> csr_matrix:
-    """``M^1/2 (A - I/2) M^1/2``, the shares ``(n, n)`` of the steps of a random walk, up to a factor."""
-    matrix, root = smoother.matrix.cpu(), smoother.mass.cpu().double().sqrt().numpy()
-    head, tail = np.repeat(np.arange(len(root)), np.diff(matrix.crow_indices())), matrix.col_indices().numpy()
-    values = np.where(head == tail, 0.0, matrix.values().double().numpy() * root[head] * root[tail])
-    joint = csr_matrix((values, (head, tail)), shape=tuple(matrix.shape))
-    joint.eliminate_zeros()
-    return joint

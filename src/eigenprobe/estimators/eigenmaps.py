@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -28,11 +29,12 @@ from ..cloud import Frame
 from ..errors import InputError, warn
 from ..graph.arranged import Arranged, arrange, extend
 from ..host.device import resolved
-from ..host.threads import limited_threads
+from ..host.threads import allowed_cores, limited_threads
 from ..host.validation import as_array
-from ..readers.rows import MOST_SEEDS, Rows, checked, open_table, rows_to_fit, sampled, transformed
+from ..readers.rows import MOST_SEEDS, PRECOMPUTED, Rows, checked, open_table, rows_to_fit, sampled, transformed
 from ..search.neighbours import EXACT_POINTS, nearest_sparse
 from .coordinates import (
+    AFFINITY,
     LEAST,
     SPATIAL,
     Coordinates,
@@ -41,9 +43,9 @@ from .coordinates import (
     coordinates,
     diffusion_time,
     local_averages,
-    map_layout,
 )
-from .precomputed import arranged_by, by_distances, given_neighbours
+from .layout import map_layout
+from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
 from .solvers import Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
 
 Array = NDArray[Any]
@@ -51,6 +53,17 @@ BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 SMALL = 2501  # rows below which one thread is enough
 MANY_PARTS = 2  # per coordinate, above which a warning says so
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
+
+
+def _on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of an estimator on the cores that its ``n_jobs`` allows."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with allowed_cores(self.n_jobs):
+            return method(self, *args, **kwargs)
+
+    return call
 
 
 class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -62,10 +75,15 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Coordinates of the embedding; the constant vector is not one of them.
     solver : {"direct", "network"}, default="direct"
         Closed form, or a network trained to reconstruct the probes.
-    metric : {"auto", "cosine", "euclidean", "precomputed"} or a metric of pynndescent, default="auto"
+    metric : str or function of two rows, default="auto"
         ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements) and for wide tables that vary
         in fewer than 9 directions (curves, surfaces); `metric_` says which. With ``precomputed`` X is a
-        matrix of distances (n_samples, n_samples), whole or sparse with at least ``n_neighbors`` entries per row.
+        matrix of distances (n_samples, n_samples), whole or sparse with at least ``n_neighbors`` entries per row; with
+        ``precomputed_affinity`` X is a symmetric matrix of weights, all of which are used, as by scikit-learn's
+        ``SpectralEmbedding(affinity="precomputed")``. Other names are those of scikit-learn and pynndescent. A function
+        of two rows serves up to 5000 of them, one compiled by ``numba.njit`` any number.
+    metric_kwds : dict or None, default=None
+        Further arguments of another metric: ``{"p": 3}`` for ``metric="minkowski"``.
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
     coordinates : {"sphere", "diffusion", "vectors", "normalized"}, default="sphere"
@@ -80,11 +98,13 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         The network and its training (``solver="network"``).
     map_dimensions : {2, 3}, default=2
         Dimensions of the map `layout_`.
-    map_neighbors : int or None, default=30
-        Neighbours of a row on the map, fewer below 600 rows; None: those of the fit. Fewer make groups crumble.
+    map_neighbors : int or None, default=None
+        Neighbours of a row on the map; None: those of the fit, more are searched. More make groups rounder.
     map_stages : tuple of (exaggeration, steps) or None, default=None
-        Stages of the map; None: ``((12, 120), (4, 100), (1, 60), (2.5, 60))``. A last stage of 1 gives the insides of
+        Stages of the map; None: ``((12, 80), (4, 50), (1, 60), (2, 50))``. A last stage of 1 gives the insides of
         groups more room, one of 4 gathers them.
+    n_jobs : int or None, default=None
+        Cores to use, -1 for all; None: all for the search, half of them for the rest.
     random_state : int, RandomState or None, default=None
     device : str, default="auto"
         ``auto`` is the GPU where there is one.
@@ -123,7 +143,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     set or a map-style torch data set; these are read in blocks. Of a dask array or data frame a sample is fitted, which
     the fitted attributes then describe, and ``transform`` returns a lazy dask array. Sparse matrices of more than 1024
     columns are kept as a random projection on 1024; up to 50,000 rows are compared exactly when fitted. Metrics other
-    than cosine and Euclidean need dense rows. Tensors give tensors; fitted attributes are arrays.
+    than cosine and Euclidean need dense rows; those of presence and absence (``jaccard``, ``dice``) take entries other
+    than 0 for 1, ``hamming`` refuses real numbers. NaN and masked entries are refused. Tensors give tensors; fitted
+    attributes are arrays.
 
     Examples
     --------
@@ -141,7 +163,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         n_components: int = 8,
         *,
         solver: Literal["direct", "network"] = "direct",
-        metric: str = "auto",
+        metric: str | Callable[..., float] = "auto",
+        metric_kwds: dict[str, Any] | None = None,
         n_neighbors: int = 12,
         coordinates: Coordinates = "sphere",
         diffusion_steps: float | Literal["auto"] = "auto",
@@ -150,8 +173,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         max_iter: int = 100,
         learning_rate: float = 3e-3,
         map_dimensions: int = 2,
-        map_neighbors: int | None = 30,
+        map_neighbors: int | None = None,
         map_stages: tuple[tuple[float, int], ...] | None = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
         device: str = "auto",
         verbose: bool = False,
@@ -160,6 +184,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.n_components = n_components
         self.solver = solver
         self.metric = metric
+        self.metric_kwds = metric_kwds
         self.n_neighbors = n_neighbors
         self.coordinates = coordinates
         self.diffusion_steps = diffusion_steps
@@ -170,11 +195,13 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.map_dimensions = map_dimensions
         self.map_neighbors = map_neighbors
         self.map_stages = map_stages
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
         self.trainer = trainer
 
+    @_on_cores
     def fit(self, X: Any, y: Any = None, *, neighbors: tuple[Any, Any] | None = None) -> OptimalApproximationEigenmaps:
         """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored.
 
@@ -191,9 +218,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         seed = int(rng.randint(MOST_SEEDS))
         limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
         with limited_threads(self._device(), min(n, limit), single=SMALL):
-            if self.metric == "precomputed":
+            if self.metric in PRECOMPUTED:
                 self._searched = False
-                self.metric_, clouds = self.metric, [by_distances(rows.array, self.n_neighbors, self._device())]
+                self.metric_: str | Callable[..., float] = self.metric
+                clouds = [self._precomputed(rows.array)]
             else:
                 sample = self._sample(rows, limit, rng)
                 self.metric_ = choose_metric(self.metric, sample)
@@ -217,7 +245,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.fit(X, **fit_params)
         return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
 
-    @available_if(lambda self: self.solver == "direct" and self.metric != "precomputed")
+    @available_if(lambda self: self.solver == "direct" and self.metric not in PRECOMPUTED)
+    @_on_cores
     def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
         """Take in new rows: they join the fitted ones, whose graph (unless a new one is cheaper) and vectors go on.
 
@@ -237,6 +266,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             self._solve([grown], start=starting_vectors(known, grown))
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
+    @_on_cores
     def transform(self, X: Any) -> Array:
         """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
         check_is_fitted(self)
@@ -276,6 +306,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return largest_gap(self.spectrum_)
 
     @cached_property
+    @_on_cores
     def layout_(self) -> Array:
         """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
         check_is_fitted(self)
@@ -286,6 +317,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
+    @_on_cores
     def place(self, X: Any) -> Array:
         """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a fitted row's own."""
         rows, _ = self._open(X, reset=False), self.layout_
@@ -359,12 +391,18 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if neighbors is not None:
             return [given_neighbours(sample, neighbors, metric)]
         if metric not in SPATIAL:
-            return [arranged_by(sample, self.n_neighbors, metric)]
+            return [arranged_by(sample, self.n_neighbors, metric, self.metric_kwds)]
         frame = Frame.of(sample, metric, centred=False)
         taken = [sample]
         if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
             taken = [self._sample(rows, SUBSET, rng) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
         return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
+
+    def _precomputed(self, matrix: Any) -> Arranged:
+        """The cloud of a square matrix instead of rows."""
+        if self.metric == AFFINITY:
+            return AffinityGraph.of(matrix, self._device()).arranged()
+        return by_distances(matrix, self.n_neighbors, self._device())
 
     def _say(self, message: str) -> None:
         if self.verbose:
@@ -436,7 +474,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.pairwise = self.metric in PRECOMPUTED
         return tags
 
 

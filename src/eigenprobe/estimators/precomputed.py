@@ -1,39 +1,62 @@
 """Clouds whose neighbours are not searched among coordinates: known ones, given distances, other metrics.
 
     (indices, distances) (n, k);   D (n, n) whole or sparse -> the k smallest per row;   rows (n, d) and a metric's name
+    affinities W (n, n) -> A = (I + R^-1/2 W R^-1/2) / 2,  R their row sums,  M = R / sum R
 
 Distances of metrics other than cosine and Euclidean count as lengths; where there are no coordinates, what an uneven
 neighbourhood costs is bounded and not measured (`smoothers.neighbourhood`).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
 from ..cloud import Frame
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..host.validation import as_array
-from ..search.neighbours import searcher, without_self
-from .coordinates import SPATIAL
+from ..search.neighbours import BINARY, searcher, without_self
+from ..smoothers import Smoother, neighbourhood_smoother
+from ..smoothers.smoother import csr
+from .coordinates import AFFINITY, SPATIAL
 
+Metric = str | Callable[..., float]
+EQUAL = ("hamming", "matching")  # metrics that count the entries that differ
+MOST_FRACTIONS = 0.5  # share of entries that are no whole numbers, above which those would differ in all
+SMALLEST = 1e-6  # rounding of a distance below 0
 SYMMETRIC = 1e-4  # of the largest distance: rounding of single precision and of differences of squares is less
 
 
-def arranged_by(points: Tensor, k: int, metric: str) -> Arranged:
-    """Rows ``(n, d)`` and their nearest by a metric that pynndescent knows."""
+def arranged_by(points: Tensor, k: int, metric: Metric, options: dict[str, Any] | None = None) -> Arranged:
+    """Rows ``(n, d)`` and their nearest by a metric that pynndescent knows, or a function of two rows."""
     x, n = points.float(), len(points)
+    check_entries(x, metric)
     try:
-        indices, distances = searcher(x, metric=metric)(x, min(k, n - 1) + 1)
+        indices, distances = searcher(x, metric=metric, options=options)(x, min(k, n - 1) + 1)
     except InputError:
         raise
-    except (ValueError, TypeError) as error:
+    except (ArithmeticError, LookupError, ValueError, TypeError) as error:
         raise InputError(f"metric {metric!r} cannot compare these rows: {error}") from error
-    indices, distances = without_self(indices.to(x.device), distances.to(x))
-    return Arranged(points, _identity(x), graph=Graph(x, indices, distances, metric))
+    if not bool((torch.isfinite(distances) & (distances >= -SMALLEST)).all()):
+        raise InputError(f"metric {metric!r} gives NaN, infinite or negative distances of these rows")
+    indices, distances = without_self(indices.to(x.device), distances.clamp_min(0).to(x))
+    return Arranged(points, _identity(x), graph=Graph(x, indices, distances, metric, options=options))
+
+
+def check_entries(x: Tensor, metric: Metric) -> None:
+    """Metrics of equal entries want whole numbers or codes; those of presence and absence say what counts become."""
+    if metric in EQUAL and bool((x != x.round()).float().mean() > MOST_FRACTIONS):
+        raise InputError(f"metric {metric!r} counts entries that differ, and nearly all real numbers do: use another")
+    if metric in BINARY and not bool(((x == 0) | (x == 1)).all()):
+        warn(f"metric {metric!r} knows present and absent only: entries other than 0 count as 1")
 
 
 def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
@@ -65,7 +88,59 @@ def _check_distances(matrix: Any) -> None:
         )
 
 
-def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) -> Arranged:
+@dataclass(frozen=True)
+class AffinityGraph(Graph):
+    """Rows joined by given affinities ``weights (n, n)``, sparse CSR, instead of lists of neighbours."""
+
+    weights: Tensor = field(default_factory=lambda: torch.zeros((0, 0)).to_sparse_csr())
+
+    @classmethod
+    def of(cls, matrix: Any, device: torch.device) -> AffinityGraph:
+        """From a symmetric matrix of affinities of at least 0, whole or sparse."""
+        weights = csr_matrix(matrix, dtype=np.float64)
+        if weights.shape[0] != weights.shape[1]:
+            raise InputError(f"precomputed affinities must be square, got shape {weights.shape}")
+        if len(weights.data) and not (np.isfinite(weights.data).all() and weights.data.min() >= 0):
+            raise InputError("affinities must be finite numbers of at least 0, got NaN, infinity or negative ones")
+        weights.eliminate_zeros()
+        if abs(weights - weights.T).max() > SMALLEST * weights.max():
+            raise InputError("affinities must be symmetric: use (W + W.T) / 2")
+        alone = np.asarray(weights.sum(1)).ravel() - weights.diagonal() <= 0
+        if alone.any():
+            raise InputError(f"every row needs an affinity to another one, row {int(alone.argmax())} has none")
+        nothing = torch.empty((weights.shape[0], 0), device=device)
+        return cls(nothing, nothing.long(), nothing, AFFINITY, weights=as_torch(weights).to(device))
+
+    def arranged(self) -> Arranged:
+        return Arranged(self.points, _identity(self.points.new_empty((0, 1))), graph=self)
+
+    def smoother(self) -> Smoother:
+        """A step of the walk that stays where it is half of the time: eigenvalues are those of ``I - R^-1 W``."""
+        weights = as_scipy(self.weights)
+        degree = np.asarray(weights.sum(1)).ravel()
+        root = diags(degree**-0.5)
+        matrix = as_torch(((identity(self.n) + root @ weights @ root) / 2).tocsr()).to(self.device)
+        return Smoother("affinities", matrix, self, torch.from_numpy(degree / degree.sum()).to(self.device), 0.5, 1.0)
+
+
+def smoother_of(graph: Graph) -> Smoother:
+    """The smoother of a graph of neighbours or of given affinities."""
+    return graph.smoother() if isinstance(graph, AffinityGraph) else neighbourhood_smoother(graph)
+
+
+def as_scipy(matrix: Tensor) -> csr_matrix:
+    """A sparse CSR tensor as a matrix of scipy."""
+    parts = (each.cpu().numpy() for each in (matrix.values(), matrix.col_indices(), matrix.crow_indices()))
+    return csr_matrix(tuple(parts), shape=tuple(matrix.shape))
+
+
+def as_torch(matrix: csr_matrix) -> Tensor:
+    """The inverse of `as_scipy`."""
+    pointers, columns, values = (torch.from_numpy(each) for each in (matrix.indptr, matrix.indices, matrix.data))
+    return csr(pointers, columns, values, matrix.shape)
+
+
+def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: Metric) -> Arranged:
     """Rows ``(n, d)`` with known neighbours, in UMAP's order or in that of scikit-learn (distances, indices), told by
     their types; a first column that is the row itself is left out."""
     indices, distances = (torch.as_tensor(np.ascontiguousarray(as_array(each))) for each in neighbors)
@@ -83,7 +158,7 @@ def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: str) ->
     if bool((found == torch.arange(n)[:, None]).any()):
         found, lengths = without_self(found, lengths)
     coordinates = metric in SPATIAL
-    frame = Frame.of(points, metric, centred=False) if coordinates else _identity(points)
+    frame = Frame.of(points, str(metric), centred=False) if coordinates else _identity(points)
     lengths = lengths / (frame.scale if metric == "euclidean" else 1.0)
     graph = Graph(frame(points, torch.float32), found.to(points.device), lengths.to(points.device), metric)
     return Arranged(points, frame, graph=graph)

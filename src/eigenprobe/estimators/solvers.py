@@ -30,6 +30,7 @@ from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother
+from .precomputed import smoother_of
 
 CONTEXT = (4, 16, 64)  # steps of averaging
 PRINCIPAL = 32  # principal coordinates that are averaged
@@ -107,7 +108,7 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
 
 def spectrum(graph: Graph, most: int) -> NDArray[Any]:
     """The leading eigenvalues mu of the smoother of a graph, descending, without the constant's: at most ``most``."""
-    smoother = neighbourhood_smoother(graph)
+    smoother = smoother_of(graph)
     return solve(smoother, min(most + 1, smoother.n), tol=TOLERANCE).factors[1:].clamp(0, 1).cpu().numpy()
 
 
@@ -152,7 +153,7 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
 
 def _smoother(cloud: Arranged) -> tuple[Smoother, dict[str, Any]]:
     """The smoother and its facts; ``step_time`` is in the caller's units: mu = 1 - eigenvalue * step_time."""
-    smoother = neighbourhood_smoother(cloud.graph)
+    smoother = smoother_of(cloud.graph)
     time = float(smoother.step_time) * cloud.frame.scale**2
     return smoother, {"components": smoother.warn_of_parts(), "step_time": time}
 

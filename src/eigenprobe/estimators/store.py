@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 
 from ..basis import Basis
 from ..errors import InputError
 from ..graph import Graph
 from ..host.files import atomic_path, reading, writable_folder, write_json
+from .precomputed import AffinityGraph, as_scipy
 
 if TYPE_CHECKING:
     from .eigenmaps import OptimalApproximationEigenmaps
@@ -30,11 +32,16 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
     """Write ``model``; the list of what belongs together comes last."""
     from safetensors.numpy import save_file
 
+    if not isinstance(model.metric, str):
+        raise InputError("an estimator whose metric is a function cannot be written to a file: load would not know it")
     target = writable_folder(folder)
     model.basis_.save(target / "basis.safetensors")
     graph = model._graph
     arrays = {"vectors": model.vectors_, "mass": model.mass_}
     arrays |= {"indices": graph.indices.cpu().numpy(), "distances": graph.distances.cpu().numpy()}
+    if isinstance(graph, AffinityGraph):
+        weights = as_scipy(graph.weights)
+        arrays |= {f"w_{name}": getattr(weights, name) for name in ("data", "indices", "indptr")}
     if hasattr(model, "_blank"):
         arrays["blank"] = model._blank.cpu().numpy()
     if "layout_" in vars(model):
@@ -79,7 +86,12 @@ def read_estimator(
         points = extension.context.points if points is None else points
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
         _check_indices(known, len(points), len(model.basis_.mass))
-        model._graph = Graph(points, known["indices"], known["distances"], facts["metric"])
+        if "w_data" in known:
+            parts, n = (arrays[f"w_{name}"] for name in ("data", "indices", "indptr")), len(known["indices"])
+            model._graph = AffinityGraph.of(csr_matrix(tuple(parts), shape=(n, n)), points.device)
+        else:
+            options = given.get("metric_kwds")
+            model._graph = Graph(points, known["indices"], known["distances"], facts["metric"], options=options)
         model.metric_, model._searched = facts["metric"], facts.get("searched", False)
         if "blank" in known:
             model._blank = known["blank"]

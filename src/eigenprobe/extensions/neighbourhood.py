@@ -7,7 +7,7 @@ At a fitted row (up to rounding) the value is the fitted one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
@@ -44,7 +44,8 @@ class NeighbourhoodExtension:
     values: Tensor  # (n, K)
     mass: Tensor  # (n,)
     factors: Tensor  # (K,) of the average: 2 mu - 1
-    metric: str = "euclidean"  # between points in the frame; precomputed: new points are distances to the fitted ones
+    metric: Any = "euclidean"  # between points in the frame; precomputed: new points are distances to the fitted ones
+    options: dict[str, Any] = field(default_factory=dict)  # further arguments of the metric
 
     @classmethod
     def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
@@ -52,7 +53,7 @@ class NeighbourhoodExtension:
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
         graph, mass = smoother.known_graph, cloud.share(smoother.mass.to(values))
         metric = "euclidean" if graph.metric == "cosine" else graph.metric  # that of unit rows
-        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors, metric)
+        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors, metric, dict(graph.options or {}))
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # without what is cached
@@ -62,20 +63,23 @@ class NeighbourhoodExtension:
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the fitted one."""
-        parts = [self._rows(part) for part in points.split(max(1, BLOCK // self.indices.shape[1]))]
+        width = self.indices.shape[1] or points.shape[1]
+        parts = [self._rows(part) for part in points.split(max(1, BLOCK // width))]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
     @cached_property
     def _search(self) -> Search:
         if self.metric == "precomputed":
             return lambda distances, k: distances.topk(k, largest=False)[::-1]
-        return searcher(self.points, metric=self.metric)
+        return searcher(self.points, metric=self.metric, options=self.options)
 
     @cached_property
     def _fingerprints(self) -> tuple[Tensor, Tensor]:
         return cast(Any, fingerprints(self.points).sort(stable=True))
 
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        if self.metric == "precomputed_affinity":
+            return self._averaged(points.to(self.values))
         local = self.frame(points.to(self.points.device), self.points.dtype)
         if self.metric != "euclidean":
             return self._placed(local)
@@ -87,6 +91,14 @@ class NeighbourhoodExtension:
         if len(new):
             values[new], mass[new] = self._placed(local[new])
         return values, mass
+
+    def _averaged(self, affinities: Tensor) -> tuple[Tensor, Tensor]:
+        """At rows with affinities ``(m, n)`` to the fitted ones, which are the weights."""
+        total = affinities.sum(1, keepdim=True)
+        if not bool((total > 0).all()) or bool((affinities < 0).any()):
+            raise InputError("every row needs affinities of at least 0 to fitted rows, and one above 0")
+        weight = affinities / total
+        return weight @ self.values / self.factors, weight @ self.mass
 
     def _placed(self, local: Tensor) -> tuple[Tensor, Tensor]:
         """At points in the frame that are not, bit by bit, fitted ones."""
@@ -108,12 +120,14 @@ class NeighbourhoodExtension:
         return {name: getattr(self, name) for name in names} | {"centre": self.frame.centre}
 
     def facts(self) -> dict[str, Any]:
-        return {"scale": self.frame.scale, "unit": self.frame.unit, "metric": self.metric}
+        if not isinstance(self.metric, str):
+            raise InputError("a metric that is a function cannot be written to a file")
+        return {"scale": self.frame.scale, "unit": self.frame.unit, "metric": self.metric, "options": self.options}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
         t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
-        metric = facts.get("metric", "euclidean")
+        metric, options = facts.get("metric", "euclidean"), facts.get("options", {})
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
             raise InputError(f"expected indices of {len(t['values'])} rows, got others")
-        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric)
+        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric, options)

@@ -125,11 +125,12 @@ class Graph:
     points: Tensor
     indices: Tensor
     distances: Tensor
-    metric: str = "euclidean"  # or a `Metric`, or another name, whose distances are lengths
+    metric: Any = "euclidean"  # a `Metric`, or another name or function, whose distances are lengths
     self_loops: bool = False
     clouds: tuple[int, ...] = ()  # sizes of stacked clouds; empty: one cloud
     ordered: bool = False
     doubtful: Tensor | None = None  # (c, 2) edges taken out of the lists that may be real after all
+    options: dict[str, Any] | None = None  # further arguments of the metric
 
     @property
     def n(self) -> int:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -19,10 +20,26 @@ import torch
 ONE_THREAD = 12_000  # points below which threads wait for each other longer than they work
 CPU = torch.device("cpu")
 
+_allowed: ContextVar[int | None] = ContextVar("cores that the caller allows", default=None)
 _lock = threading.Lock()
 _thread = threading.local()
 _limits: list[int] = []  # of the blocks that are running now, in any thread of this process
 _before = 0
+
+
+@contextmanager
+def allowed_cores(jobs: int | None) -> Iterator[None]:
+    """At most ``jobs`` cores inside the block; negative, as for joblib: all of them but ``-jobs - 1``."""
+    before = _allowed.set(None if jobs is None else max(1, jobs if jobs > 0 else (os.cpu_count() or 1) + 1 + jobs))
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
+
+
+def cores(default: int | None = None) -> int:
+    """How many cores a call may use: what its caller allows, or ``default``, or all."""
+    return _allowed.get() or default or os.cpu_count() or 1
 
 
 @contextmanager
@@ -36,7 +53,7 @@ def limited_threads(device: torch.device, points: int | None = None, *, single: 
     if device.type != "cpu":
         yield
         return
-    limit = 1 if points is not None and points < single else max(1, (os.cpu_count() or 2) // 2)
+    limit = 1 if points is not None and points < single else cores(max(1, (os.cpu_count() or 2) // 2))
     with _lock:
         _before = _before if _limits else torch.get_num_threads()
         _limits.append(limit)
@@ -51,14 +68,20 @@ def limited_threads(device: torch.device, points: int | None = None, *, single: 
 
 
 def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch.device = CPU) -> list[Any]:
-    """``[work(part) for part in parts]``, on a processor a part at a time on each of its cores.
+    """``[work(part) for part in parts]``, on a processor a part at a time on each of its cores (`allowed_cores`).
 
     Unlike the threads of one operation, none of these waits for another; inside of one there are no more.
     """
-    if device.type != "cpu" or len(parts) < 2 or getattr(_thread, "at_work", False):
+    if device.type != "cpu" or min(len(parts), cores()) < 2 or getattr(_thread, "at_work", False):
         return [work(part) for part in parts]
+    gate = threading.Semaphore(cores())
+
+    def next_part(part: Any) -> Any:
+        with gate:
+            return work(part)
+
     with limited_threads(device, 0):  # which sets the number of threads again that the workers have changed
-        running = [_workers().submit(work, part) for part in parts]
+        running = [_workers().submit(next_part, part) for part in parts]
         try:
             return [each.result() for each in running]
         finally:

@@ -173,6 +173,7 @@ SIMPLE: dict[str, list[Kind]] = {
     "tuple[float, float]": [("a pair of numbers", lambda value: _pair(value, Real))],
     "Callable[[Array], Array]": [("a function", callable)],
     "Callable[[Any], Array]": [("a function", callable)],
+    "Callable[..., float]": [("a function", callable)],
     "Array": [(ARRAY, _numeric)],
     "A": [("an array of numbers", lambda value: not hasattr(value, "shape") or _numeric(value, False))],
 }

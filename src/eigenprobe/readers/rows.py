@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
+PRECOMPUTED = ("precomputed", "precomputed_affinity")  # metrics of square matrices instead of rows
 LINEAR = ("auto", "cosine", "euclidean")  # metrics that a projection keeps
 DENSE = 1 << 28  # numbers up to which sparse rows are made dense for other metrics
 ENTRIES = 1 << 25  # numbers of a block in memory
@@ -151,7 +152,7 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
             kind = InputError if isinstance(error, ValueError) else InputTypeError
             raise (_not_a_number(X) or kind(error)) from error
         distances = estimator.metric == "precomputed"
-        if issparse(found) and not (distances and reset):
+        if issparse(found) and not (estimator.metric in PRECOMPUTED and reset):
             checked(found.data[:, None], None)
             if distances and int(np.diff(found.indptr).min()) < estimator._graph.k:
                 raise InputError(f"every row needs {estimator._graph.k} distances to fitted rows, one has fewer")

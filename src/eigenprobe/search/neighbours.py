@@ -10,7 +10,6 @@ dimensions, blocks of a matrix product for many (any device), and approximate on
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, extra
-from ..host.threads import side_by_side
+from ..host.threads import cores, side_by_side
 from .cells import CellIndex, grid_search
 from .layout import REORDER, morton_order
 
@@ -36,6 +35,7 @@ BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compare
 GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells instead
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared
 FEW_ROWS = 5000  # compared with each other by any metric
+BINARY = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")  # present or not
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
 FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
 PIECES = 4  # per core: where some are slow, the other cores do not wait for long
@@ -70,13 +70,19 @@ def nearest_rows(
     return indices.to(data.device), distances.to(data.device)
 
 
-def searcher(data: Tensor, backend: Backend = "auto", metric: str = "euclidean") -> Search:
+def searcher(
+    data: Tensor,
+    backend: Backend = "auto",
+    metric: str | Callable[..., float] = "euclidean",
+    options: dict[str, Any] | None = None,
+) -> Search:
     """The search among the rows of ``data``: a function ``(queries (m, d), k) -> indices, distances (m, k)``.
 
-    ``metric`` is Euclidean, or another one that scikit-learn (for few rows) or pynndescent knows.
+    ``metric`` is Euclidean, or another one that scikit-learn (for few rows) or pynndescent knows, or a function of two
+    rows; ``options`` are its further arguments.
     """
     if metric != "euclidean":
-        return _other(data, metric)
+        return _other(data, metric, options or {})
     if backend == "auto":
         backend = _choose(data)
     if backend not in SEARCHES:
@@ -173,7 +179,7 @@ def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.nd
 
     The tree's own threads would go on writing into arrays that an interrupt of their caller has freed.
     """
-    pieces = PIECES * (os.cpu_count() or 1)
+    pieces = PIECES * cores()
     size = max(FEW_QUERIES, min(QUERIES, -(-len(sought) // pieces)))
     parts = [sought[start : start + size] for start in range(0, max(1, len(sought)), size)]
     found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
@@ -250,28 +256,43 @@ def _settle_ties(
         near[row, :k], length[row, :k] = within[order[:k]], found[:k]
 
 
-def _other(data: Tensor, metric: str) -> Search:
+def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, Any]) -> Search:
     """By another metric: all pairs of few rows, neighbour descent among many (which takes a minute to compile)."""
     from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
-    known, many = {name: name for name in VALID_METRICS["brute"]}, len(data) > FEW_ROWS
-    if (many or metric not in known) and metric not in (known := extra("pynndescent").distances.named_distances):
-        raise InputError(f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}")
+    many, chosen = len(data) > FEW_ROWS, metric
+    if isinstance(metric, str):
+        known = {name: name for name in VALID_METRICS["brute"]}
+        if (many or metric not in known) and metric not in (known := extra("pynndescent").distances.named_distances):
+            raise InputError(f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}")
+        chosen = known[metric]
+    elif many and not hasattr(metric, "py_func"):
+        raise InputError(f"more than {FEW_ROWS} rows need a metric compiled by numba.njit, got {metric!r}")
     if many:
-        return _descent(data, metric)
-    index = NearestNeighbors(metric=known[metric], algorithm="brute").fit(data.detach().cpu().numpy())
+        return _descent(data, metric, options)
+    rows = data.detach().cpu().numpy()
+    binary = metric in BINARY
+    order, rest = options.get("p", 2) if metric == "minkowski" else 2, dict(options)
+    if metric == "minkowski":
+        rest.pop("p", None)
+    settings = {"metric": chosen, "p": order, "metric_params": rest or None}
+    index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings)
+    index.fit(rows != 0 if binary else rows)
 
     def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        lengths, found = index.kneighbors(queries.detach().cpu().numpy(), k)
+        sought = queries.detach().cpu().numpy()
+        lengths, found = index.kneighbors(sought != 0 if binary else sought, k)
         return torch.from_numpy(found), torch.from_numpy(lengths)
 
     return search
 
 
-def _descent(data: Tensor, metric: str = "euclidean") -> Search:
+def _descent(
+    data: Tensor, metric: str | Callable[..., float] = "euclidean", options: dict[str, Any] | None = None
+) -> Search:
     """Approximate: neighbour descent, by any metric that pynndescent knows."""
-    points = data.detach().cpu().numpy().astype(np.float32)
-    index = extra("pynndescent").NNDescent(points, metric=metric, n_neighbors=30, random_state=0)
+    points, settings = data.detach().cpu().numpy().astype(np.float32), {"metric_kwds": options, "n_jobs": cores(-1)}
+    index = extra("pynndescent").NNDescent(points, metric=metric, n_neighbors=30, random_state=0, **settings)
 
     def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         if queries is data and k <= 30:

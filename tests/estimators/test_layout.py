@@ -1,0 +1,107 @@
+"""The map: its affinities against their definition, its stages, and what others find on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe.estimators import layout
+from eigenprobe.graph.graph import Graph, build_graph
+from eigenprobe.host.threads import allowed_cores
+from eigenprobe.smoothers import neighbourhood_smoother
+from eigenprobe.smoothers.neighbourhood import fuzzy_weights
+
+
+def test_stages_of_a_map(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    import openTSNE
+
+    graph = build_graph(torch.from_numpy(rng.normal(size=(60, 4))), 8)
+    made: list[Any] = []
+
+    class Embedding(np.ndarray):
+        def __new__(cls, start: np.ndarray, affinities: Any, **options: Any) -> Any:
+            made.append((start, affinities, options))
+            return np.asarray(start).view(cls)
+
+        def optimize(self, steps: int, **options: Any) -> None:
+            made.append((steps, options))
+
+    monkeypatch.setattr(openTSNE, "TSNEEmbedding", Embedding)
+    spectral = rng.normal(size=(60, 5))
+    layout.map_layout(graph, spectral, 3)
+    (start, affinities, options), *stages = made
+    assert [(steps, o["exaggeration"], o["momentum"]) for steps, o in stages] == [
+        (80, 12.0, 0.5),
+        (50, 4.0, 0.8),
+        (60, 1.0, 0.8),
+        (50, 2.0, 0.8),
+    ]
+    assert all(o["inplace"] for _, o in stages)
+    assert (options["negative_gradient_method"], options["n_jobs"], options["random_state"]) == ("bh", 1, 3)
+    centred = (graph.points - graph.points.mean(0)).numpy()
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    for j in range(2):  # the two principal directions of the rows, up to the small scale that t-SNE starts at
+        assert abs(np.corrcoef(left[:, j], start[:, j])[0, 1]) > 0.9999
+    assert np.ptp(start[:, 0]) / np.ptp(start[:, 1]) == pytest.approx(
+        np.ptp(left[:, 0] * sizes[0]) / np.ptp(left[:, 1] * sizes[1]), rel=1e-3
+    )
+    assert affinities.P.sum() == pytest.approx(1)
+    made.clear()
+    bare = Graph(torch.empty((60, 0)), graph.indices, graph.distances, "precomputed")  # no coordinates: the embedding
+    layout.map_layout(bare, spectral[:, :1], 3, neighbors=30)
+    assert made[0][1].P.nnz == affinities.P.nnz
+    assert made[0][0].shape == (60, 2) and abs(np.corrcoef(made[0][0][:, 0], spectral[:, 0])[0, 1]) > 0.9999
+    assert 0 < np.abs(made[0][0][:, 1]).max() < 1e-3 * np.abs(made[0][0][:, 0]).max()
+    made.clear()
+    many = build_graph(torch.from_numpy(rng.normal(size=(400, 4))), 8)
+    layout.map_layout(many, rng.normal(size=(400, 3)), 3, neighbors=30, stages=[(4.0, 10), (1.0, 20)])
+    assert [(steps, o["exaggeration"]) for steps, o in made[1:]] == [(10, 4.0), (20, 1.0)]
+    assert made[0][1].P.nnz > 400 * 20  # twenty of 400 rows, thirty of 600 and more
+    made.clear()
+    monkeypatch.setattr(layout, "SMALL_MAP", 60)  # from there on a grid, on as many cores as are allowed
+    with allowed_cores(3):
+        layout.map_layout(graph, spectral, 3)
+    assert (made[0][2]["negative_gradient_method"], made[0][2]["n_jobs"]) == ("fft", 3)
+    made.clear()
+    layout.map_layout(graph, spectral, 3, neighbors=5)
+    assert made[0][2]["n_jobs"] == 1
+    assert made[0][1].P.nnz == layout.joint(build_graph(graph.points, 5)).nnz  # fewer are those of the graph
+
+
+def test_affinities_are_the_steps_of_a_random_walk() -> None:
+    """Row sums are the mass, and entries the weights of the graph as its definition has them."""
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    graph = build_graph(torch.from_numpy(X), 6)
+    smoother = neighbourhood_smoother(graph)
+    joint = layout.steps_of_walk(smoother).toarray()
+    assert np.allclose(joint.sum(1), smoother.mass.double().numpy() / 2, rtol=1e-5)
+    directed = np.zeros((80, 80))
+    np.put_along_axis(directed, graph.indices.numpy(), fuzzy_weights(graph.distances).double().numpy(), 1)
+    near = (directed > 0) | np.eye(80, dtype=bool)
+    common = near.astype(float) @ near.T
+    weight = np.maximum(directed, directed.T) * common / (near.sum(1)[:, None] + near.sum(1) - common)
+    assert np.allclose(joint / joint.sum(), weight / weight.sum(), rtol=1e-4, atol=1e-9)
+    listed = (directed > 0) * 1.0
+    both = weight / weight.sum() + (listed + listed.T) / (2 * listed.sum())
+    both /= np.sqrt(both.sum(1)[:, None] * both.sum(1))
+    np.testing.assert_allclose(layout.joint(graph).toarray(), both / both.sum(), rtol=1e-4, atol=1e-12)
+
+
+def test_groups_of_a_map_stay_whole() -> None:
+    """HDBSCAN finds the digits on the map: with crumbs (43 clusters instead of 10 to 14) it had .45, later .66."""
+    from sklearn.cluster import HDBSCAN
+    from sklearn.datasets import load_digits
+    from sklearn.manifold import trustworthiness
+    from sklearn.metrics import adjusted_rand_score
+
+    X, y = load_digits(return_X_y=True)
+    model = OptimalApproximationEigenmaps(20, random_state=0, device="cpu").fit(X)
+    found = HDBSCAN(min_cluster_size=15).fit_predict(model.layout_)
+    assert 9 <= found.max() + 1 <= 16 and adjusted_rand_score(y, found) > 0.82
+    assert trustworthiness(X, model.layout_, n_neighbors=10, metric="cosine") > 0.988
+    middle = np.abs(model.place(X[:50] + 0.01) - model.layout_[:50]).max()
+    assert middle < 0.05 * np.ptp(model.layout_)
