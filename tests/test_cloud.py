@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.cloud import points_and_faces
+from eigenprobe.cloud import check_points, listed_clouds, points_and_faces
 from eigenprobe.errors import InputError
 from tests.meshes import blob
 
@@ -134,3 +137,55 @@ def test_odd_arguments_are_one_line(tmp_path: Path) -> None:
     areas = ep.geometry.face_areas(vertices.tolist(), faces.tolist())
     assert np.allclose(areas.sum(), ep.geometry.vertex_areas(vertices.tolist(), faces.tolist()).sum())
     assert ep.geometry.is_closed(faces.tolist())[0]
+
+
+def test_a_depth_image_is_not_taken_for_clouds_in_silence(rng: np.random.Generator) -> None:
+    """Rows of pixels side by side; clouds in any order of their points say nothing."""
+    x, y = np.meshgrid(np.linspace(-1, 1, 64), np.linspace(-1, 1, 48))
+    image = np.stack([x, y, 2 + 0.3 * np.sin(2 * x)], 2)
+    with pytest.warns(ep.EigenprobeWarning, match=r"48 clouds of 64 points.*reshape\(-1, 3\)"):
+        ep.decompose(image, k=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check = rng.normal(size=(20, 64, 3))
+        assert listed_clouds(check / np.linalg.norm(check, axis=2, keepdims=True)) is not None
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (lambda rng, x: rng.integers(0, 256, (len(x), 1)), "colours and intensities"),
+        (lambda rng, x: rng.integers(0, 256, (len(x), 3)), "colours and intensities"),
+        (lambda rng, x: rng.uniform(size=(len(x), 3)), "from 0 to 1"),
+        (lambda rng, x: x / np.linalg.norm(x, axis=1, keepdims=True), "unit vectors as normals"),
+        (lambda rng, x: rng.normal(size=(len(x), 2)), None),
+        (lambda rng, x: 10 * rng.normal(size=(len(x), 3)), None),
+    ],
+)
+def test_columns_that_are_no_coordinates(
+    columns: Callable[[np.random.Generator, np.ndarray], np.ndarray], said: str | None, rng: np.random.Generator
+) -> None:
+    x = 10 * rng.normal(size=(300, 3))
+    table = np.concatenate([x, columns(rng, x)], 1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        check_points(table, 3)
+    assert [said in str(each.message) for each in told] == [True] if said else not told
+
+
+def test_a_table_with_named_axes(rng: np.random.Generator) -> None:
+    table = pd.DataFrame(rng.normal(size=(200, 6)), columns=["r", "X", "Y", "Z", "g", "b"])
+    with pytest.warns(ep.EigenprobeWarning, match="left out: r, g, b"):
+        points, _ = points_and_faces(table)
+    np.testing.assert_array_equal(points, table[["X", "Y", "Z"]])
+
+
+def test_single_precision_far_from_the_origin(rng: np.random.Generator) -> None:
+    """At 4,500,000 the next number is half a unit away: metres of a map, points 20 cm apart."""
+    far = (rng.uniform(0, 20, size=(5000, 3)) + 4_500_000).astype(np.float32)
+    with pytest.warns(ep.EigenprobeWarning, match="rounded to 0.5"):
+        check_points(far, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_points(far.astype(np.float64), 3)
+        check_points((far - 4_500_000).astype(np.float32), 3)

@@ -18,13 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError
+from .errors import InputError, warn
 from .host.validation import as_array
 
 R = TypeVar("R")
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
 BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
+FEW = 12  # rows below which nothing looks like anything
+SOME = 1000  # rows that are looked at
+GRID = 0.1  # of the size of a cloud: steps between pixels of a depth image are shorter, points in any order farther
+ROUNDED = 0.02  # rounding in float32 of the distance of points that is told
 SMALLEST, LARGEST = 1e-140, 1e140  # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 
 
@@ -50,6 +54,8 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
         source = load(source)
     if is_mesh_pair(source):
         return source[0], as_array(source[1]).astype(np.int64)
+    if hasattr(source, "columns") and (names := _axes(source)) is not None:
+        source = source[names]
     if hasattr(source, "ndim") or isinstance(source, (list, tuple)):
         return source, None
     points = _first(source, CARRIERS)
@@ -65,6 +71,16 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     elif getattr(source, "face", None) is not None or faces.shape[1] != 3:  # PyTorch Geometric: (3, f)
         faces = faces.T
     return _array(points), faces.astype(np.int64)
+
+
+def _axes(table: Any) -> list[Any] | None:
+    """The columns named x, y and z of a table that has others, which a warning names; None where it has not."""
+    names = {str(name).lower(): name for name in table.columns}
+    if not {"x", "y", "z"} < names.keys():
+        return None
+    others = [str(name) for key, name in names.items() if key not in ("x", "y", "z")]
+    warn(f"the columns x, y and z are taken for points; left out: {', '.join(others)}")
+    return [names[axis] for axis in ("x", "y", "z")]
 
 
 def _first(source: Any, names: tuple[str, ...]) -> Any:
@@ -86,6 +102,8 @@ def listed_clouds(points: Any) -> list[Any] | None:
     listed = isinstance(points, (list, tuple, Iterator)) and not is_mesh_pair(points)
     if not listed and getattr(points, "ndim", 2) != 3:
         return None
+    if not listed:
+        _warn_of_image(points)
     clouds = list(points)
     if not clouds:
         raise InputError(f"expected at least one cloud, got an empty {'list' if listed else 'batch'}")
@@ -96,6 +114,58 @@ def _is_cloud(each: Any) -> bool:
     if isinstance(each, (list, tuple)):
         return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
     return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or _first(each, CARRIERS) is not None
+
+
+def _warn_of_image(points: Any) -> None:
+    """Say where an array ``(h, w, 3)`` looks like one depth image (rows side by side) and not ``h`` clouds."""
+    height, width, d = points.shape
+    if min(height, width) < FEW or d != 3 or getattr(points, "is_meta", False):
+        return
+    values = as_array(points)
+    steps = [float(np.median(np.linalg.norm(np.diff(values, axis=axis), axis=2))) for axis in (0, 1)]
+    if 0 < max(steps) < GRID * float(np.linalg.norm(np.ptp(values.reshape(-1, d), axis=0))):
+        warn(
+            f"an array {tuple(points.shape)} is taken for {height} clouds of {width} points, but its rows lie side by "
+            f"side as those of one depth image do: points.reshape(-1, {d}) is one cloud"
+        )
+
+
+def _warn_of_columns(array: Any) -> None:
+    """Say what does not look like coordinates in an array ``(n, d)``: colours, normals, numbers rounded too much."""
+    n, d = array.shape
+    if n < FEW or not 2 < d < 8:
+        return
+    single = str(array.dtype) in ("float32", "torch.float32")
+    if d == 3 and not single:
+        return
+    values = as_array(array[:: max(1, n // SOME)]).astype(np.float64)
+    if not np.isfinite(values).all():
+        return
+    if d > 3 and (found := _attributes(values)):
+        warn(f"{found} are taken for coordinates: pass points[:, :3] for a cloud in space")
+    largest, spacing = float(np.abs(values).max()), float(np.ptp(values, axis=0).max()) / n**0.5
+    step = float(np.finfo(np.float32).eps) * largest
+    if single and step > ROUNDED * spacing > 0:
+        warn(
+            f"coordinates of {largest:.3g} in float32 are rounded to {step:.2g}, and points lie about {spacing:.2g} "
+            "apart: subtract an offset from the original numbers, or read them as float64"
+        )
+
+
+def _attributes(values: np.ndarray) -> str | None:
+    """What the columns after the third of rows ``(n, 4..7)`` look like, if not coordinates."""
+    size = np.ptp(values[:, :3], axis=0).max()
+    more = values[:, 3:]
+    if values.shape[1] in (6, 7):
+        length = np.linalg.norm(more[:, :3], axis=1)
+        if np.abs(length - 1).max() < 1e-3 < np.abs(np.linalg.norm(values[:, :3], axis=1) - 1).max():
+            return "columns 4 to 6, unit vectors as normals are,"
+    whole = bool((more == more.round()).all()) and not bool((values[:, :3] == values[:, :3].round()).all())
+    if whole and more.min() >= 0 and more.max() <= 65535 and more.max() > 1:
+        return "the columns after the third, whole numbers as colours and intensities are,"
+    if values.shape[1] in (6, 7) and more.min() >= 0 and more.max() <= 1 and not 0.2 < size < 2:
+        return "the columns after the third, all from 0 to 1 as colours are,"
+    return None
 
 
 def values_by_cloud(values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
@@ -135,6 +205,7 @@ def check_points(
     if array.ndim != 2 or array.shape[1] < 1:
         raise InputError(f"expected points of shape (n, d), got {tuple(array.shape)}")
     check_count(array.shape[0], k)
+    _warn_of_columns(array)
     tensor = torch.as_tensor(np.ascontiguousarray(array, np.float64) if is_numpy else array)
     floating = array.dtype.kind == "f" if is_numpy else tensor.is_floating_point()
     single = floating and (array.dtype.itemsize if is_numpy else tensor.element_size()) <= 4

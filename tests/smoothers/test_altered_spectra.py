@@ -96,6 +96,25 @@ def test_dirichlet_interval() -> None:
     np.testing.assert_allclose(basis.vectors[:, 0], 2**0.5 * np.sin(np.pi * x[:, 0] / 3), atol=1e-2)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_dirichlet_disk_in_space(noise: float, rng: np.random.Generator) -> None:
+    """The first zero of J_0 squared, 5.783: gaps of a noisy sheet are no boundary (26.4 when they were)."""
+    radius, angle = rng.random(4000) ** 0.5, rng.uniform(0, 2 * np.pi, 4000)
+    x = np.stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle], 1)
+    x += noise * rng.normal(size=x.shape)
+    basis = ep.decompose(x, k=3, boundary="dirichlet", dimension=2)
+    rows = basis.info["boundary"]
+    assert np.linalg.norm(x[rows, :2], axis=1).min() > 0.85 and len(rows) > 60
+    assert basis.eigenvalues[0] == pytest.approx(5.783, rel=0.25 if noise else 0.05)
+    assert np.abs(basis.vectors[rows]).max() < 1e-5
+
+
+def test_a_noisy_closed_surface_has_no_boundary(rng: np.random.Generator) -> None:
+    x = c.random_sphere(4000, rng)
+    with pytest.raises(ep.InputError, match="the cloud is closed"):
+        ep.decompose(x + 0.02 * rng.normal(size=x.shape), k=3, boundary="dirichlet", dimension=2)
+
+
 @pytest.mark.parametrize("sampling", ["vertices", "even"])
 def test_dirichlet_square(sampling: str, rng: np.random.Generator) -> None:
     if sampling == "even":

@@ -115,8 +115,9 @@ def decompose(
         ``v (n,)`` in ``length^-2``: the spectrum of ``L + diag(v)`` (Schroedinger, Hamiltonian). The first vector is
         the ground state instead of the constant, and eigenvalues are at least ``min v``. Direct only.
     boundary
-        ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its outermost points; or where
-        a bool mask ``(n,)`` says. Without it the boundary is free (Neumann). Direct only.
+        ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its outermost points, which
+        form loops on a surface; or where a bool mask ``(n,)`` says. ``info["boundary"]`` lists the rows. Without it the
+        boundary is free (Neumann). Direct only.
     anisotropy
         A field ``(n, d)``: lengths along it count ``1 + |field|`` times, so heat moves more slowly that way; or a
         number, the strength along the direction of strongest curvature of a surface. Direct only.
@@ -199,8 +200,13 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             wanted = replace(wanted, resolution="all", parts="all")
         alteration, prepared = wanted.alteration, wanted.build(x, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother
-        info = {"components": smoother.warn_of_parts() if alteration.fixes_constant else smoother.components[0]}
+        info: dict[str, Any] = {
+            "components": smoother.warn_of_parts() if alteration.fixes_constant else smoother.components[0]
+        }
         info |= dict.fromkeys(alteration.asked, True)
+        if smoother.fixed is not None:
+            held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
+            info["boundary"] = held.nonzero()[:, 0].tolist()
         rotation, found = _rotation(smoother, cloud, request)
         if wanted.smoother == "adaptive" and not alteration.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)

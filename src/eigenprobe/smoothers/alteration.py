@@ -215,7 +215,8 @@ def vanishing(smoother: Smoother, mask: Tensor) -> Smoother:
     free = (~mask).to(smoother.dtype)
     rows, columns, _ = smoother.entries()
     leaving = torch.where(mask, 1.0, _leaving(smoother))
-    return replace(_rebuilt(smoother, free[rows] * free[columns], leaving), lowest=smoother.lowest or 0.0)
+    lowest = smoother.lowest or 0.0
+    return replace(_rebuilt(smoother, free[rows] * free[columns], leaving), lowest=lowest, fixed=mask)
 
 
 def _rebuilt(smoother: Smoother, factor: Tensor | float, leaving: Tensor) -> Smoother:

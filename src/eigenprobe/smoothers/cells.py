@@ -16,12 +16,16 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.dimension import sphere_directions
+from ..graph.graph import components
 from .smoother import Smoother
 from .stencil import SELECTION, tangent_frames
 
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
 SAMPLE = 8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
 BLOCK = 1024  # points at a time: (1024, k, D) numbers
+GAP = 0.7 * math.pi  # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
+LINKED = 10  # nearest points that continue a chain
+CHAIN = 8  # points of the shortest chain
 DIRECTIONS = {1: 2, 2: 64, 3: 200}
 
 
@@ -46,13 +50,31 @@ def covered(smoother: Smoother) -> Tensor:
 
 
 def at_boundary(smoother: Smoother) -> Tensor:
-    """Which points ``(n,)`` lie at the boundary: the nearest neighbours leave their cells open."""
+    """Which points ``(n,)`` lie at the boundary: the nearest neighbours leave their cells open.
+
+    The boundary of a surface is made of loops: points alone or in small groups are gaps of a noisy or sparse sheet.
+    """
     dimension = max(1, round(smoother.dimension))
     if smoother.graph is None or smoother.graph.metric != "euclidean" or dimension > CELL_DIMENSIONS:
         raise InputError("a boundary is found in Euclidean clouds of up to three dimensions: give a bool mask instead")
     graph = smoother.graph.without_loops()
     parts = torch.arange(graph.n, device=graph.device).split(BLOCK)
-    return torch.cat([_cells(graph, part, dimension)[1] for part in parts])
+    found = torch.cat([_cells(graph, part, dimension)[1] for part in parts])
+    return found & _in_loops(graph) if dimension == 2 and bool(found.any()) else found
+
+
+def _in_loops(graph: Graph) -> Tensor:
+    """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all their neighbours."""
+    offsets = graph.points[graph.indices] - graph.points[:, None]
+    flat = offsets @ tangent_frames(offsets, graph.distances, 2) if graph.points.shape[1] > 2 else offsets
+    angle = torch.atan2(flat[..., 1], flat[..., 0]).sort(dim=1).values
+    gaps = torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1)
+    wide = gaps > GAP
+    near = graph.indices[:, :LINKED]
+    head, place = (wide[:, None] & wide[near]).nonzero(as_tuple=True)
+    _, labels = components(head, near[head, place], graph.n)
+    chained = wide & (torch.bincount(labels)[labels] >= CHAIN)
+    return chained | chained[near].any(1)
 
 
 def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:

@@ -61,6 +61,7 @@ class Smoother:
     leaving: Tensor | None = None
     lowest: float | None = None
     density: Tensor | None = None
+    fixed: Tensor | None = None  # (n,) bool: where functions vanish
     edges: Edges | None = None  # that the matrix was made of: they know its parts already
 
     @property
