@@ -40,6 +40,9 @@ class Read(NamedTuple):
     rows: Any = None
 
 
+Known = dict[Path, tuple[Read, "Basis"]]  # solved already
+
+
 def _library() -> Callable[..., Any]:
     from ..decomposition import decompose as solve
 
@@ -170,8 +173,9 @@ class _Decomposition:
             raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
         return cloud
 
-    def solve(self, file: Path, cloud: Read, basis: Basis | None = None) -> Basis:
-        """The basis of a cloud, where it is not known already, with what the file says of it."""
+    def solve(self, file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
+        """The basis of a file, where it is not known already, with what the file says of it."""
+        cloud = self.load(file) if cloud is None else cloud
         if basis is None:
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
             settings = {name: self._rows(value, cloud) for name, value in self.settings.items()}
@@ -202,55 +206,85 @@ class _Decomposition:
         whole = not hasattr(value, "shape") or cloud.rows is None or len(value) == len(cloud.rows)
         return value if whole else value[cloud.rows]
 
-    def batch(self, files: list[Path]) -> dict[Path, tuple[Read, Basis]]:
+    def batch(self, files: list[Path]) -> Known:
         """The small ones of the files, solved at once: on a device, which one of them alone does not fill."""
         arrays = any(hasattr(value, "shape") for value in self.settings.values())
         if self.settings["device"] in HOSTS or arrays:
             return {}
-        clouds: dict[Path, Read] = {}
-        for file in files:
-            with suppress(InputError):  # reported when this file is decomposed alone
-                if len((cloud := self.load(file)).points) <= SMALL:
-                    clouds[file] = cloud
-        with suppress(InputError):
-            bases = _library()([cloud.points for cloud in clouds.values()], **self.settings) if clouds else []
-            return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
-        return {}
+        return solve_together(files, self.load, partial(_library(), **self.settings), SMALL)
 
     def run(self, root: Path, targets: dict[Path, Path], total: int) -> dict[Path, str]:
         """Every file into its folder of ``root``, which gets an index; why some were not."""
         from ..viz.index import Index
 
-        failed: dict[Path, str] = {}
-        index, kept = Index.of(root, f"Decomposed in {root.name}"), total - len(targets)
-        known: dict[Path, tuple[Read, Basis]] = {}
-        files = [*targets]
-        done = 0
-        try:
-            for number, file in enumerate(progress.track(files, "decomposing")):
-                if number % BATCH == 0:
-                    known = self.batch(files[number : number + BATCH])
-                began = self.session.running()
-                try:
-                    basis = self.solve(file, *(known.pop(file) if file in known else (self.load(file),)))
-                    write_basis(root / targets[file], basis, self.report, self.session, began, self.compare)
-                    enter(index, file, root / targets[file] / ("report.html" if self.report else BASIS), basis)
-                    self.session.say(f"decomposed {self.summary(basis)}")
-                    done += 1
-                except Exception as error:
-                    failed[file] = reason(error, self.session)
-        except KeyboardInterrupt:
-            raise self.session.interrupted(kept + done, total) from None
-        finally:
-            index.failed(failed)
-            self.session.indexed(index)
-        return failed
+        def write(file: Path, basis: Basis, began: float) -> Path:
+            folder = root / targets[file]
+            write_basis(folder, basis, self.report, self.session, began, self.compare)
+            self.session.say(f"decomposed {self.summary(basis)}")
+            return folder / ("report.html" if self.report else BASIS)
+
+        index = Index.of(root, f"Decomposed in {root.name}")
+        return run_files(self.session, [*targets], total, index, "decomposing", self.batch, self.solve, write)
 
     def summary(self, basis: Basis) -> str:
         assert basis.points is not None
         d, method = basis.points.shape[1], self.settings["method"]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
         return f"{basis.info['source']}: {size}, {method}"
+
+
+def solve_together(
+    files: list[Path], load: Callable[[Path], Read], solve: Callable[[list[Any]], Any], most: float
+) -> Known:
+    """The clouds of up to ``most`` points among the files, solved at once; nothing where that fails."""
+    clouds: dict[Path, Read] = {}
+    for file in files:
+        with suppress(Exception):  # told when this file is solved alone
+            if len((cloud := load(file)).points) <= most:
+                clouds[file] = cloud
+    with suppress(InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
+        bases = solve([cloud.points for cloud in clouds.values()]) if clouds else []
+        return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
+    return {}
+
+
+def run_files(
+    session: Session,
+    files: list[Path],
+    total: int,
+    index: Index | None,
+    title: str,
+    batch: Callable[[list[Path]], Known],
+    solve: Callable[..., Basis],
+    write: Callable[[Path, Basis, float], Path],
+) -> dict[Path, str]:
+    """Solve and write every file, those of a batch at once where they are known from it; why some were not.
+
+    One bad file among thousands does not end the run.
+    """
+    failed: dict[Path, str] = {}
+    known: Known = {}
+    done = total - len(files)
+    try:
+        for number, file in enumerate(progress.track(files, title)):
+            if number % BATCH == 0:
+                known = batch(files[number : number + BATCH])
+            began = session.running()
+            try:
+                basis = solve(file, *known.pop(file, ()))
+                link = write(file, basis, began)
+                if index is not None:
+                    enter(index, file, link, basis)
+                done += 1
+            except Exception as error:
+                failed[file] = reason(error, session)
+    except KeyboardInterrupt:
+        raise session.interrupted(done, total) from None
+    finally:
+        if index is not None:
+            index.failed(failed)
+            session.indexed(index)
+    return failed
 
 
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..host import progress
 from ..host.files import reading
-from .clouds import Read, enter, places, read_points, reason
+from .clouds import Read, places, read_points, run_files, solve_together
 from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
 
-BATCH = 64  # shapes that go through the model together
 ENDING = ".safetensors"
 BESIDE = {
     "summary.json": "facts of the run",
@@ -128,48 +129,23 @@ def encode(
         session.refuse_existing(targets[shapes[0]], force)
     files = [file for file, target in targets.items() if force or not target.exists()]
     network = SpectralModel.from_pretrained(model)
-    options = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
-    failed: dict[Path, str] = {}
-    try:
-        with progress.Progress("encoding", len(files)) as bar:
-            for start in range(0, len(files), BATCH):
-                batch = files[start : start + BATCH]
-                for file, basis in _encode(network, batch, samples, options, session, failed):
-                    basis.save(targets[file])
-                    session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
-                    if index is not None:
-                        enter(index, file, targets[file], basis)
-                bar.advance(len(batch))
-    except KeyboardInterrupt:
-        raise session.interrupted(sum(target.exists() for target in targets.values()), len(named)) from None
-    finally:
-        if index is not None:
-            index.failed(failed)
-            session.indexed(index)
+    options: dict[str, Any] = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
+
+    def load(file: Path) -> Read:
+        return read_points(file, samples or None, False, session.seed, at_most=True)
+
+    def solve(file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
+        cloud = load(file) if cloud is None else cloud
+        basis = network.encode(cloud.points, **options) if basis is None else basis
+        return replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": str(file)})
+
+    def write(file: Path, basis: Basis, began: float) -> Path:
+        basis.save(targets[file])
+        session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
+        return targets[file]
+
+    batch = partial(solve_together, load=load, solve=partial(network.encode, **options), most=inf)
+    failed = run_files(session, files, len(named), index, "encoding", batch, solve, write)
     if failed and len(named) == 1:
         raise InputError(failed[files[0]])
     session.finish_all("encoded", len(named), len(named) - len(files), failed)
-
-
-def _encode(
-    network: Any, files: list[Path], samples: int, options: dict[str, Any], session: Session, failed: dict[Path, str]
-) -> list[tuple[Path, Basis]]:
-    """A batch at once; one bad scan among thousands is noted in ``failed`` and does not end the run."""
-    clouds: dict[Path, Read] = {}
-    for file in files:
-        try:
-            clouds[file] = read_points(file, samples or None, False, session.seed, at_most=True)
-        except Exception as error:
-            failed[file] = reason(error, session)
-    bases: dict[Path, Basis] = {}
-    try:
-        found = network.encode([cloud.points for cloud in clouds.values()], **options) if clouds else []
-        bases = dict(zip(clouds, found, strict=True))
-    except (InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
-        for file, cloud in clouds.items():
-            try:
-                bases[file] = network.encode(cloud.points, **options)
-            except Exception as error:
-                failed[file] = reason(error, session)
-    about = {file: {"faces": cloud.faces, "rows": cloud.rows} for file, cloud in clouds.items()}
-    return [(file, replace(b, info={**b.info, "source": str(file)}, **about[file])) for file, b in bases.items()]
