@@ -89,3 +89,18 @@ def test_values_far_apart_have_the_eigenvalues_of_lapack(what: str, seed: int) -
     expected = torch.linalg.eigvalsh((gap + gap.mT) / 2)[:10].numpy() / float(smoother.step_time)
     expected += smoother.lowest or 0.0
     np.testing.assert_allclose(basis.eigenvalues[1:], expected[1:], rtol=1e-3)
+
+
+def test_a_view_from_one_side_says_so(rng: np.random.Generator) -> None:
+    """A sphere as a camera far away sees it: pixels even in the image, sparse where the surface turns away."""
+    x = rng.uniform(-1, 1, (4000, 2))
+    x = x[(x**2).sum(1) < 1]
+    seen = np.c_[x, np.sqrt(1 - (x**2).sum(1))]
+    with pytest.warns(ep.EigenprobeWarning, match="of the area lies at an open boundary.*another side"):
+        ep.decompose(seen, k=5)
+    whole = rng.normal(size=(3000, 3))
+    whole /= np.linalg.norm(whole, axis=1, keepdims=True)
+    for cloud in (whole, whole[whole[:, 2] > 0], np.c_[x, 0 * x[:, :1]]):  # closed, cut evenly, flat
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ep.decompose(cloud, k=5)

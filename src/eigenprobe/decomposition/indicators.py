@@ -4,6 +4,7 @@
                                                  that eigenvalue has about 40 / resolution points
     sparseness   sum_i m_i h_i^2 / median h^2    strays, and areas with hardly a point, have most of the mass
     leap         median d_{j+1} / d_j            where points come in groups, the first neighbours are much nearer
+    occlusion    sum m_i over points whose cells are open      much, where a surface turns away from its only scanner
     thickness    s_{a+1} / s_1 of the nearest    standard deviations of the neighbours of a sample across and along a
                                                  manifold of dimension a
 
@@ -22,6 +23,7 @@ from ..errors import warn
 from ..graph import Graph
 from ..search.axes import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS
+from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
 
 
@@ -36,6 +38,8 @@ class Signs:
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
     thickness: tuple[float, float] = (0.1, 0.25)  # of a curve and of a surface; random points of either: 0
+    turned: tuple[float, float] = (0.06, 1.5)  # share of the area at a boundary, and its points' own over the mean: in
+    # views from one side .088 to .14 and 1.8 to 4, on closed and cut shapes up to .04 and 1
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
@@ -90,6 +94,9 @@ def likely_reason(
     flat = round(dimension)
     if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
         return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
+    if flat == 2 and graph.points.shape[1] == 3 and (share := occlusion(graph, mass)) is not None:
+        ragged = f"{share:.0%} of the area lies at an open boundary with few points, as where a view is occluded"
+        return f"{ragged}: eigenvalues come out too large; add a view from another side"
     bent = chosen and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much within a neighbourhood
     if bent or not flat < min(len(SIGNS.thickness) + 1, graph.points.shape[1]):
         return None
@@ -104,6 +111,15 @@ def distance_leap(graph: Graph) -> float:
     near = graph.distances[:: max(1, graph.n // SIGNS.samples), :9].double()
     ratio = near[:, 1:] / near[:, :-1].clamp_min(torch.finfo(near.dtype).tiny)
     return float(ratio.median(0).values.max()) if near.shape[1] > 1 else 1.0
+
+
+def occlusion(graph: Graph, mass: Tensor) -> float | None:
+    """The share of the area at an open boundary that is sampled thinly, as where a surface turns away; or None."""
+    rows = torch.arange(0, graph.n, max(1, graph.n // (4 * SIGNS.samples)), device=graph.device)
+    is_open, own = open_cells(graph, rows, 2), mass[rows]
+    share = float(own[is_open].sum() / own.sum())
+    least, thin = SIGNS.turned
+    return share if share > least and share > thin * float(is_open.double().mean()) else None
 
 
 def thickness(graph: Graph, dimension: int) -> float:

@@ -58,9 +58,13 @@ def at_boundary(smoother: Smoother) -> Tensor:
     if smoother.graph is None or smoother.graph.metric != "euclidean" or dimension > CELL_DIMENSIONS:
         raise InputError("a boundary is found in Euclidean clouds of up to three dimensions: give a bool mask instead")
     graph = smoother.graph.without_loops()
-    parts = torch.arange(graph.n, device=graph.device).split(BLOCK)
-    found = torch.cat([_cells(graph, part, dimension)[1] for part in parts])
+    found = open_cells(graph, torch.arange(graph.n, device=graph.device), dimension)
     return found & _in_loops(graph) if dimension == 2 and bool(found.any()) else found
+
+
+def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
+    """Which of some points ``(rows,)`` of a graph without self-loops have a cell that their neighbours do not close."""
+    return torch.cat([_cells(graph, part, dimension)[1] for part in rows.split(BLOCK)])
 
 
 def _in_loops(graph: Graph) -> Tensor:
