@@ -13,7 +13,7 @@ import eigenprobe as ep
 def main() -> None:
     X, y = load_digits(return_X_y=True)
     half = len(X) // 2
-    emb = ep.OptimalApproximationEigenmaps(n_components=10, solver="direct", random_state=0)
+    emb = ep.Eigenmaps(n_components=10, solver="direct", random_state=0)
     fitted = emb.fit_transform(X[:half])
     found = KMeans(10, n_init=4, random_state=0).fit_predict(fitted)
     print(f"clusters against digits: NMI {normalized_mutual_info_score(y[:half], found):.3f}")

@@ -23,7 +23,7 @@ SHAPE = [
 EMBEDDINGS = [
     "# A table of embeddings\n\nEvery row is an image of a handwritten digit. Labels are only used for colours.",
     "from sklearn.datasets import load_digits\n\nimport eigenprobe as ep\n\n"
-    "X, y = load_digits(return_X_y=True)\nmodel = ep.OptimalApproximationEigenmaps(random_state=0).fit(X[:1000])\n"
+    "X, y = load_digits(return_X_y=True)\nmodel = ep.Eigenmaps(random_state=0).fit(X[:1000])\n"
     "model.embedding_.shape, model.eigenvalues_.round(2)",
     "The map puts similar images together:",
     "model.plot(y[:1000])",

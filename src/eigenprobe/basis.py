@@ -94,7 +94,7 @@ class Uncertainty:
         error, share = (
             float(np.mean(each[first] if len(each) > 1 else each)) for each in (self.eigenvalues, self.vectors)
         )
-        return f"eigenvalues within about {100 * error:.2g} %, vectors {share:.2f} reproducible, up to 10"
+        return f"eigenvalues within about {100 * error:.2g} %, vectors {share:.2f} reproducible (first 10)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -289,9 +289,10 @@ def run_files(
 
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     """A basis as a row and a picture of the index of its folder."""
-    figures = {"points": basis.n, "vectors": basis.k, "first_eigenvalue": float(basis.eigenvalues[min(1, basis.k - 1)])}
+    second = min(1, basis.k - 1)
+    figures = {"points": basis.n, "vectors": basis.k, "second_eigenvalue": float(basis.eigenvalues[second])}
     index.done(file, link, **figures, seconds=round(float(basis.info.get("seconds", 0.0)), 3))
-    index.thumbnail(link, basis.points, basis.vectors[:, min(1, basis.k - 1)], basis.faces)
+    index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
 
 
 def reason(error: Exception, session: Session) -> str:
@@ -318,7 +319,7 @@ def write_basis(
         progress.stage("estimating its error")
         error = basis.uncertainty
         facts["uncertainty"] = {"eigenvalues": error.eigenvalues, "vectors": error.vectors}
-        session.say(f"own estimate: {error}")
+        session.say(f"estimated from half of the points: {error}")
     session.wrote(path, "the basis: ep.Basis.load(path)")
     other = None
     if compare is not None:

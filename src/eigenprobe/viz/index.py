@@ -86,6 +86,7 @@ class Index:
             why = html.escape(row["reason"])
             return f'<section class="card failed"><h2 title="{whole}">{name}</h2><p class="note">{why}</p></section>'
         link = Path(row["link"])
+        name = html.escape((_stem(link).parent / Path(row["file"]).name).as_posix())  # with the sub-folder it came from
         picture = self.folder / link if link.suffix == ".png" else self._picture(_stem(link))
         shown = ""
         if picture.is_file():

@@ -92,7 +92,7 @@ def write_scatter(
         shown = thin(len(placed), limit)
         payload["new"] = _places(placed[shown], None if at is None else at[shown], columns)
         note = f"{note} {say(len(placed))} new rows.".strip()
-    write_page(path, page("scatter", payload, title, f"{say(n)} points, {k} coordinates", note, facts))
+    write_page(path, page("scatter", payload, title, f"{say(n)} rows, {k} coordinates", note, facts))
 
 
 def _plain(value: Any, what: str, rows: int | None = None, columns: int | None = None) -> Array:
