@@ -27,10 +27,9 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
+from ..cloud import Array
 from ..errors import InputError
 from ..host.validation import as_array, validated
-
-Array = Any  # np.ndarray or torch.Tensor, as the basis holds
 
 
 def tensors(basis: Basis) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,17 +7,15 @@ volume     uniform in the bounding box, kept where the winding number of the sur
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError, extra
 from ..host.validation import as_array, validated
-from ..readers.mesh import Mesh, as_mesh, face_areas, is_closed, signed_volume
+from ..readers.mesh import Array, Mesh, as_mesh, face_areas, is_closed, signed_volume
 from ..sampling.farthest import farthest_points
 
-Array = NDArray[Any]
 MOST = 10**8  # points of one sample: they take 20 GB on the way
 PADDING = 0.05  # of the bounding box, as the paper's volume sampling does
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
@@ -28,12 +27,12 @@ from ..cloud import strided
 from ..errors import InputError, extra
 from ..host.files import check_size, load_npy, reading
 from ..host.validation import as_array
+from .mesh import Array
 from .tables import existing, features_of, open_archive, read_table
 
 if TYPE_CHECKING:
     from ..estimators.eigenmaps import OptimalApproximationEigenmaps
 
-Array = NDArray[Any]
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
 PRECOMPUTED = ("precomputed", "precomputed_affinity")  # metrics of square matrices instead of rows
 LINEAR = ("auto", "cosine", "euclidean")  # metrics that a projection keeps

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ..errors import InputError, extra, near, near_path, warn
 from ..host.files import Archive, check_size, fetched, load_npy, reading
+from .mesh import Array
 
-Array = NDArray[Any]
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")  # text for the numbers among the labels

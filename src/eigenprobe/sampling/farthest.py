@@ -20,8 +20,8 @@ from ..cloud import as_tensor
 from ..errors import InputError
 from ..host.device import fused, graphed
 from ..host.validation import as_array, validated
+from ..readers.mesh import Array
 
-Array = NDArray[Any]
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
 BALL_POINTS = 50_000  # from here on looking inside a ball beats one pass over all points
 BALL_DIMENSIONS = 6

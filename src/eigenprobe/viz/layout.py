@@ -1,7 +1,6 @@
 """How a figure is laid out: sizes in inches, tight grids of images, one typeface, files written whole."""
 
 import io
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,9 @@ from matplotlib.figure import Figure
 
 from ..host.files import atomic_path
 from . import colours
+from .page import Path
 from .scene import Array
 
-Path = str | os.PathLike[str]
 FAINT = "#5b6470"
 AXIS = "#9aa1a9"
 FAMILIES = ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..readers.mesh import to_numpy
+from .colours import Array
 
-Array = NDArray[np.floating]
 EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort
 
 

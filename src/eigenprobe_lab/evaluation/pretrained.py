@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
@@ -27,13 +26,13 @@ from eigenprobe.evaluation import rebuild
 from eigenprobe.geometry import is_closed, sample_volume
 from eigenprobe.networks.spectral import GUARDS, SEEDS
 from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.readers.mesh import Array
 from eigenprobe.readers.shapes import Shape, find_shapes, load
 from eigenprobe.smoothers import Smoother, build_smoother
 
 from .samples import Measured, Sample, measure_files
 from .unseen import Generalisation, Published, agreement_by_level, polynomials
 
-Array = NDArray[Any]
 ORDERED = ("network", "its inputs alone")  # starts whose own order means something: shown feed-forward too
 
 

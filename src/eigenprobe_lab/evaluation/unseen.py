@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.host.tables import Report, grouped, markdown, mean_row
+from eigenprobe.readers.mesh import Array
 
-Array = NDArray[Any]
 Published = Mapping[str, Sequence[float]]  # by collection, one number per level
 LEVELS = tuple(range(5, 55, 5))
 BY_COLLECTION = [("closed form", ""), ("network", "feed-forward"), ("network", "Ritz")]

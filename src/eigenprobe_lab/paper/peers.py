@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 from sklearn.manifold import TSNE
 from sklearn.manifold._t_sne import _gradient_descent
@@ -23,8 +22,8 @@ from sklearn.manifold._t_sne import _gradient_descent
 from eigenprobe.errors import InputError, extra
 from eigenprobe.estimators import OptimalApproximationEigenmaps
 from eigenprobe.estimators.coordinates import coordinates, diffusion_time
+from eigenprobe.readers.mesh import Array
 
-Array = NDArray[Any]
 Function = Callable[[Array], Array]
 Fitted = Mapping[str, Function]  # by method
 METHODS = {

@@ -26,11 +26,11 @@ from eigenprobe.errors import InputError
 from eigenprobe.estimators.coordinates import COSINE_COLUMNS
 from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Row, grouped
+from eigenprobe.readers.mesh import Array
 
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 from .peers import FITTED, METHODS, Fitted, check_methods, embed
 
-Array = NDArray[Any]
 DEFICIT = (0.01, 0.1)
 SCORES = (*METRICS, "trustworthiness", "seconds")
 
