@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from scipy import sparse
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
+from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
 from eigenprobe.graph.graph import build_graph
@@ -168,7 +170,7 @@ def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Gen
     with pytest.raises(InputError, match="n_components must be below n_samples=3, got 3"):
         _model(3).fit(X[:3])
     assert _model(2).fit(X[:3]).embedding_.shape == (3, 2)
-    assert _model().coordinates == "sphere" and _model().diffusion_steps == "auto"
+    assert _model().coordinates == "auto" and _model().diffusion_steps == "auto"
     model = _model(3).fit(X)
     with pytest.raises(InputError, match="k must be between 1 and n_components=3, got 0"):
         model.coordinates_of(0)
@@ -272,3 +274,60 @@ def test_samples_of_blocks(rng: np.random.Generator) -> None:
         assert len(_sampled(unknown, 100, 0)) == 50
         with pytest.raises(InputError, match=r"must be a table \(n, d\), got shape \(60,\)"):
             _sampled(table[:, 0], 5, 0)
+
+
+@pytest.mark.parametrize("kind", ["parts of parts", "parts of several groups", "many groups"])
+def test_groups_beyond_the_coordinates_are_not_lost(kind: str, tmp_path: Path) -> None:
+    """Ten coordinates for 30 to 72 groups, in separate parts or one: folded vectors find them, the first ten do not."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score
+
+    rng = np.random.default_rng(1 if kind == "parts of several groups" else 0)
+    groups, width = {"parts of parts": (72, 96), "parts of several groups": (30, 64), "many groups": (60, 64)}[kind]
+    labels = rng.integers(groups, size=1500)
+    if kind == "parts of parts":
+        centres = rng.standard_normal((12, 96))[np.arange(72) // 6] + 0.7 * rng.standard_normal((72, 96))
+    else:
+        centres = {30: 1.0, 60: 0.9}[groups] * rng.standard_normal((groups, 64))
+    X = rng.standard_normal((1500, width)) + centres[labels]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # separate parts
+        model, plain = _model(10).fit(X), _model(10, coordinates="sphere").fit(X)
+    found, lost = (
+        adjusted_rand_score(labels, KMeans(groups, n_init=4, random_state=0).fit_predict(each.embedding_))
+        for each in (model, plain)
+    )
+    assert found > 0.97 and found > lost + (0.0 if kind == "many groups" else -0.01)
+    assert model.embedding_.shape == model.vectors_.shape == (1500, 10) and len(model.eigenvalues_) == 10
+    assert model.basis_.k > 40 and plain.basis_.k == 11
+    np.testing.assert_allclose(model.transform(X[:20]), model.embedding_[:20], atol=1e-9)
+    np.testing.assert_allclose(model.coordinates_of(10), model.embedding_)
+    assert model.coordinates_of(3).shape == (1500, 3)
+    model.save(tmp_path)
+    again = OptimalApproximationEigenmaps.load(tmp_path)
+    np.testing.assert_allclose(again.embedding_, model.embedding_, atol=1e-9)
+    np.testing.assert_allclose(again.transform(X[:20] + 0.1), model.transform(X[:20] + 0.1), atol=1e-6)
+
+
+def test_a_shape_is_not_folded(rng: np.random.Generator) -> None:
+    """A closed curve has as many slow functions as points, and its coordinates are the first ones."""
+    angle = rng.uniform(0, 2 * np.pi, 800)
+    model = _model(4).fit(np.column_stack([np.cos(angle), np.sin(angle), 0 * angle]))
+    assert model.basis_.k == 5
+    wide = np.column_stack([np.cos(angle), np.sin(angle)]) @ rng.normal(size=(2, 80))
+    assert _model(4).fit(wide).basis_.k == 5
+
+
+def test_directions_of_a_folding_keep_pairs_apart(rng: np.random.Generator) -> None:
+    """Forty orthogonal places in eight dimensions: principal directions put whole groups in one place."""
+    labels = rng.integers(40, size=900)
+    places = np.eye(40)[labels] * np.linspace(1, 0.5, 40)[labels][:, None] + 0.01 * rng.normal(size=(900, 40))
+    turn = layout.folding(places, 8)
+    np.testing.assert_allclose(turn.T @ turn, np.eye(8), atol=1e-12)
+    principal = np.linalg.svd(places - places.mean(0), full_matrices=False)[2][:8].T
+
+    def nearest(directions: np.ndarray) -> float:
+        centres = np.stack([(places @ directions)[labels == g].mean(0) for g in range(40)])
+        return float((np.linalg.norm(centres[:, None] - centres, axis=2) + 9 * np.eye(40)).min())
+
+    assert nearest(turn) > 2 * nearest(principal)

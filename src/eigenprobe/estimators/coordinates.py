@@ -1,6 +1,7 @@
 """From vectors to coordinates and back to rows; which parameters and metric may be asked for.
 
-u = V mu^t (n, K)   diffusion coordinates;      sphere: u / sqrt(1 + |u|^2)
+u = V mu^t (n, K)   diffusion coordinates;      sphere: y = u / sqrt(1 + |u|^2)
+folded: y W,  W (K', K) orthonormal,            W maximises the mean of log |(y_i - y_j) W|^2 over pairs of rows
 x(z) = sum_j w_j x_j / sum_j w_j,               w_j by distance of z to the coordinates of its nearest fitted rows
 """
 
@@ -60,10 +61,11 @@ def directions(rows: torch.Tensor) -> float:
     return float(covariance.trace() ** 2 / covariance.square().sum().clamp_min(torch.finfo(some.dtype).tiny))
 
 
-Coordinates = Literal["sphere", "diffusion", "vectors", "normalized"]
+Coordinates = Literal["auto", "sphere", "diffusion", "vectors", "normalized"]
 SAME = 1e-5  # relative distance below which coordinates are those of a fitted row, as single precision rounds them
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle ...
 COSINE_DIRECTIONS = 9.0  # ... unless they vary in fewer directions; digits have 13, embeddings 20 to 90, a knot 2.4
+FOLDED_PAIRS, FOLDED_STEPS, FOLDED_NEAR = 4000, 20, 0.01  # pairs, steps, squared share that counts as fallen together
 MEASURED = 2000  # rows that these are measured on
 LEAST = 1e-9  # a factor counts as so much: that of two rows is 0, and a power of it would leave them in one place
 VANISHED = 1e-6  # of the first coordinate: a map of it is constant to single precision
@@ -88,6 +90,25 @@ def coordinates(vectors: Array, mass: Array, factors: Array, kind: Coordinates, 
         return vectors * np.sqrt(mass)[:, None]
     spread = vectors * np.maximum(factors, 0) ** steps
     return spread if kind == "diffusion" else spread / np.sqrt(1 + (spread**2).sum(1, keepdims=True))
+
+
+def folding(places: Array, count: int) -> Array:
+    """Orthonormal directions ``W (K', count)`` in which pairs of ``places (n, K')`` stay apart.
+
+    Principal directions let whole groups fall together; a logarithm does not forgive that of any pair. From random
+    directions a few steps of gradient ascent, each made orthonormal again, over random pairs.
+    """
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(len(places), size=(2, FOLDED_PAIRS))
+    apart = places[first] - places[second]
+    lengths = np.linalg.norm(apart, axis=1, keepdims=True)
+    apart = (apart / np.maximum(lengths, SAME))[lengths[:, 0] > SAME]
+    found = np.linalg.qr(rng.normal(size=(places.shape[1], count)))[0]
+    for _ in range(FOLDED_STEPS):
+        seen = apart @ found
+        gradient = apart.T @ (seen / ((seen**2).sum(1, keepdims=True) + FOLDED_NEAR)) / len(apart)
+        found = np.linalg.qr(found + 2 * gradient)[0]
+    return found
 
 
 def local_averages(known: Array, rows: Array, places: torch.Tensor, k: int) -> Array:

@@ -9,6 +9,7 @@ direction from the origin, at a distance that says little, and the projection ke
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -42,6 +43,7 @@ from .coordinates import (
     choose_metric,
     coordinates,
     diffusion_time,
+    folding,
     local_averages,
 )
 from .layout import map_layout
@@ -50,6 +52,8 @@ from .solvers import Training, fit_by_network, fit_direct, largest_gap, spectrum
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
+FEWEST_FOLDED = 4  # coordinates: two or three are asked for to be looked at
+MANY_GROUPS = 2.5  # per vector, from which more vectors are folded
 SMALL = 2501  # rows below which one thread is enough
 MANY_PARTS = 2  # per coordinate, above which a warning says so
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
@@ -86,8 +90,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Further arguments of another metric: ``{"p": 3}`` for ``metric="minkowski"``.
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
-    coordinates : {"sphere", "diffusion", "vectors", "normalized"}, default="sphere"
-        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``.
+    coordinates : {"auto", "sphere", "diffusion", "vectors", "normalized"}, default="auto"
+        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``. ``auto`` is the sphere; where at least
+        4 coordinates are asked for and rows have more separate parts than that, or (cosine distances) 2.5 times as many
+        groups, up to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart, so
+        that no group is lost: then no column belongs to one eigenvalue, and ``sphere`` gives those.
     diffusion_steps : float or "auto", default="auto"
         The power ``t``. ``auto`` is 30, less on small tables, where the last coordinate would vanish.
     max_samples : int or "auto", default="auto"
@@ -166,7 +173,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         metric: str | Callable[..., float] = "auto",
         metric_kwds: dict[str, Any] | None = None,
         n_neighbors: int = 12,
-        coordinates: Coordinates = "sphere",
+        coordinates: Coordinates = "auto",
         diffusion_steps: float | Literal["auto"] = "auto",
         max_samples: int | Literal["auto"] = "auto",
         hidden_layer_sizes: tuple[int, ...] = (128,),
@@ -288,10 +295,11 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return local_averages(self._known(), points, places, self.n_neighbors).astype(self._dtype)
 
     def coordinates_of(self, k: int) -> Array:
-        """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` would give it."""
+        """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` (on the sphere, where
+        coordinates are folded) would give it."""
         if not 1 <= k <= self.n_components:
             raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
-        return self._coordinates(self.vectors_, self.mass_, k, self.vectors_.dtype)
+        return self._coordinates(self._wide, self.mass_, k, self._dtype)
 
     @cached_property
     def spectrum_(self) -> Array:
@@ -364,9 +372,12 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return read_estimator(cls, folder)
 
     def _coordinates(self, vectors: Array, mass: Array, k: int, dtype: Any) -> Array:
-        factors = np.maximum(1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"], LEAST)
+        fold = self._fold if k == self.n_components else None
+        count = k if fold is None else len(fold)
+        factors = np.maximum(1 - self.basis_.eigenvalues[1 : count + 1] * self.basis_.info["step_time"], LEAST)
         steps = diffusion_time(self.diffusion_steps, factors)
-        return coordinates(vectors[:, :k], mass, factors, self.coordinates, steps).astype(dtype)
+        found = coordinates(vectors[:, :count], mass, factors, self.coordinates, steps)
+        return (found if fold is None else found @ fold).astype(dtype)
 
     def _known(self) -> Array:
         """The embedding of the rows of `basis_`."""
@@ -376,9 +387,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     def _finish(self, vectors: Array, mass: Array) -> OptimalApproximationEigenmaps:
         """The fitted attributes, from vectors without the constant and mass of all rows."""
         self._total = float(mass.sum(dtype=np.float64))
-        self.vectors_, self.mass_ = vectors.astype(self._dtype), (mass / self._total).astype(self._dtype)
-        self.eigenvalues_ = self.basis_.eigenvalues[1:]
-        self.embedding_ = self.coordinates_of(self.n_components)
+        k = self.n_components
+        self._wide, self.mass_ = vectors.astype(self._dtype), (mass / self._total).astype(self._dtype)
+        self.vectors_, self.eigenvalues_ = self._wide[:, :k], self.basis_.eigenvalues[1 : k + 1]
+        self.embedding_ = self._coordinates(self._wide, self.mass_, k, self._dtype)
         self._n_features_out = self.n_components
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
@@ -428,11 +440,20 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     def _solve(self, clouds: list[Arranged], seed: int = 0, start: torch.Tensor | None = None) -> None:
         count = self.n_components + 1
         if self.solver == "direct":
-            basis = fit_direct(clouds[0], count, seed, start)
+            many = math.inf
+            if self.coordinates == "auto" and self.n_components >= FEWEST_FOLDED:
+                many = MANY_GROUPS if self.metric_ == "cosine" else 1e9  # otherwise groups may be a shape: parts only
+            basis = fit_direct(clouds[0], count, seed, start, many)
         else:
             training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
             basis = fit_by_network(clouds, count, seed, training)
-        self.basis_, self._graph = basis.numpy(), clouds[0].graph
+        self.basis_, self._graph, self._fold = basis.numpy(), clouds[0].graph, None
+        if self.basis_.k > count:
+            mass = self.basis_.mass / self.basis_.mass.sum()
+            vectors = self.basis_.vectors[:, 1:]
+            places = self._coordinates(vectors, mass, vectors.shape[1], np.float64)
+            self._fold = folding(places, self.n_components)
+            self._say(f"{vectors.shape[1]} vectors are folded into {self.n_components} coordinates")
         self._place, self._kept = clouds[0].rows, clouds[0].kept
         for name in ("layout_", "spectrum_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -452,7 +473,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _stream(self, rows: Rows, function: Any = None) -> tuple[Array, Array]:
         """Vectors (values of another function) without their first column, and mass ``(n,)`` of all rows, by blocks."""
-        n, width = rows.shape[0], self.n_components if function is None else function.values.shape[1] - 1
+        n, width = rows.shape[0], self.basis_.k - 1 if function is None else function.values.shape[1] - 1
         function = function or self.basis_.extension
         vectors = np.empty((n, width), np.float32 if n > BLOCK else np.float64)
         mass, done = np.empty(n), 0

@@ -13,6 +13,7 @@ averages over its fitted neighbours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother
+from .coordinates import MOST_STEPS
 from .precomputed import smoother_of
 
 CONTEXT = (4, 16, 64)  # steps of averaging
@@ -76,6 +78,8 @@ def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
 LEAST_GAP = 1e-7  # 1 - mu of separate parts, as it is computed
+TRACED = 8  # random functions of a trace: within a few per cent from 10 groups on
+MOST_FOLDED = 100  # vectors of many groups
 RANK = 1e-6  # of the largest principal direction of the parts' centres, below which one is rounding
 TOLERANCE = 1e-5  # residual: the precision of a coordinate is that of its float32 points
 
@@ -89,9 +93,17 @@ class Training(NamedTuple):
     flags: dict[str, Any]
 
 
-def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = None) -> Basis:
-    """``count`` leading vectors in closed form; ``start (n, any)`` is near them."""
+def fit_direct(
+    cloud: Arranged, count: int, seed: int, start: Tensor | None = None, groups_per_vector: float = math.inf
+) -> Basis:
+    """``count`` leading vectors in closed form; ``start (n, any)`` is near them.
+
+    Where the rows have more groups per vector, or more separate parts than vectors and that is not infinite, there are
+    as many vectors as those need.
+    """
     smoother, info = _smoother(cloud)
+    if groups_per_vector < math.inf:
+        count = needed_vectors(smoother, count, groups_per_vector)
     pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=torch.Generator().manual_seed(seed))
     columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
     if count < info["components"]:
@@ -104,6 +116,16 @@ def fit_direct(cloud: Arranged, count: int, seed: int, start: Tensor | None = No
         extension=lambda r: NeighbourhoodExtension.of(cloud, smoother, r.vectors, 1 - r.gaps),
         info=info,
     )
+
+
+def needed_vectors(smoother: Smoother, count: int, groups_per_vector: float) -> int:
+    """``count``, or twice the number of groups that a walk of 30 steps does not leave, ``tr A^30``, where there are too
+    many of them for so few vectors. The trace is that of a few random functions, squared after half of the steps."""
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.randint(2, (smoother.n, TRACED), generator=generator).to(smoother.matrix) * 2 - 1
+    groups = float(smoother.power(signs, int(MOST_STEPS) // 2).double().square().sum()) / TRACED
+    many = groups > groups_per_vector * count or smoother.components[0] > count
+    return max(count, min(MOST_FOLDED, smoother.n // 4, int(2 * groups)) + 1) if many else count
 
 
 def spectrum(graph: Graph, most: int) -> NDArray[Any]:

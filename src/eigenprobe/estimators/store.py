@@ -37,7 +37,9 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
     target = writable_folder(folder)
     model.basis_.save(target / "basis.safetensors")
     graph = model._graph
-    arrays = {"vectors": model.vectors_, "mass": model.mass_}
+    arrays = {"vectors": model._wide, "mass": model.mass_}
+    if model._fold is not None:
+        arrays["fold"] = model._fold
     arrays |= {"indices": graph.indices.cpu().numpy(), "distances": graph.distances.cpu().numpy()}
     if isinstance(graph, AffinityGraph):
         weights = as_scipy(graph.weights)
@@ -95,7 +97,7 @@ def read_estimator(
         model.metric_, model._searched = facts["metric"], facts.get("searched", False)
         if "blank" in known:
             model._blank = known["blank"]
-        model._place, model._kept = known.get("place"), known.get("kept")
+        model._place, model._kept, model._fold = known.get("place"), known.get("kept"), arrays.get("fold")
         model._finish(arrays["vectors"].astype(np.float64), arrays["mass"].astype(np.float64) * model._total)
         if "layout" in arrays:
             model.__dict__["layout_"], model._map = arrays["layout"], arrays["map"]

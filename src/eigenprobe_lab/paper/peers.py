@@ -142,7 +142,7 @@ def _on_sphere(vectors: Array, affinity: Any) -> Array:
     vectors = vectors / np.sqrt((mass[:, None] * vectors**2).sum(0))
     factors = (vectors * (affinity @ vectors)).sum(0) / (degree[:, None] * vectors**2).sum(0)
     usual = OptimalApproximationEigenmaps()
-    return coordinates(vectors, mass, factors, usual.coordinates, diffusion_time(usual.diffusion_steps, factors))
+    return coordinates(vectors, mass, factors, "sphere", diffusion_time(usual.diffusion_steps, factors))
 
 
 def check_methods(names: Sequence[str]) -> None:
