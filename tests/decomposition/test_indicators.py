@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 import eigenprobe as ep
 from benchmarks.truths import MANIFOLDS, copies, strays
 from eigenprobe.decomposition.indicators import distance_leap, thickness
-from eigenprobe.eigen import shifted
+from eigenprobe.eigen import inverse
 
 
 def cloud(name: str, n: int, seed: int = 0) -> np.ndarray:
@@ -72,7 +73,7 @@ def test_values_far_apart_are_solved_from_a_factor_or_ask_for_a_smaller_toleranc
     assert said(x, smoother="symmetric", **{what: values}) == []
     values[rng.random(600) < 0.02] = 1e8
     assert said(x, smoother="symmetric", **{what: values}) == []
-    monkeypatch.setattr(shifted, "LARGEST", 0)
+    monkeypatch.setattr(inverse, "INVERSION", replace(inverse.INVERSION, shifted=0))
     assert any("not resolved" in each for each in said(x, smoother="symmetric", **{what: values}))
 
 

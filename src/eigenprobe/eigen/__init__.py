@@ -2,8 +2,7 @@
 
 from .chebyshev import smoother_filter
 from .derivative import with_derivatives
-from .inverse import smallest_pairs
+from .inverse import smallest_pairs, solve_shifted
 from .problem import Eigenpairs
-from .shifted import solve_shifted
 from .solve import select_solver, solve
 from .span import Rotation, Span, basis_from_span, basis_of, canonical_signs, orthonormalise, ritz, rotate, sweep, widen

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..search.layout import as_scipy
+from ..smoothers import Smoother
 from .problem import Eigenpairs, Problem, SparseOperator
 from .span import small_ritz
 
@@ -47,6 +48,9 @@ class Inversion:
     dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
     first: tuple[float, float] = (2.5, 2.1)  # vectors per wanted one at the first look, with a pole below and amid
     digit: tuple[float, float] = (0.13, 0.09)  # and how many more per digit that is missing, up to half of the wanted
+    shifted: int = 50_000  # points up to which `solve_shifted` can afford the factor of a graph of any dimension
+    rounds: int = 3  # of it: the first gap is too large by the error that is to be removed
+    settled: float = 1e-3  # relative change of the gaps of its last round
 
 
 INVERSION = Inversion()
@@ -162,6 +166,32 @@ def smallest_pairs(
     # One Rayleigh-Ritz on the matrix itself: values without the pole.
     gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
     return np.maximum(gaps[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
+
+
+def solve_shifted(smoother: Smoother, k: int, gap: float) -> Eigenpairs | None:
+    """The ``k`` leading pairs where gaps 1 - mu are far below the residual that solvers stop at, given a rough second
+    one; None where they are not found, or cost too much.
+
+    A potential of 1e8, or a measure with as much on some points, makes the step of the smoother so short that all gaps
+    of smooth functions are 1e-8 to 1e-13. The factor of ``H + gap`` sees them as they are.
+    """
+    if not smoother.symmetric or smoother.n > INVERSION.shifted or k >= smoother.n - 1:
+        return None
+    laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.leaving).laplacian())
+    before = np.full(k, np.inf)
+    for _ in range(INVERSION.rounds):
+        try:
+            gaps, vectors = smallest_pairs(laplacian, k, pole=-gap)
+        except (RuntimeError, MemoryError, np.linalg.LinAlgError):
+            return None
+        if not np.isfinite(gaps).all():
+            return None
+        if np.abs(gaps - before).max() <= INVERSION.settled * gaps[min(1, k - 1)]:
+            residual = float(np.linalg.norm(laplacian @ vectors - vectors * gaps, axis=0).max())
+            q, g = (torch.from_numpy(np.ascontiguousarray(each)).to(smoother.device) for each in (vectors, gaps))
+            return Eigenpairs(q, g, "shifted", residual)
+        before, gap = gaps, max(float(gaps[min(1, k - 1)]), np.finfo(np.float64).eps)
+    return None
 
 
 def _repeated(values: Tensor, pole: float) -> bool:
