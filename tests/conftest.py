@@ -13,6 +13,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import signal
+import zlib
 from collections import Counter
 from typing import Any
 
@@ -53,11 +54,16 @@ def _private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
     monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
+def _seed(request: pytest.FixtureRequest) -> int:
+    """A seed of the test's own, the same on every run; EIGENPROBE_TEST_SEED=1, 2, ... gives other ones."""
+    return zlib.crc32(f"{request.node.nodeid} {os.environ.get('EIGENPROBE_TEST_SEED', '0')}".encode())
 
 
 @pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    return np.random.default_rng(_seed(request))
+
+
+@pytest.fixture
+def generator(request: pytest.FixtureRequest) -> torch.Generator:
+    return torch.Generator().manual_seed(_seed(request))

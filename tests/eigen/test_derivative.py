@@ -18,7 +18,7 @@ from tests import clouds as c
 
 STEP = 1e-7  # small enough for no neighbour to be chosen anew
 CLOUDS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
-    "line": lambda rng: np.sort(rng.random(80))[:, None],
+    "line": lambda rng: ((np.arange(80) + rng.uniform(0.05, 0.95, 80)) / 80)[:, None],  # no gap of the size of a step
     "rectangle": lambda rng: rng.random((120, 2)) * [1, 0.7],
     "ellipsoid": lambda rng: c.even(c.random_sphere, 150, rng) * [1, 1.3, 1.7],
     "box": lambda rng: rng.random((150, 3)) * [1, 0.8, 0.6],
@@ -53,6 +53,11 @@ def test_derivatives_are_those_of_differences(name: str, what: str, rng: np.rand
             return (basis.eigenvalues * torch.arange(5)).sum()
         return (weight * basis.mass).sum() if what == "mass" else (weight * getattr(basis, what)[:, 2]).sum()
 
+    for _ in range(6):
+        now, after, before = (float(function(_moving(x + s * STEP * direction)).detach()) for s in (0, 1, -1))
+        if abs(after - 2 * now + before) <= 1e-5 * abs(after - before) + 1e-14:
+            break
+        direction = rng.normal(size=x.shape)  # a neighbour is chosen anew within this step: there is no derivative
     found, expected = _along(function, x, direction)
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-7)
 
@@ -77,7 +82,8 @@ def test_a_moving_basis_is_orthonormal_and_near_the_fixed_one(name: str, rng: np
     torch.testing.assert_close(v.T @ (mass[:, None] * v), torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
     torch.testing.assert_close(mass, plain.mass, rtol=0.1, atol=1e-4)
     torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.02, atol=1e-6)
-    assert float((q - plain.normalized).norm(dim=0).max()) < 0.05
+    signs = (q * plain.normalized).sum(0).sign()  # of a vector that is nearly as large below as above they may differ
+    assert float((signs * q - plain.normalized).norm(dim=0).max()) < 0.05
 
 
 def test_values_are_those_without_derivatives(rng: np.random.Generator) -> None:
@@ -136,7 +142,7 @@ def test_columns_without_a_part_beyond_the_basis(k: int) -> None:
     vectors = ep.decompose(point, k=k, dimension=1).vectors
     with pytest.warns(ep.EigenprobeWarning, match="copies beyond the vectors asked for"):
         (gradient,) = torch.autograd.grad((torch.tensor(np.cos(angle * (k // 2) + 1)) * vectors[:, -1]).sum(), point)
-    assert bool(torch.isfinite(gradient).all()) and float(gradient.abs().max()) < 100
+    assert bool(torch.isfinite(gradient).all()) and float(gradient.abs().max()) < 5
 
 
 def test_what_has_no_derivative_says_so(rng: np.random.Generator) -> None:

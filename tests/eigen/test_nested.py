@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from eigenprobe.eigen import inverse, multigrid, nested, solve, sparse
 from eigenprobe.eigen.problem import SparseOperator
+from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
@@ -63,21 +65,38 @@ def test_sweeps_in_double_precision_go_on_to_the_end(rng):
     torch.testing.assert_close(found.x.mT @ found.x, torch.eye(30, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
-def test_a_graph_that_does_not_coarsen_is_not_inverted_densely(rng, monkeypatch):
-    """Hubs and leaves: nearly all points are roots, and a dense inverse of all of them would be n x n."""
+def hubs_and_leaves(rng):
+    """A smoother of 40 hubs with 1460 leaves, and its first eight gaps."""
     n, hubs = 1500, 40
     leaf = np.repeat(np.arange(hubs, n), 5)
     key = np.unique(rng.integers(hubs, size=len(leaf)) * n + leaf)
     edges = Edges(torch.from_numpy(key // n), torch.from_numpy(key % n), n)
     ones = torch.ones(n, dtype=torch.float64)
     operator = laplacian_smoother(edges, torch.ones(len(key), dtype=torch.float64), ones, None, 2)
+    return operator, torch.linalg.eigvalsh(SparseOperator(operator.matrix).laplacian().to_dense())[:8]
+
+
+def test_a_graph_that_does_not_coarsen_is_not_inverted_densely(rng, monkeypatch):
+    """Nearly all points are roots, and a dense inverse of all of them would be n x n."""
+    operator, exact = hubs_and_leaves(rng)
     laplacian, known = SparseOperator(operator.matrix).laplacian(), operator.mass.sqrt()[:, None]
     (only,) = multigrid.hierarchy(laplacian, known, 20)
     assert only.inverse is not None and only.inverse.layout == torch.sparse_csr
     monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=0))
     monkeypatch.setattr(nested, "NESTING", nested.Nesting(points=1000))
-    exact = torch.linalg.eigvalsh(laplacian.to_dense())[:8]
-    torch.testing.assert_close(solve(operator, 8).gaps, exact, rtol=1e-6, atol=1e-12)
+    torch.testing.assert_close(solve(operator, 8).gaps, exact, rtol=2e-6, atol=1e-12)  # 1.3e-6 at most of 80 draws
+
+
+def test_lapack_has_the_last_word(monkeypatch):
+    """Filters stop short of these eigenvalues, which lie close together: .54 too high after 200 sweeps."""
+    rng = np.random.default_rng(3134724569)
+    operator, exact = hubs_and_leaves(rng)
+    monkeypatch.setattr(inverse, "INVERSION", inverse.Inversion(most=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.testing.assert_close(solve(operator, 8).gaps, exact, rtol=1e-6, atol=1e-12)
+    with pytest.warns(EigenprobeWarning, match="stopped after 20 sweeps"):
+        solve(operator, 8, max_sweeps=20)
 
 
 def test_every_level_takes_part_in_a_cycle(rng):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 from scipy.sparse import random as random_sparse
+from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
@@ -144,7 +145,8 @@ def test_copies_share_value_and_mass(rng: np.random.Generator, solver: str, coor
     np.testing.assert_allclose(model.transform(copies), embedding, rtol=0, atol=1e-10)
     assert _orthonormality(model) < 1e-5
     alone = _model(4, solver=solver, coordinates=coordinates).fit(X)  # the same graph, each row once
-    np.testing.assert_allclose(model.eigenvalues_, alone.eigenvalues_, rtol=1e-3)
+    rounding = 1e-3 if solver == "direct" else 0.02  # 300 steps of training magnify another order: .011 at most of 24
+    np.testing.assert_allclose(model.eigenvalues_, alone.eigenvalues_, rtol=rounding)
     together = mass[:300] * np.repeat([3, 2, 1], [40, 20, 240])
     np.testing.assert_allclose(together, alone.mass_, rtol=1e-4)
 
@@ -156,7 +158,7 @@ def test_eigenvalues_of_the_sphere(rng: np.random.Generator) -> None:
         values = _model(8, metric=metric).fit(radius * X + (0 if metric == "cosine" else 5)).eigenvalues_ / unit
         np.testing.assert_allclose(values[:3], 2, rtol=0.1)
         np.testing.assert_allclose(values[3:].mean(), 6, rtol=0.1)
-        np.testing.assert_allclose(values[3:], 6, rtol=0.15)
+        np.testing.assert_allclose(values[3:], 6, rtol=0.22)  # random points: .19 at most of 24 draws
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
@@ -335,7 +337,10 @@ def test_tensors_give_tensors(rng: np.random.Generator) -> None:
 def test_separate_parts_stay_apart_whatever_the_number_of_coordinates(k: int, rng: np.random.Generator) -> None:
     """More parts than coordinates, more coordinates than columns: parts fell together."""
     kinds = np.repeat(np.arange(20), 40)
-    table = rng.normal(size=(800, 3)) + 60 * rng.normal(size=(20, 3))[kinds]
+    centres = np.zeros((20, 3))
+    while pdist(centres).min() < 15:  # nearer ones are one part
+        centres = 60 * rng.normal(size=(20, 3))
+    table = rng.normal(size=(800, 3)) + centres[kinds]
     for options, rows in (({}, table), ({"metric": "precomputed"}, np.linalg.norm(table[:, None] - table, axis=2))):
         model = _model(k, **options).fit(rows)
         centres = np.stack([model.embedding_[kinds == kind].mean(0) for kind in range(20)])

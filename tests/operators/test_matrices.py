@@ -157,7 +157,7 @@ def test_a_solid_without_boundary_follows_its_dispersion(rng: np.random.Generato
         0.074 * expected * (2 * np.pi / 2000 ** (1 / 3)) ** 2
     )  # the fourth moment of the stencil, in volumes of a point
     found = ep.decompose(2 * x, k=20, dimension=3).eigenvalues[1:]
-    np.testing.assert_allclose(4 * found, expected * (1 - low), rtol=0.015)
+    np.testing.assert_allclose(4 * found, expected * (1 - low), rtol=0.02)  # .0185 at most of 24 draws
 
 
 def test_lists_and_tensors(rng: np.random.Generator) -> None:

@@ -115,7 +115,9 @@ def test_fronts_are_exact_on_a_lattice_and_pass_around_a_hole(rng: np.random.Gen
 def test_fronts_in_a_solid(rng: np.random.Generator) -> None:
     x = c.even(lambda n, r: r.random((n, 3)), 2000, rng)
     expected = np.linalg.norm(x - x[0], axis=1)
-    assert np.abs(ep.apps.geodesic_distance(x, 0) - expected).mean() < 0.01 * expected.mean()
+    assert (
+        np.abs(ep.apps.geodesic_distance(x, 0) - expected).mean() < 0.015 * expected.mean()
+    )  # .013 at most of 20 draws
 
 
 def test_geodesic_distance_on_a_long_curve() -> None:

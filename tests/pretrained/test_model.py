@@ -15,6 +15,7 @@ from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe_lab.evaluation import pretrained as generalisation
 from eigenprobe_lab.shapes import ProceduralShapes
 from eigenprobe_lab.shapes.meshing import creature
+from tests.clouds import even
 from tests.playground import without_network
 from tests.pretrained.conftest import ball, shipped
 
@@ -121,7 +122,7 @@ def test_a_batch_merges_copies_warns_of_parts_and_knows_solids(model, clouds, rn
     copies = plain.copy()
     copies[:7] = copies[7:14]
     apart = np.where(plain[:, :1] > np.median(plain[:, 0]), plain + 4, plain)
-    solid = ball(300, rng).astype(np.float32)
+    solid = even(ball, 300, rng).astype(np.float32)  # of 300 random points every second ball has a surface only
     with pytest.warns(ep.EigenprobeWarning) as seen:
         bases = model.encode(np.stack([plain, copies, apart, solid]), k=6, smoother="heat")
     messages = " ".join(str(w.message) for w in seen)

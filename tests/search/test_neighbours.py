@@ -51,9 +51,10 @@ def test_eigenvalues_have_the_units_of_the_points(
         unit, x = 2 * float((x**2).sum(1).mean()), 3 * x
     smoother = neighbourhood_smoother(build_graph(torch.from_numpy(x), neighbours, metric=metric))
     values = (solve(smoother, 1 + one + two).gaps[1:] / smoother.step_time).numpy() / unit
-    np.testing.assert_allclose(values[:one].mean(), first, rtol=0.08)
-    np.testing.assert_allclose(values[one:].mean(), second, rtol=0.08)
-    np.testing.assert_allclose(values, np.repeat([first, second], [one, two]), rtol=0.1 if n == 4000 else 0.18)
+    most, single = (0.08, 0.15) if n == 4000 else (0.11, 0.25)  # of 20 random draws .07 and .13, .10 and .22 at most
+    np.testing.assert_allclose(values[:one].mean(), first, rtol=most)
+    np.testing.assert_allclose(values[one:].mean(), second, rtol=most)
+    np.testing.assert_allclose(values, np.repeat([first, second], [one, two]), rtol=single)
 
 
 def test_neighbour_descent_is_called_as_documented(monkeypatch):

@@ -51,7 +51,7 @@ def test_harmonic_well_on_an_interval() -> None:
     # -u'' + (w x)^2 u = lambda u on the line: lambda = w (2 j + 1).  Length 4 instead of 2: units count.
     x, w = np.linspace(-2, 2, 3000)[:, None], 50.0
     basis = ep.decompose(x, k=20, potential=(w * x[:, 0]) ** 2)
-    assert _error(basis.eigenvalues, w * (2 * np.arange(20) + 1)) < 0.005
+    assert _error(basis.eigenvalues, w * (2 * np.arange(20) + 1)) < 0.0003
     ground = np.exp(-w * x[:, 0] ** 2 / 2)
     ground /= np.sqrt(basis.mass @ ground**2)
     np.testing.assert_allclose(basis.vectors[:, 0], ground, atol=0.01 * ground.max())
@@ -91,7 +91,7 @@ def test_potential_has_the_units_of_eigenvalues_and_the_order_of_points(rng: np.
 def test_dirichlet_interval() -> None:
     x = np.linspace(0, 3, 1000)[:, None]
     basis = ep.decompose(x, k=20, boundary="dirichlet")
-    assert _error(basis.eigenvalues, (np.pi * np.arange(1, 21) / 3) ** 2) < 0.005
+    assert _error(basis.eigenvalues, (np.pi * np.arange(1, 21) / 3) ** 2) < 0.001
     assert np.abs(basis.vectors[[0, -1]]).max() < 1e-8
     np.testing.assert_allclose(basis.vectors[:, 0], 2**0.5 * np.sin(np.pi * x[:, 0] / 3), atol=1e-2)
 
@@ -172,13 +172,13 @@ def _roots(order: int) -> np.ndarray:
 def test_mixed_boundary_by_a_mask() -> None:
     x = np.linspace(0, 1, 1500)[:, None]  # 0 at the left end, free at the right one: ((j + 1/2) pi)^2
     basis = ep.decompose(x, k=20, boundary=x[:, 0] == 0)
-    assert _error(basis.eigenvalues, (np.pi * (np.arange(20) + 0.5)) ** 2) < 0.005
+    assert _error(basis.eigenvalues, (np.pi * (np.arange(20) + 0.5)) ** 2) < 0.0004
 
 
 def test_well_with_walls() -> None:
     x = np.linspace(0, 1, 2000)[:, None]
     basis = ep.decompose(x, k=5, potential=np.full(2000, 7.0), boundary="dirichlet")
-    assert _error(basis.eigenvalues, (np.pi * np.arange(1, 6)) ** 2 + 7) < 0.005
+    assert _error(basis.eigenvalues, (np.pi * np.arange(1, 6)) ** 2 + 7) < 0.00005
 
 
 def test_mask_holds_for_copies(rng: np.random.Generator) -> None:

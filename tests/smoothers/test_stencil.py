@@ -391,7 +391,7 @@ def test_edges_between_parts_run_along_or_leave_at_an_end() -> None:
     others = torch.tensor([0, 0, 1, 1, 1])  # only the neighbours of the own part count
     assert bool(stencils._open(torch.tensor([[-1.0, 0.0]]).double(), torch.tensor([0]), near, others, s)[0])
     with_two = stencils._open(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]).double(), torch.tensor([0, 4]), near, others, s)
-    assert with_two.tolist() == [True, False] or with_two.tolist() == [True, True]
+    assert with_two.tolist() == [True, True]
 
 
 def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
@@ -409,7 +409,7 @@ def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
     assert smoother.step_time == pytest.approx(step) and smoother.kind == "adaptive"
     np.testing.assert_allclose(smoother.mass.numpy(), mass.numpy() / mass.sum().item())
     empty = laplacian_smoother(edges, weight, mass * torch.tensor([0.0, 1, 1, 1]), None, 2.0)  # no mass is 0
-    assert float(empty.mass[0]) == pytest.approx(1e-14 / 4, rel=1e-3)
+    assert float(empty.mass[0]) == pytest.approx(1e-14 / 4, rel=1e-3, abs=0)
     with pytest.raises(InputError, match="at least 2 points, got 1"):
         laplacian_smoother(Edges(torch.tensor([0])[:0], torch.tensor([0])[:0], 1), weight[:0], mass[:1], None, 1.0)
     matrix = smoother.matrix

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from eigenprobe import apps
-from eigenprobe.basis import Basis
+from eigenprobe import apps, decompose
+from eigenprobe.basis import Basis, Uncertainty
 from eigenprobe.errors import InputError
 from eigenprobe.viz.report import write_report
 from eigenprobe.viz.scene import look_at
@@ -371,3 +371,35 @@ def test_agreement_and_keys(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
     page.keyboard.press("Space")
     assert page.evaluate("window.report.state.playing")
     assert seen.problems == []
+
+
+def test_the_error_of_a_basis_is_in_its_report(tmp_path: Path) -> None:
+    basis = decompose(make_sphere(400).points, k=6)
+    write_report(path := tmp_path / "report.html", basis)
+    (data,) = payload(path.read_text())["shapes"]
+    np.testing.assert_allclose(data["uncertainty"]["eigenvalues"], basis.uncertainty.eigenvalues)
+    np.testing.assert_allclose(data["uncertainty"]["vectors"], basis.uncertainty.vectors)
+    write_report(path, Basis(basis.normalized, basis.mass, basis.eigenvalues, basis.points))
+    assert "uncertainty" not in payload(path.read_text())["shapes"][0]
+
+
+@pytest.mark.browser
+def test_errors_are_bars_and_uncertain_vectors_are_pale(tmp_path: Path, watch: Any) -> None:
+    basis = decompose(make_sphere(400).points, k=6)
+    sure = replace(basis, info=basis.info)
+    vars(sure)["uncertainty"] = Uncertainty(np.full(6, 0.1), np.ones(6))
+    vars(basis)["uncertainty"] = Uncertainty(np.full(6, 0.1), np.full(6, 0.1))
+    contrast = []
+    for each in (sure, basis):
+        write_report(path := tmp_path / "report.html", each)
+        seen = watch(path.as_uri())
+        seen.page.wait_for_selector(READY, timeout=60_000)
+        seen.page.locator("#slider").fill("2")
+        seen.page.wait_for_timeout(300)
+        assert "reproducible" in seen.page.inner_text("#value")
+        bars = seen.page.evaluate("document.getElementById('spectrum').data[0].error_y.array")
+        np.testing.assert_allclose(bars, 0.1 * basis.eigenvalues, atol=1e-9)
+        shown = seen.pixels("#scene")[..., :3]
+        contrast.append(float((shown.max(2) - shown.min(2)).mean()))  # of colours with grey
+        assert seen.problems == []
+    assert contrast[1] < 0.6 * contrast[0]

@@ -9,9 +9,12 @@ orthonormal, residual); where a solver gives up, or its answer is not sound, the
     inverse    curves; surfaces of some thousand points on the host            Lanczos on a sparse factor
     nested     many points of low dimension                                    coarse to fine, multigrid
     filtered   everything else, any device, any operator                       Chebyshev filters
+
+and LAPACK has the last word on up to 4096 points.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..host.threads import limited_threads
 from ..search.layout import memory_order
 from ..smoothers import Smoother
@@ -65,6 +68,7 @@ SOLVERS = (
     Solver("filtered", "any operator on any device", filtered.suits, filtered.solve),
 )
 LOOSEST, SKEWED = 20.0, 1e-3  # residual over tol, and inner product of two vectors, that no sound answer has
+PATIENT, AFFORDABLE = 200, 4096  # sweeps, and points up to which LAPACK has the last word
 UNFIXED = 1e-4  # |A q - q| of sqrt(mass) above which the matrix does not fix it, and everything is solved for
 
 
@@ -147,13 +151,19 @@ def _first_suitable(problem: Problem) -> Solver:
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
-    reason = ""
-    for solver in SOLVERS:
-        if not solver.suits(problem):
-            continue
+    reason, said = "", None
+    suited = [solver for solver in SOLVERS if solver.suits(problem)]
+    patient = problem.max_sweeps >= PATIENT and problem.n <= AFFORDABLE  # not told to stop early
+    if patient and suited[0] is not SOLVERS[0]:
+        suited.append(SOLVERS[0])
+    for solver in suited:
+        last = solver is suited[-1]
         try:
-            found = solver.solve(problem)
-            residual, reason = _fault(problem, found, LOOSEST if solver is not SOLVERS[-1] else math.inf)
+            with warnings.catch_warnings(record=patient and not last) as said:
+                if said is not None:
+                    warnings.simplefilter("always")
+                found = solver.solve(problem)
+            residual, reason = _fault(problem, found, math.inf if last else LOOSEST)
         except Unsuited:
             continue
         except (MemoryError, torch.OutOfMemoryError):
@@ -165,6 +175,8 @@ def _checked(problem: Problem) -> Eigenpairs:
                 raise InputError("the device failed and cannot be used again in this process") from error
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         if not reason:
+            for each in said or ():  # of an answer that another one had to replace nothing is said
+                warn(str(each.message))
             return found._replace(solver=solver.name, residual=residual)
         if problem.operator.device.type == "cuda":
             torch.cuda.empty_cache()

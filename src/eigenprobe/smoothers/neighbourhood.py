@@ -85,7 +85,8 @@ def _imbalance(matrix: Tensor, mass: Tensor, points: Tensor) -> float:
     x = mass.sqrt()[:, None] * (points - (mass[:, None] * points).sum(0))
     step = x - matrix @ x
     energy = float((x * step).double().sum())
-    if not energy > 0:
+    rounding = 8 * torch.finfo(x.dtype).eps * float(points.abs().max())
+    if not energy > len(x) * x.shape[1] * rounding**2:
         raise InputError("all rows are equal: there is nothing to embed")
     return float(step.double().square().sum()) / energy
 

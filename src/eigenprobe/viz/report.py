@@ -13,6 +13,7 @@ the file is about 3 MB, half of it plotly.js. What is shown, or beside it, is a 
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,9 +82,13 @@ def write_report(
 
     `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. `compare` is shown
     beside it: another `Basis`, a saved one, or "direct", "network", "pretrained", "oracle" (on a mesh) for the same
-    points by that method. More than `limit` points are thinned for display only: every number on the page comes from
-    all of them.
+    points by that method. The estimate that a basis has of its own error (made here, where it can be) is drawn as bars
+    on its spectrum, and vectors are as pale as they are not reproducible. More than `limit` points are thinned for
+    display only: every number on the page comes from all of them.
     """
+    if isinstance(basis, Basis) and basis.source is not None:
+        with suppress(InputError):  # where half of the points have no such operator
+            _ = basis.uncertainty
     shown = {"faces": faces, "compare": compare, "reconstruction": reconstruction, "up": up, "limit": limit}
     write_page(path, report_page(basis, points, title=title, facts=facts, **shown))
 
@@ -159,6 +164,8 @@ def _shape(
         **_functions(vectors, mass, rows),
         "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
     }
+    if (error := vars(basis).get("uncertainty")) is not None:
+        made["uncertainty"] = {"eigenvalues": error.eigenvalues.tolist(), "vectors": error.vectors.tolist()}
     if (cut := getattr(basis, "short_cuts", None)) is not None and len(cut):
         made |= _cuts(to_numpy(cut, np.int64), rows, n)
     if triangles is None:

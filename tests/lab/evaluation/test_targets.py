@@ -58,7 +58,7 @@ def test_ahead_of_the_peer(measured) -> None:
 @pytest.mark.data
 def test_an_unevenly_sampled_shape(measured) -> None:
     row = measured.of("direct", ["teddy"])[0]
-    assert np.all(np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]]) >= [0.97, 0.94, 0.65])
+    assert np.all(np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]]) >= [0.995, 0.99, 0.97])
 
 
 @pytest.mark.data
@@ -78,4 +78,4 @@ def test_density_ten_to_one(data_dir) -> None:
         reference = sample.interpolate(shape, exact.vectors)
         cosines[ratio] = compare_vectors(basis.vectors, reference, basis.eigenvalues, exact.eigenvalues).cosine(20)
     assert mass_correlation(basis.mass, nearest_sample_areas(shape, sample.points)) >= 0.8
-    assert cosines[1] - cosines[10] <= 0.03
+    assert abs(cosines[1] - cosines[10]) <= 0.005

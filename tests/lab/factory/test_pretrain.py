@@ -59,7 +59,7 @@ def test_pieces_give_the_weights_of_one_run(tmp_path):
     for _ in range(TINY.schedule.steps):
         model = pretrain(piece, tmp_path / "pieces", device="cpu")
     for a, b in zip(whole.network.parameters(), SpectralModel.from_pretrained(model).network.parameters()):
-        torch.testing.assert_close(a, b, atol=2e-3, rtol=1e-2)
+        torch.testing.assert_close(a, b, atol=4e-4, rtol=1e-3)  # a step moves them by 8e-3; files hold 16 bits
     saved = torch.load(tmp_path / "pieces" / "last.ckpt", weights_only=True)
     assert saved["global_step"] == TINY.schedule.steps
 

@@ -71,8 +71,9 @@ function legend(ramp, low, middle, high) {
 const STROKES = ["--accent", "--second"];
 function curves(id, series, hover, layout = {}) {
   const dot = { color: paint("--mark"), size: 10, line: { color: paint("--card"), width: 2 } };
-  const made = series.map(({ name, y }, s) => ({
+  const made = series.map(({ name, y, error }, s) => ({
     x: y.map((_, i) => i + 1), y, name, mode: "lines+markers", line: { color: paint(STROKES[s]), width: 2, dash: s ? "dot" : "solid" },
+    ...(error && { error_y: { array: error, color: paint(STROKES[s]), thickness: 1, width: 2 } }),
     marker: { size: 4.5, color: paint(STROKES[s]) }, hovertemplate: (name ? `${name}: ` : "") + hover + "<extra></extra>",
   }));
   made.push({ x: [], y: [], mode: "markers", marker: dot, hoverinfo: "skip", showlegend: false });

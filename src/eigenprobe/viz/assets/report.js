@@ -68,8 +68,10 @@ start().then((data) => {
     vector(s) {
       const j = state.index - 1, limit = s.limits[j] * state.range, raw = Float32Array.from({ length: s.n }, (_, i) => s.entry(j, i));
       const flat = raw.every((v) => Math.abs(v - raw[0]) < 2e-3 * s.limits[j]), cosine = s.cosines && j < s.cosines.length ? `, |cos| ${s.cosines[j].toFixed(3)}` : "";
-      return { values: flat ? raw.fill(0.5) : onto(raw, -limit, limit), signed: true, lines: !flat, bar: ["−" + short(limit), "0", short(limit)],
-        name: `φ${subscript(number(s, j))}`, value: `λ = ${short(s.eigenvalues[j])}` + (flat ? ", constant" : "") + cosine, tip: (i) => `φ${subscript(number(s, j))} = ${short(s.entry(j, i))}` };
+      // What another sample of the shape would not show again is drawn paler.
+      const known = s.uncertainty ? s.uncertainty.vectors[j] : 1, pale = Math.max(known, 0.2), said = s.uncertainty && !flat ? ` ± ${(100 * s.uncertainty.eigenvalues[j]).toPrecision(2)} %, ${known.toFixed(2)} reproducible` : "";
+      return { values: flat ? raw.fill(0.5) : onto(raw, -limit, limit).map((v) => 0.5 + pale * (v - 0.5)), signed: true, lines: !flat, bar: ["−" + short(limit), "0", short(limit)],
+        name: `φ${subscript(number(s, j))}`, value: `λ = ${short(s.eigenvalues[j])}` + said + (flat ? ", constant" : "") + cosine, tip: (i) => `φ${subscript(number(s, j))} = ${short(s.entry(j, i))}` };
     },
     mass(s) {
       const [low, high] = s.massRange, top = low + (high - low) * state.range, at = (i) => low + s.share[i] * (high - low);
@@ -140,7 +142,7 @@ start().then((data) => {
     if (!plots) return;
     $("compare-card").hidden = !(pair && shapes[1].correlation);
     if (!$("compare-card").hidden) agreement();
-    spectrum("spectrum", shapes.map((s) => ({ name: s.name, y: s.eigenvalues })));
+    spectrum("spectrum", shapes.map((s) => ({ name: s.name, y: s.eigenvalues, error: s.uncertainty && s.uncertainty.eigenvalues.map((e, j) => e * s.eigenvalues[j]) })));
     if (drawn) curves("errors", shapes.map((s, i) => ({ name: s.name, y: drawn[i] })), "k = %{x}: %{y:.3g} %", { legend: { x: 0.98, y: 0.98, xanchor: "right", bgcolor: "rgba(0,0,0,0)" }, xaxis: { title: { text: "k", standoff: 4 } }, yaxis: { type: "log", ...logTicks(drawn.flat()) } });
     const [edges, counts] = first.massHistogram;
     Plotly.react("mass", [{ type: "bar", x: edges, y: counts, marker: { color: paint("--accent"), opacity: 0.85 }, hovertemplate: "%{x:.3g} × 1/n: %{y} points<extra></extra>" }], chartLayout({ bargap: 0.04, yaxis: { rangemode: "tozero" } }), CONFIG);
