@@ -75,6 +75,15 @@ class Session:
         """The output folder, made now: a folder that cannot be written should fail before the work, not after."""
         return writable_folder(self.out if self.out is not None else Path("out") / default)
 
+    def resumes(self, folder: Path, resume: str = "auto") -> None:
+        """Say from which step each training in ``folder`` goes on that an earlier run has left there."""
+        import torch
+
+        for last in sorted(folder.rglob("last.ckpt")) if resume == "auto" else []:
+            with reading(last, "a checkpoint"):
+                step = torch.load(last, map_location="cpu", weights_only=True, mmap=True)["global_step"]
+            self.say(f"going on from step {step} in {last}")
+
     def skipped(self, failed: Mapping[Any, str]) -> None:
         """One line for every input that could not be used, and why."""
         for name, reason in failed.items():

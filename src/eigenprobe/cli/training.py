@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..host import progress
-from ..host.files import reading
 from .clouds import Read, places, read_points, run_files, solve_together
 from .session import Session
 
@@ -65,12 +64,7 @@ def train(
     settings = load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
     shape = getattr(settings, "shape", None)  # every shape has a folder, and so a network, of its own
     folder = session.folder(recipe.stem if shape is None else f"{recipe.stem}-{Path(shape).stem}")
-    if resume == "auto" and (last := folder / "last.ckpt").is_file():
-        import torch
-
-        with reading(last, "a checkpoint"):
-            step = torch.load(last, map_location="cpu", weights_only=True, mmap=True)["global_step"]
-        session.say(f"going on from step {step} in {last}")
+    session.resumes(folder, resume)
     flags: dict[str, Any] = {} if devices == 1 else {"devices": devices}
     flags |= ({} if nodes == 1 else {"num_nodes": nodes}) | ({} if strategy is None else {"strategy": strategy})
     result = run_recipe(recipe, folder, changes, device=session.device(), resume=resume, flags=flags)

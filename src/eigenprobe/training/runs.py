@@ -38,6 +38,7 @@ from .module import SpectralModule
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"
 SOURCE = "eigenprobe_source"  # key of a checkpoint
+ANEW = "choose another folder, or start again by resume='never' (on the command line --resume never)"
 
 
 def last_checkpoint(folder: str | Path | None) -> Path | None:
@@ -50,12 +51,12 @@ def check_source(path: Path, source: Mapping[str, str]) -> None:
     with reading(path, "a checkpoint"):
         whole = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         if not isinstance(whole, dict) or not {"state_dict", "optimizer_states", "loops"} <= set(whole):
-            raise InputError(f"{path} is not the checkpoint of a run: choose another folder, or resume=never")
+            raise InputError(f"{path} is not the checkpoint of a run: {ANEW}")
     stored = whole.get(SOURCE, {})
     differing = [name for name in source if name in stored and stored[name] != source[name]]
     if differing:
         others = ", ".join(differing)
-        raise InputError(f"{path} belongs to another run ({others} differ): choose another folder, or resume=never")
+        raise InputError(f"{path} belongs to another run ({others} differ): {ANEW}")
 
 
 class Checkpoints(pl.Callback):

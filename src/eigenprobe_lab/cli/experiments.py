@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 Embedder = Literal["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"]
 Way = Literal["paper", "ours", "both"]
+Resume = Literal["auto", "never"]
+
+
+def _folder(default: str, resume: Resume, session: Session) -> Path:
+    """The output folder; checkpoints of an earlier run there are named with their step."""
+    folder = session.folder(default)
+    session.resumes(folder, resume)
+    return folder
 
 
 def _finish(found: Reproduced, session: Session, headline: str) -> None:
@@ -29,11 +37,19 @@ def _finish(found: Reproduced, session: Session, headline: str) -> None:
     session.say(markdown(lines))
     write_csv(path := found.report.written[0].parent / "paper.csv", lines)
     session.wrote(path, "the table above")
+    if (kept := path.parent / "checkpoints").is_dir():
+        session.wrote(kept, "trained networks, from which the same command goes on")
     session.finish(headline)
 
 
 def toy1d(
-    *, way: Way = "paper", steps: int = 1500, probes: int = 500_000, quick: bool = False, session: Session
+    *,
+    way: Way = "paper",
+    steps: int = 1500,
+    probes: int = 500_000,
+    quick: bool = False,
+    resume: Resume = "auto",
+    session: Session,
 ) -> None:
     """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
 
@@ -46,13 +62,14 @@ def toy1d(
         steps: training steps for each loss
         probes: probe functions in a batch of the paper's loss
         quick: small sizes: does it run?
+        resume: auto goes on from the checkpoints in the output folder, never trains again
     """
     from ..paper.reproduction import reproduce_toy1d
 
-    folder = session.folder("toy1d")
+    folder = _folder("toy1d", resume, session)
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
-    found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes)
+    found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes, resume=resume)
     _finish(found, session, "learned the interval")
 
 
@@ -66,6 +83,7 @@ def overfit(
     resamplings: int = 16,
     size: int | None = None,
     quick: bool = False,
+    resume: Resume = "auto",
     session: Session,
 ) -> None:
     """One network per shape: the paper's single-shape table, by its own way and by ours, with controls.
@@ -88,6 +106,7 @@ def overfit(
         resamplings: farthest-point subsets to train on, our way
         size: points in each; 4000 on a GPU and fewer on a processor unless given
         quick: small sizes: does it run?
+        resume: auto goes on from the checkpoints in the output folder, never trains again
     """
     from eigenprobe.readers.shapes import find_shapes
 
@@ -103,9 +122,9 @@ def overfit(
         settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps or 100)
         probes = replace(theirs.probes, paper=QUICK_PROBES)
         theirs = shortened(replace(theirs, preset="tiny", probes=probes, size=size), steps or 100)
-    files, folder = find_shapes(shapes), session.folder("overfit")
+    files, folder = find_shapes(shapes), _folder("overfit", resume, session)
     options: dict[str, Any] = {"settings": settings, "their_settings": theirs, "device": session.device()}
-    found = reproduce_overfit(files, folder, way, k=k, n=n, quick=quick, **options)
+    found = reproduce_overfit(files, folder, way, k=k, n=n, quick=quick, resume=resume, **options)
     _finish(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
 
 
@@ -120,6 +139,7 @@ def generalisation(
     volumes: int = 6,
     figures: bool = True,
     quick: bool = False,
+    resume: Resume = "auto",
     session: Session,
 ) -> None:
     """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs as controls.
@@ -141,15 +161,17 @@ def generalisation(
         volumes: how many closed shapes to measure on points inside them too
         figures: draw the figures
         quick: small sizes: does it run?
+        resume: auto goes on from the checkpoints in the output folder, never trains again
     """
     from eigenprobe.pretrained.model import SpectralModel
     from eigenprobe.readers.shapes import find_shapes
+    from eigenprobe.training.runs import RunSettings
 
     from ..evaluation.pretrained import Comparison
     from ..paper.generalisation import GeneralisationRecipe
     from ..paper.reproduction import reproduce_generalisation
 
-    folder, device = session.folder("generalisation"), session.device()
+    folder, device = _folder("generalisation", resume, session), session.device()
     recipe = GeneralisationRecipe(steps=steps, points=n, k=k, seed=session.seed)
     if quick:
         n, k, volumes, figures = min(n, 300), min(k, 20), 0, False
@@ -158,8 +180,9 @@ def generalisation(
     ours = None
     if way != "paper":
         ours = Comparison(SpectralModel.from_pretrained(model), n, k, session.seed, device, volumes)
-    options: dict[str, Any] = {"comparison": ours, "recipe": recipe, "device": device, "figures": figures}
-    found = reproduce_generalisation(find_shapes(shapes), folder, way, quick=quick, **options)
+    options: dict[str, Any] = {"comparison": ours, "recipe": recipe, "figures": figures, "quick": quick}
+    how = RunSettings(device=device, resume=resume)
+    found = reproduce_generalisation(find_shapes(shapes), folder, way, how=how, **options)
     _finish(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
 
 
@@ -179,6 +202,7 @@ def images(
     steps: int = 2000,
     jobs: int = 1,
     quick: bool = False,
+    resume: Resume = "auto",
     session: Session,
 ) -> None:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
@@ -207,6 +231,7 @@ def images(
         steps: training steps of the paper's way
         jobs: subsets in parallel, -1 for one per core
         quick: small sizes: does it run?
+        resume: auto goes on from the checkpoints in the output folder, never trains again
     """
     from eigenprobe.training.runs import RunSettings
 
@@ -219,8 +244,8 @@ def images(
         runs, n, methods = min(runs, 2), min(n, 300), [m for m in methods if m not in ("umap", "tsne", "network")]
         recipe = replace(recipe, steps=min(steps, 20), width=32, heads=4, sample=200, probes=60, accumulate=1)
     protocol = Protocol(runs, n, ks, methods, session.seed, unit)
-    folder = session.folder(f"images-{features.stem}")
-    how = RunSettings(device=session.device())
+    folder = _folder(f"images-{features.stem}", resume, session)
+    how = RunSettings(device=session.device(), resume=resume, logs=False)
     options: dict[str, Any] = {"protocol": protocol, "recipe": recipe, "train": train, "labels": labels, "jobs": jobs}
     found = reproduce_images(features, folder, way, published=dataset is not None, how=how, quick=quick, **options)
     count = len({row["method"] for row in found.report.rows})

@@ -8,6 +8,7 @@ says why there is none. The quick forms of the commands are so small that two co
 runs, not what it reaches.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,8 @@ from .protocol import Protocol
 from .published import COLLECTIONS, DIFFERENT, GENERALISATION, PAPER, collection, published_scores, single_shape
 
 Way = Literal["paper", "ours", "both"]
+Resume = Literal["auto", "never"]
+CHECKPOINTS = "checkpoints"  # folder of the trainings of an experiment, below its output
 COLUMNS = ("setting", "data", "published", "the paper's way here", "control", "ours", "reason for the gap", "command")
 THEIRS, CONTROL, ORACLE = "the paper's way", "closed form of its probes", "the oracle's vectors"
 QUICK_PROBES = Probes(200, steps=20, k=10, sigma=(0.05, 0.3))  # a few hundred points are further apart than 4000
@@ -72,11 +75,12 @@ def cell(rows: Sequence[Mapping[str, Any]], keys: Iterable[str], missing: str = 
 
 
 def reproduce_toy1d(
-    out: Path, way: Way = "both", *, seed: int = 0, steps: int = 1500, probes: int = 500_000
+    out: Path, way: Way = "both", *, seed: int = 0, steps: int = 1500, probes: int = 500_000, resume: Resume = "auto"
 ) -> Reproduced:
     """Five functions on the interval; the paper shows them in a figure, without numbers."""
     losses = {"paper": ("paper",), "ours": ("expected",), "both": ("paper", "expected")}[way]
-    toy = toy1d.toy1d(seed=seed, steps=steps, probes=probes, losses=losses).write(out, "toy1d")
+    run = RunSettings(folder=out / CHECKPOINTS, resume=resume)
+    toy = toy1d.toy1d(seed=seed, steps=steps, probes=probes, losses=losses, run=run).write(out, "toy1d")
     found = [cell(toy.rows, toy1d.FUNCTIONS[1:], loss=toy1d.LOSSES[name]) for name in toy1d.LOSSES]
     about = ("|cosine| with cos pi x, 2 pi x, 3 pi x, 4 pi x", "100 points of the interval", "none")
     return Reproduced(toy, [line(*about, found[0], "the same loss, expected: ours", found[1], REASONS["toy"])])
@@ -93,18 +97,24 @@ def reproduce_overfit(
     their_settings: FitSettings = overfit.SETTINGS,
     device: str = "cpu",
     quick: bool = False,
+    resume: Resume = "auto",
 ) -> Reproduced:
     """One network for each shape. A file is a mesh, or a sample that `Sample.save` wrote."""
     history: dict[str, Any] = {}
+    names = Counter(path.stem for path in files)
 
     def measure(path: Path) -> Measured:
+        name = path.stem if names[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
+        kept: dict[str, Any] = {"device": device, "resume": resume, "logs": False}
+        folder = out / CHECKPOINTS / name
         sample = Sample.of_file(path, n, k, fitted.SAMPLE_SEED)
         rows: list[dict[str, Any]] = []
         if way != "ours":
-            rows += overfit.learn_their_way(sample, k, their_settings, replace(overfit.RUN, device=device))
+            run = replace(overfit.RUN, folder=folder / "paper", **kept)
+            rows += overfit.learn_their_way(sample, k, their_settings, run)
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            run = replace(fitted.RUN, device=device)
+            run = replace(fitted.RUN, folder=folder / "ours", **kept)
             found, _, history[f"{sample.shape.name}, ours"] = fitted.learn_shape(sample, k, settings, run)
             rows += found
         return rows, {}
@@ -139,7 +149,7 @@ def reproduce_generalisation(
     *,
     comparison: pretrained.Comparison | None = None,
     recipe: GeneralisationRecipe,
-    device: str = "cpu",
+    how: RunSettings | None = None,
     figures: bool = True,
     quick: bool = False,
 ) -> Reproduced:
@@ -155,7 +165,8 @@ def reproduce_generalisation(
 
         found, failed = measure_files(taken, files)
         samples = [row["sample"] for row in found if len(row["sample"].points) == recipe.points]
-        module, history = amortise(recipe, RunSettings(folder=out / "network", device=device), samples)
+        run = replace(how or RunSettings(device="cpu"), folder=out / CHECKPOINTS)
+        module, history = amortise(recipe, run, samples)
         facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}
         rows = [*report.rows, *unseen(module, samples, recipe.probes)]
         report = Generalisation(rows, failed | report.failed, facts, published=GENERALISATION)
@@ -205,7 +216,8 @@ def reproduce_images(
         chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[: len(rows) if train else len(rows) // 2]
         if not published and read.labels is not None:  # of features that the paper has no triple for
             recipe, _ = tune(recipe, rows[chosen], np.asarray(read.labels)[chosen])
-        basis = learn_rows(recipe, torch.from_numpy(rows[chosen]), how or RunSettings())
+        how = replace(how or RunSettings(), folder=out / CHECKPOINTS)
+        basis = learn_rows(recipe, torch.from_numpy(rows[chosen]), how)
         given = {"paper": partial(feed_forward, basis), "probes": partial(closed_form, recipe)}
         methods = [*given, *(methods if way == "both" else [m for m in methods if m not in ("direct", "network")])]
     report = images.run(table, replace(protocol, methods=methods), out, labels=labels, jobs=jobs, fitted=given)

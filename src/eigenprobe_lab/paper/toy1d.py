@@ -75,8 +75,15 @@ def empirical_covariance(smoother: Smoother, probes: int, generator: torch.Gener
     return DenseCovariance((power @ (total / probes) @ power.T).float().unsqueeze(0))
 
 
-def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: Sequence[str] = tuple(LOSSES)) -> Toy:
-    """Learn the interval with each of some losses.
+def toy1d(
+    *,
+    seed: int = 0,
+    steps: int = 1500,
+    probes: int = PROBES,
+    losses: Sequence[str] = tuple(LOSSES),
+    run: RunSettings | None = None,
+) -> Toy:
+    """Learn the interval with each of some losses, on the processor; a folder of ``run`` keeps a checkpoint of each.
 
     >>> min(toy1d().rows[0][name] for name in FUNCTIONS) > 0.99                                  # doctest: +SKIP
     True
@@ -95,7 +102,9 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: Seq
         if name == "paper":
             covariances = [empirical_covariance(whole.smoother, probes, generator) for _ in range(BATCHES)]
         pool = Pool([Batch(whole.points, covariance=c) for c in covariances], seed)
-        toy.bases[name] = _learn(pool, whole, points, frame, seed, steps)
+        how = replace(run or RunSettings(), device="cpu", logs=False, source={"recipe": str(toy.facts)})
+        how = replace(how, folder=None if how.folder is None else how.folder / name)
+        toy.bases[name] = _learn(pool, whole, points, frame, seed, steps, how)
         v = toy.bases[name].vectors
         cosines = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().tolist()
         toy.rows.append({"loss": LOSSES[name]} | dict(zip(FUNCTIONS, cosines, strict=True)))
@@ -103,11 +112,11 @@ def toy1d(*, seed: int = 0, steps: int = 1500, probes: int = PROBES, losses: Seq
     return toy
 
 
-def _learn(pool: Pool, whole: Batch, points: Tensor, frame: Frame, seed: int, steps: int) -> Basis:
+def _learn(pool: Pool, whole: Batch, points: Tensor, frame: Frame, seed: int, steps: int, run: RunSettings) -> Basis:
     network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
     schedule = Optimisation(steps, rate=1e-2, warmup=0, schedule="step", betas=(0.9, 0.999), clip=0.0)
     module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
-    train(module, ManifoldData(pool, steps=steps), RunSettings(device="cpu"))
+    train(module, ManifoldData(pool, steps=steps), run)
     module.eval()
     assert whole.smoother is not None
     function = NetworkExtension(network, frame, whole.points[0], learned_mass=True)
@@ -148,6 +157,6 @@ class ToyRecipe:
 
 @recipe_kind("toy1d", ToyRecipe)
 def _run(recipe: ToyRecipe, out: Path, how: RunSettings) -> Path:
-    toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes).write(out, "toy1d")
+    toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes, run=how).write(out, "toy1d")
     toy.bases["paper"].save(out / "basis.safetensors")
     return out / "basis.safetensors"

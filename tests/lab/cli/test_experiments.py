@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 from tests.cli.conftest import Run, done
@@ -48,3 +52,39 @@ def test_reproduce_images(run: Run) -> None:
     words = "reproduce images features.npz --way ours --runs 1 --n 120 --ks 2 --methods pca direct --out i"
     out = done(run(words), "i/images.json", "i/images.md", "i/images.tex")
     assert "PCA" in out and "NMI" in out
+
+
+def test_an_interrupted_experiment_goes_on_from_its_checkpoint(run: Run) -> None:
+    words = ["reproduce", "toy1d", "--probes", "2000", "--steps", "200000", "--out", "t"]
+    checkpoint = Path("t/checkpoints/paper/last.ckpt")
+
+    def started() -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "eigenprobe", *words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    process, patience = started(), time.monotonic() + 120
+    while not checkpoint.is_file() and time.monotonic() < patience:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and f"{checkpoint} is saved, the same command goes on from it" in err
+    process = started()
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert (found := re.fullmatch(rf"going on from step (\d+) in {checkpoint}\n", said)) and int(found[1]) > 0
+    code, _, err = run("reproduce toy1d --probes 2000 --steps 10 --out t")
+    assert code == 2 and "belongs to another run" in err and "--resume never" in err
+    assert "going on" not in done(
+        run("reproduce toy1d --probes 2000 --steps 10 --out t --resume never"), "t/toy1d.json"
+    )
+
+
+def test_experiments_keep_a_checkpoint_for_each_network(run: Run) -> None:
+    words = "reproduce overfit meshes/a.obj --way both -k 6 --n 150 --size 100 --quick --steps 3 --out p"
+    assert "p/checkpoints " in done(run(words))
+    assert all(Path(f"p/checkpoints/a/{way}/last.ckpt").is_file() for way in ("paper", "ours"))
+    assert "going on from step 3 in p/checkpoints/a/paper/last.ckpt" in done(run(words))
+    words = "reproduce images features.npz --ks 2 --dataset stl10 --way paper --quick --steps 3 --out r"
+    done(run(words), "r/checkpoints/last.ckpt")
