@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from eigenprobe.cloud import Frame
 from eigenprobe.graph.graph import connected
-from eigenprobe.search.layout import nearest
+from eigenprobe.search.layout import Segments, framed, nearest
 from eigenprobe_lab.shapes import FAMILIES, ProceduralShapes, Variation
 
 PLAIN = Variation(scale=0, bend=0, twist=0, taper=0, partial=0, uneven=0, random=0, noise=0)
@@ -35,3 +37,16 @@ def test_a_prefix_of_a_cloud_is_near_uniform_too():
     clouds = ProceduralShapes(seed=1, variation=PLAIN).draw(4, 256)
     spacing = nearest(clouds[:, :64], 1)[0][..., 0]
     assert (spacing.amin(1) / spacing.mean(1)).min() > 0.3
+
+
+def test_stacked_clouds_have_the_frames_that_they_have_alone(rng: np.random.Generator) -> None:
+    parts = [
+        torch.from_numpy(scale * rng.normal(size=(n, 3)) + scale) for n, scale in ((30, 1.0), (50, 1e-6), (7, 1e5))
+    ]
+    each = Segments((30, 50, 7), torch.device("cpu"))
+    points, frames, scale = framed(torch.cat(parts), each)
+    for part, moved, frame, size in zip(parts, points.split([30, 50, 7]), frames, scale, strict=True):
+        alone = Frame.of(part)
+        torch.testing.assert_close(frame.centre, alone.centre)
+        assert frame.scale == float(size) == pytest.approx(alone.scale)
+        torch.testing.assert_close(moved, alone(part))

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..extensions import KernelExtension
 from ..graph import Arranged, Graph, Placed, cloud_dimensions
 from ..graph.graph import build_graph
-from ..search.layout import REORDER, Segments, morton_order
+from ..search.layout import REORDER, Segments, framed, morton_order
 from ..shortcuts.cuts import without_short_cuts
 from ..smoothers import NEIGHBOURS
 from ..smoothers.balanced import balanced_smoother
@@ -126,12 +126,10 @@ def _graph_of_surfaces(points: Tensor, clouds: Sequence[Tensor], operator: Opera
 def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame], list[bool]]:
     """All points ``(n, d)`` stacked, each cloud in its frame, the frames, and which of them are ordinary."""
     each, points = Segments(tuple(len(x) for x in clouds), clouds[0].device), torch.cat(list(clouds))
-    largest, centre = each.padded(points.abs()).amax((1, 2)), each.mean(points)
-    points = points - each.spread(centre)
-    scale = each.padded(points.square().sum(1)).amax(1).sqrt()
+    largest = each.padded(points.abs()).amax((1, 2))
+    points, frames, scale = framed(points, each)
     sound = (scale > 1e-10 * largest) & (scale > SMALL) & (scale < 1 / SMALL)  # not of NaN either
-    frames = [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
-    return points / each.spread(scale)[:, None], frames, sound.tolist()
+    return points, frames, sound.tolist()
 
 
 def _cuts(pairs: Tensor | None, each: Segments) -> list[Tensor | None]:

@@ -23,6 +23,7 @@ from ..graph import Graph, Placed
 from ..graph.dimension import cloud_dimensions
 from ..networks.diffusion import batch_graph, diffusion
 from ..networks.spectral import Inputs, SpectralNetwork, inputs
+from ..search.layout import Segments, framed
 from ..smoothers import Smoother
 from ..smoothers.prepared import Prepared
 
@@ -43,14 +44,12 @@ class Surfaces:
     @classmethod
     def of(cls, x: Tensor) -> tuple[Surfaces | None, list[bool]]:
         """The batch of those clouds of `(b, n, 3)` that are surfaces of distinct points, and which these are."""
-        centre = x.mean(1, keepdim=True)
-        scale = (x - centre).norm(dim=-1).amax(-1)
-        points = ((x - centre) / scale[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)).float()
+        points, frames, scale = framed(x.flatten(0, 1), Segments((x.shape[1],) * len(x), x.device))
+        points = points.view_as(x).float()
         graph = batch_graph(points, min(LOCAL, x.shape[1] - 1))
         plain = _plain(graph, scale)
         if not all(plain):
             return cls.of(x[torch.tensor(plain, device=x.device)])[0] if any(plain) else None, plain
-        frames = [Frame(c, s) for c, s in zip(centre[:, 0], scale.tolist(), strict=True)]
         return cls(x, points, frames, graph, diffusion(graph)), plain
 
     @classmethod

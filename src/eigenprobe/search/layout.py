@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..cloud import Frame
 from ..errors import warn
 
 REORDER = 8192  # rows below which everything is in cache anyway
@@ -102,6 +103,15 @@ class Segments:
                 about = f"a cloud of {size} points has {count} separate parts"
                 warn(f"{about}: {count} eigenvalues are 0, the constant's included")
         return counts
+
+
+def framed(points: Tensor, each: Segments) -> tuple[Tensor, list[Frame], Tensor]:
+    """Stacked points ``(n, d)``, every cloud in its own frame, these frames, and their scales ``(b,)``."""
+    centre = each.mean(points)
+    points = points - each.spread(centre)
+    scale = each.padded(points.square().sum(1)).amax(1).sqrt()
+    frames = [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
+    return points / each.spread(scale.clamp_min(torch.finfo(points.dtype).tiny))[:, None], frames, scale
 
 
 def nearest(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
