@@ -1,10 +1,12 @@
-"""Maps of embeddings in two dimensions: `layout_` beside UMAP with the cosine metric.
+"""Maps in two dimensions and ten coordinates of tables, beside UMAP with the cosine metric.
 
-    python -m benchmarks.maps FEATURES.npz ... [--runs 16] [--seed 0]
+    python -m benchmarks.maps FEATURES.npz ... [--runs 4] [--seed 0]
 
-Random class-weighted subsets of 1500 rows (the paper's protocol): means and standard deviations of NMI and ARI of
-k-means on the map and of trustworthiness; medians and ranges of the seconds and CPU seconds of a subset. Both methods
-are warm and take turns. The affinities and stages of the layout were chosen on even rows: subsets are of odd ones.
+Subsets of 1500 rows, uniform and class-weighted (the paper's protocol), and digits: means and standard deviations of
+the adjusted Rand index of k-means and of HDBSCAN (groups of at least 15 rows), of the accuracy of 5 nearest neighbours
+(half of the rows for the other half), of trustworthiness and of random triplets, whose nearer row is nearer in the
+embedding as well; medians and ranges of seconds and CPU seconds. Last, seconds of a map of 10,000 rows. Both methods
+are warm and take turns. Defaults were chosen on even rows: subsets are of odd ones.
 """
 
 from __future__ import annotations
@@ -26,45 +28,114 @@ from eigenprobe.readers.tables import read_table
 from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
 from eigenprobe_lab.paper.protocol import weighted_subset
 
-COMPONENTS, ROWS = 50, 1500
-SCORES = ("NMI", "ARI", "trustworthiness")
+ROWS, LARGE, COORDINATES = 1500, 10_000, 10
+SMALLEST_GROUP = 15  # of HDBSCAN
+TRIPLETS = 20_000
+SCORES = ("k-means ARI", "HDBSCAN ARI", "kNN accuracy", "trustworthiness", "triplets")
+Method = Callable[[np.ndarray, int], np.ndarray]
 
 
 def layout(x: np.ndarray, seed: int) -> np.ndarray:
-    return OptimalApproximationEigenmaps(COMPONENTS, random_state=seed).fit(x).layout_
+    return OptimalApproximationEigenmaps(random_state=seed).fit(x).layout_
 
 
 def umap(x: np.ndarray, seed: int) -> np.ndarray:
+    return _umap(x, seed, 2)
+
+
+def coordinates(x: np.ndarray, seed: int) -> np.ndarray:
+    return OptimalApproximationEigenmaps(COORDINATES, random_state=seed).fit(x).embedding_
+
+
+def umap_coordinates(x: np.ndarray, seed: int) -> np.ndarray:
+    return _umap(x, seed, COORDINATES)
+
+
+def _umap(x: np.ndarray, seed: int, dimensions: int) -> np.ndarray:
     from umap import UMAP
 
-    return np.asarray(UMAP(metric="cosine", random_state=seed, n_jobs=1).fit_transform(x))
+    return np.asarray(UMAP(n_components=dimensions, metric="cosine", random_state=seed, n_jobs=1).fit_transform(x))
 
 
-def compare(path: Path, runs: int, seed: int) -> list[dict[str, Any]]:
-    """One row per method over the subsets of a table."""
+def scores(x: np.ndarray, labels: np.ndarray, y: np.ndarray) -> list[float]:
+    """The `SCORES` of places ``y`` of rows ``x`` of length one."""
+    from sklearn.cluster import HDBSCAN
+    from sklearn.metrics import adjusted_rand_score
+    from sklearn.neighbors import KNeighborsClassifier
+
+    found = HDBSCAN(min_cluster_size=SMALLEST_GROUP, copy=True).fit_predict(y)
+    near = KNeighborsClassifier().fit(y[::2], labels[::2]).score(y[1::2], labels[1::2])
+    clustered = [kmeans_scores(y, labels)["ari"], float(adjusted_rand_score(labels, found))]
+    return [*clustered, float(near), trustworthiness(x, y), triplets(x, y)]
+
+
+def triplets(x: np.ndarray, y: np.ndarray) -> float:
+    """The share of random triplets (i, j, k) of which the nearer to i is the same among ``x`` and ``y``."""
+    i, j, k = np.random.default_rng(0).integers(len(x), size=(3, TRIPLETS))
+
+    def nearer(z: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(z[i] - z[j], axis=1) < np.linalg.norm(z[i] - z[k], axis=1)
+
+    return float((nearer(x) == nearer(y)).mean())
+
+
+def load(path: Path | None) -> tuple[str, np.ndarray, np.ndarray]:
+    """The odd rows of a table, or all digits."""
+    if path is None:
+        from sklearn.datasets import load_digits
+
+        return "digits", *load_digits(return_X_y=True)
     table = read_table(path)
-    features, labels = np.asarray(table.features)[1::2], np.asarray(table.labels)[1::2]
-    methods: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {"layout": layout, "UMAP": umap}
+    return path.stem, np.asarray(table.features)[1::2], np.asarray(table.labels)[1::2]
+
+
+def compare(path: Path | None, runs: int, seed: int, pairs: dict[str, Method] | None = None) -> list[dict[str, Any]]:
+    """One row per sampling and method over the subsets of a table."""
+    name, features, labels = load(path)
+    methods = pairs or {"layout": layout, "UMAP": umap}
     for method in methods.values():
         method(np.asarray(features[:300], np.float32), 0)
-    found: dict[str, list[list[float]]] = {name: [] for name in methods}
-    for run in range(runs):
-        chosen = weighted_subset(labels, min(ROWS, len(labels)), np.random.default_rng([seed, run]))
-        x = np.asarray(features[chosen], np.float32)
-        for name, method in methods.items():
-            start, work = time.perf_counter(), time.process_time()
-            y = method(x, run)
-            spent = [time.perf_counter() - start, time.process_time() - work]
-            scores = kmeans_scores(y, labels[chosen])
-            found[name].append([scores["nmi"], scores["ari"], trustworthiness(x, y), *spent])
-    return [{"table": path.stem, "method": name, "runs": runs, **summary(rows)} for name, rows in found.items()]
+    rows = []
+    for sampling in ("uniform", "weighted"):
+        found: dict[str, list[list[float]]] = {each: [] for each in methods}
+        for run in range(runs):
+            rng = np.random.default_rng([seed, run])
+            size = min(ROWS, len(labels))
+            chosen = (
+                rng.permutation(len(labels))[:size] if sampling == "uniform" else weighted_subset(labels, size, rng)
+            )
+            x = np.asarray(features[chosen], np.float32)
+            unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+            for each, method in methods.items():
+                y, spent = _timed(method, x, run)
+                found[each].append([*scores(unit, labels[chosen], y), *spent])
+        about = {"table": name, "rows": sampling}
+        rows += [about | {"method": each, "runs": runs, **summary(part)} for each, part in found.items()]
+    return rows
+
+
+def large(seed: int) -> list[dict[str, Any]]:
+    """Seconds of maps of 10,000 rows: twenty Gaussian groups in 64 columns."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((LARGE, 64)) + 2 * rng.standard_normal((20, 64))[rng.integers(20, size=LARGE)]
+    rows = []
+    for name, method in {"layout": layout, "UMAP": umap}.items():
+        seconds, work = _timed(method, x.astype(np.float32), seed)[1]
+        rows.append({"rows": LARGE, "method": name, "seconds": seconds, "CPU seconds": work})
+    return rows
+
+
+def _timed(method: Method, x: np.ndarray, seed: int) -> tuple[np.ndarray, list[float]]:
+    start, work = time.perf_counter(), time.process_time()
+    y = method(x, seed)
+    return y, [time.perf_counter() - start, time.process_time() - work]
 
 
 def summary(rows: list[list[float]]) -> dict[str, float]:
-    """Scores and times of all subsets ``(runs, 5)``, each with its spread."""
-    scores, times = np.split(np.array(rows), [len(SCORES)], axis=1)
+    """Scores and times of all subsets ``(runs, 7)``, each with its spread."""
+    parts, times = np.split(np.array(rows), [len(SCORES)], axis=1)
     found: dict[str, float] = {}
-    for name, part in zip(SCORES, scores.T, strict=True):
+    for name, part in zip(SCORES, parts.T, strict=True):
         found |= {name: part.mean(), f"± {name}": part.std()}
     for name, part in zip(("seconds", "CPU seconds"), times.T, strict=True):
         found |= {name: np.median(part), f"least {name}": part.min(), f"most {name}": part.max()}
@@ -74,15 +145,19 @@ def summary(rows: list[list[float]]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features", type=Path, nargs="+", help="tables with labels")
-    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    rows: list[dict[str, Any]] = []
-    for path in options.features:
-        rows += compare(path, options.runs, options.seed)
-        print(tables.markdown(rows[-2:]), flush=True)
-    write("maps.json", facts("maps", "cpu", options, peers=("umap-learn", "openTSNE")) | {"rows": plain(rows)})
+    parts: dict[str, list[dict[str, Any]]] = {"maps": [], "coordinates": []}
+    ten: dict[str, Method] = {f"{COORDINATES} coordinates": coordinates, f"UMAP in {COORDINATES}": umap_coordinates}
+    for path in [None, *options.features]:
+        parts["maps"] += compare(path, options.runs, options.seed)
+        parts["coordinates"] += compare(path, options.runs, options.seed, ten)
+        print(tables.markdown(parts["maps"][-4:] + parts["coordinates"][-4:]), flush=True)
+    parts["seconds"] = large(options.seed)
+    print(tables.markdown(parts["seconds"]), flush=True)
+    write("maps.json", facts("maps", "cpu", options, peers=("umap-learn", "openTSNE")) | {"parts": plain(parts)})
 
 
 if __name__ == "__main__":

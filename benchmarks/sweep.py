@@ -1,10 +1,11 @@
 """Tables of every kind and size through the estimator: which solver answers, how long it takes, how well.
 
-    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--device cpu] [--umap]
+    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu] [--umap]
 
 A kind is a table (n, d) with labels, one label where it has no groups. Of every kind and size: seconds of a fit, memory
 above what the process held, the adjusted Rand index of k-means in the embedding (where there are groups), the largest
-residual and the solver. Groups are k-means clusters of at most 20,000 rows. A failure is a row with its message.
+residual and the solver; UMAP's seconds beside them. Sizes of ``--large`` are those of `LARGE` only. Groups are k-means
+clusters of at most 20,000 rows. A failure is a row with its message.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from eigenprobe.host.files import plain
 Table = tuple[Any, np.ndarray]
 SCORED = 20_000  # rows whose clusters are compared with their groups
 MOST = 50  # coordinates, however many groups
+UMAP_ROWS = 10_000  # up to which UMAP is timed beside: minutes above
+LARGE = ("mixture of dimension 128, near", "mixture of dimension 128, far")  # graphs without a small dimension
 
 
 def mixture(
@@ -136,6 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 30_000])
+    parser.add_argument("--large", type=int, nargs="*", default=[], help=f"rows of {' and '.join(LARGE)}")
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--umap", action="store_true", help="UMAP's seconds beside ours")
     o = parser.parse_args()
@@ -143,10 +147,10 @@ def main() -> None:
         parser.error(f"expected kinds among {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
     warnings.filterwarnings("ignore")
     rows = []
-    for n in o.rows:
-        for kind in o.kinds or KINDS:
-            rows.append(measure(kind, n, o.device, o.umap))
-            print(rows[-1], flush=True)
+    sizes = [(n, kind) for n in o.rows for kind in o.kinds or KINDS] + [(n, kind) for n in o.large for kind in LARGE]
+    for n, kind in sizes:
+        rows.append(measure(kind, n, o.device, o.umap and n <= UMAP_ROWS))
+        print(rows[-1], flush=True)
     print(tables.markdown(rows))
     peers = ("umap-learn",) if o.umap else ()
     write(f"sweep_{o.device}.json", facts("sweep", o.device, o, peers=peers) | {"rows": plain(rows)})
