@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial import cKDTree
 
-from eigenprobe.search.cells import grid_search
+from eigenprobe.search.cells import HOST, CellIndex, grid_search
+from eigenprobe.search.neighbours import _blocks, _choose
 from tests import clouds as c
 
 
@@ -44,3 +47,26 @@ def test_spacings_that_differ_by_thousands(rng):
 def test_clouds_of_unequal_sizes_and_scales(rng):
     clouds = [c.random_sphere(500, rng), 0.01 * rng.random((60, 3)), 5 + c.random_sphere(900, rng)]
     check(np.concatenate(clouds), 20, (500, 60, 900))
+
+
+@pytest.mark.parametrize("groups", [1, 20])
+def test_cells_that_find_too_few_neighbours_give_way(groups, rng):
+    """One Gaussian in 32 dimensions has no cells: of 12,000 rows they would find two thirds of the neighbours."""
+    centres = 3 * rng.standard_normal((groups, 32))
+    x = torch.from_numpy(rng.standard_normal((12_000, 32)) + centres[rng.integers(groups, size=12_000)]).float()
+    division = replace(HOST, searched=2048)
+    index, some = CellIndex(x, _blocks, division), x[::100].clone()
+    true = _blocks(x, some, 12)[0]
+    found, lengths = index.search(some, 12)
+    recall = float((found[:, :, None] == true[:, None]).any(1).double().mean())
+    assert recall > 0.9 and index.whole == (groups == 1)
+    assert torch.allclose(lengths, (x[found] - some[:, None]).norm(dim=2), atol=1e-4)
+    kept = CellIndex(x, _blocks, replace(division, exact=0.0))
+    assert not kept.whole and kept.division.searched == (4 if groups == 1 else 1) * 2048
+
+
+def test_wide_tables_are_searched_by_cells_sooner():
+    assert _choose(torch.empty(1, 384).expand(30_000, 384)) == "cells"
+    assert _choose(torch.empty(1, 384).expand(20_000, 384)) == "torch"
+    assert _choose(torch.empty(1, 64).expand(50_000, 64)) == "torch"
+    assert _choose(torch.empty(1, 64).expand(50_001, 64)) == "cells"

@@ -17,7 +17,7 @@ columns it computes one distance in a hundred. Of the 13 nearest among 100 thous
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
@@ -149,6 +149,9 @@ class _Grid:
         return (1 + torch.minimum(inside, 1 - inside).amin(1)) * self.size * (1 - 1e-9)
 
 
+NEIGHBOURS = 12  # that the recall is that of
+
+
 @dataclass(frozen=True)
 class Division:
     """Constants of the cells."""
@@ -158,6 +161,10 @@ class Division:
     sample: int = 24  # rows per centre that the centres are means of
     rounds: int = 4  # of k-means
     block: int = 1 << 24  # distances to centres in memory at once
+    tried: int = 128  # rows whose neighbours are compared with the true ones before the rest is searched
+    recall: float = 0.9  # of these, at least; rows without groups, in many dimensions, have .3
+    exact: float = 1e12  # pairs times columns up to which all are compared where it is less: a minute on two cores
+    wider: int = 4  # above that: so many times the rows are searched
 
 
 HOST, DEVICE = Division(), Division(rows=2048, searched=16384)  # a GPU takes longer to start a product than to do it
@@ -187,9 +194,23 @@ class CellIndex:
         self.order = self.cell.argsort(stable=True)
         self.sizes = torch.bincount(self.cell, minlength=count).cpu()
         self.starts = self.sizes.cumsum(0) - self.sizes
+        self.whole = False
+        if n > division.searched and self._recall() < division.recall:
+            self.whole = float(n) * n * data.shape[1] <= division.exact
+            self.division = replace(division, searched=division.wider * division.searched)
+
+    def _recall(self) -> float:
+        """The share of true neighbours that are found, of a few rows."""
+        some = self.data[:: max(1, len(self.data) // self.division.tried)][: self.division.tried]
+        found, true = self._in_cells(some, NEIGHBOURS)[0], self.exact(self.data, some, NEIGHBOURS)[0]
+        return float((found[:, :, None] == true[:, None]).any(1).double().mean())
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The ``k`` nearest rows of every query among those of the nearest cells: indices and distances ``(m, k)``."""
+        """The ``k`` nearest rows of every query among those of the nearest cells, or among all where cells find too few
+        of them: indices and distances ``(m, k)``."""
+        return self.exact(self.data, queries, k) if self.whole else self._in_cells(queries, k)
+
+    def _in_cells(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         cell = self.cell if queries is self.data else self._cell(queries)
         parts = cell.argsort(stable=True).split(torch.bincount(cell, minlength=len(self.centres)).tolist())
         indices = torch.empty((len(queries), k), dtype=torch.int64, device=queries.device)

@@ -33,7 +33,8 @@ GROUP = 12  # columns of scores that a minimum stands for
 CACHE_ENTRIES = 1 << 18  # differences held at once: four times as fast from the cache as from memory
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
 GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells instead
-EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared
+EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
+FEW_POINTS, EXACT_WORK = 20_000, 2e11  # ... on a processor fewer of very many: pairs times dimensions (5 s on a core)
 FEW_ROWS = 5000  # compared with each other by any metric
 BINARY = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")  # present or not
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
@@ -96,7 +97,8 @@ def _choose(data: Tensor) -> Backend:
     small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
     if d <= KDTREE_DIMENSIONS and not small_on_device:
         return "kdtree"
-    return "cells" if n > EXACT_POINTS else "torch"
+    dear = data.device.type == "cpu" and n > FEW_POINTS and float(n) * n * d > EXACT_WORK
+    return "cells" if n > EXACT_POINTS or dear else "torch"
 
 
 def search_space(points: Tensor, metric: str) -> Tensor:
