@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import eigenprobe as ep
-from benchmarks.record import facts, write
+from benchmarks.record import existing, facts, write
 from benchmarks.truths import TRUTHS
 from eigenprobe.readers.shapes import find_shapes
 
@@ -60,7 +60,7 @@ def meshes(paths: list[Path], sizes: list[int]) -> Iterator[tuple[str, np.ndarra
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="*")
+    parser.add_argument("meshes", type=existing, nargs="*")
     parser.add_argument("--points", type=int, nargs="+", default=[500, 1500, 4000])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--most", type=int, default=5000, help="points of a cloud of known spectrum")

@@ -17,13 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.catalogue import state
-from benchmarks.record import best_device, facts, results_file, write
+from benchmarks.record import best_device, existing, facts, results_file, write
 from eigenprobe.host.files import plain
 from eigenprobe.readers.tables import read_table
 from eigenprobe_lab.paper.images import Images
@@ -52,7 +51,7 @@ def kept(name: str, runs: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features", type=Path, nargs="+")
+    parser.add_argument("features", type=existing, nargs="+")
     parser.add_argument("--methods", nargs="*", choices=KNOWN, default=[])
     parser.add_argument("--runs", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=1)

@@ -29,7 +29,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmarks.record import best_device, clock, earlier, facts, peak, ratios, spread, turns, write
+from benchmarks.record import best_device, clock, earlier, existing, facts, peak, ratios, spread, turns, write
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.host import tables
 from eigenprobe.host.files import plain
@@ -167,7 +167,7 @@ def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features", type=Path, nargs="*", help="tables with labels, for new rows")
+    parser.add_argument("features", type=existing, nargs="*", help="tables with labels, for new rows")
     parser.add_argument("--splits", type=int, default=4, help="random halves of each")
     parser.add_argument("--rows", type=int, default=0, help="rows of the large table, 0 for none")
     parser.add_argument("--parts", nargs="+", choices=("digits", "new", "many"), help="these alone (a million rows)")

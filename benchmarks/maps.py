@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.record import facts, write
+from benchmarks.record import existing, facts, write
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.host import tables
 from eigenprobe.host.files import plain
@@ -144,7 +144,7 @@ def summary(rows: list[list[float]]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features", type=Path, nargs="+", help="tables with labels")
+    parser.add_argument("features", type=existing, nargs="+", help="tables with labels")
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

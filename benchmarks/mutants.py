@@ -2,12 +2,14 @@
 
     python -m benchmarks.mutants                        16 mutants of every room, drawn with a seed; writes mutants.json
     python -m benchmarks.mutants probes --each 0        all mutants of one room (hours for all rooms); writes nothing
+    python -m benchmarks.mutants graph --own            against the tests of this room alone: minutes
 
 Changes are made by cosmic-ray's operators (the extra ``mutants``): + and -, * and /, powers, comparisons turned round,
 signs and negations dropped, True and False, and and or, numbers one more or less, loops that do not run. Left out:
-annotations, messages and warnings, assertions (``zip(strict=)`` is one), settings (constants and defaults:
-`docs/constants.md` varies those), comparisons that differ where two numbers are equal, and operators that raise a
-TypeError wherever they are tried.
+annotations, messages and warnings, assertions (``zip(strict=)`` is one), defaults of arguments, comparisons that
+differ where two numbers are equal, and operators that raise a TypeError wherever they are tried. Constants (numbers of
+modules and of settings) are made ten times as large or as small, one for four other mutants, and counted apart:
+`docs/constants.md` varies them finely.
 
 `TESTS` are collected once and run once as they are, to see which lines each of them runs. A mutant is a forked process
 in which the code of one function is exchanged; nothing on disk is touched. It meets the tests that run its line, those
@@ -45,16 +47,10 @@ import torch
 from benchmarks.catalogue import ROOT
 from benchmarks.record import facts, write
 
-ROOMS = (
-    "probes",
-    "smoothers",
-    "eigen",
-    "extensions",
-    "estimators",
-    "graph",
-    "operators",
-    "apps",
-)  # whose tests are tried
+ROOMS = (  # the mathematical folders
+    *("search", "sampling", "graph", "shortcuts", "smoothers", "eigen", "probes", "extensions"),
+    *("estimators", "decomposition", "operators", "apps", "interop"),
+)
 PACKAGE = ROOT / "src" / "eigenprobe"
 EXCHANGED = (
     *("BinaryOperator_Add_Sub", "BinaryOperator_Sub_Add", "BinaryOperator_Mul_Div", "BinaryOperator_Div_Mul"),
@@ -67,10 +63,9 @@ EXCHANGED = (
     *("TrueWithFalse", "FalseWithTrue", "AndWithOr", "OrWithAnd"),
 )
 OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
-TESTS = (
-    "probes test_analytic.py decomposition "
-    "test_basis.py eigen smoothers extensions operators estimators "
-    "networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py"
+TESTS = (  # tried after those of a room's own
+    "test_analytic.py test_basis.py networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py "
+    "trust/test_attacks.py"
 )
 AXIS = "another number of the same axis, or the other side of a square matrix"
 MEMORY = "how much is in memory at once: the numbers are the same"
@@ -109,6 +104,76 @@ EQUIVALENT = (
 )
 PATIENCE = 25.0  # seconds of tests that a mutant meets at most
 Test = tuple[float, set[tuple[str, int]]]  # seconds, and the lines (file, number) that it runs
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number of a module, or of the settings in it, and what it becomes."""
+
+    path: Path
+    name: str
+    owner: str | None  # the class of settings that it is a field of
+    line: int
+    value: float
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        name = self.name if self.owner is None else f"{self.owner}.{self.name}"
+        return f"{self.path.relative_to(PACKAGE)}:{self.line}: {name} -> {self.value:g}"
+
+    @property
+    def lines(self) -> set[tuple[str, int]]:
+        """The lines that name it, in its own module."""
+        text = self.path.read_text().splitlines()
+        return {(str(self.path), n) for n, line in enumerate(text, 1) if re.search(rf"\b{self.name}\b", line)}
+
+    def install(self, functions: list[FunctionType]) -> None:
+        """The other number wherever the name is known, and in all settings of the class."""
+        module = importlib.import_module(_module_name(self.path))
+        if self.owner is not None:
+            for each in gc.get_objects():
+                if type(each).__name__ == self.owner and type(each).__module__ == module.__name__:
+                    object.__setattr__(each, self.name, self.value)
+            return
+        before = getattr(module, self.name)
+        for other in [m for m in sys.modules.values() if getattr(m, "__name__", "").startswith("eigenprobe")]:
+            if vars(other).get(self.name) is before:
+                setattr(other, self.name, self.value)
+
+
+def _module_name(path: Path) -> str:
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+    return f"eigenprobe.{name}"
+
+
+def constants(room: str, seed: int) -> list[Constant]:
+    """The numbers of a room in random order, each ten times as large or as small."""
+    draw, found = random.Random(seed), []
+
+    def number(node: ast.expr | None) -> float | None:
+        known = isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+        return None if not known or isinstance(node.value, bool) or not node.value else node.value  # type: ignore[union-attr]
+
+    for path in sorted((PACKAGE / room).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                rows: list[Any] = [(node.targets[0].id, None, node, number(node.value))]
+            elif isinstance(node, ast.ClassDef):
+                rows = [
+                    (field.target.id, node.name, field, number(field.value))
+                    for field in node.body
+                    if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+                ]
+            else:
+                continue
+            for name, owner, at, value in rows:
+                if value is not None:
+                    other = value * 10 if draw.random() < 0.5 else value / 10
+                    other = max(1, round(other)) if isinstance(value, int) else other
+                    if other != value:
+                        found.append(Constant(path, name, owner, at.lineno, other))
+    draw.shuffle(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -249,8 +314,7 @@ class Trial:
     def pytest_runtestloop(self, session: Any) -> bool:
         for room in self.rooms:
             for path in sorted((PACKAGE / room).rglob("*.py")):
-                name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-                importlib.import_module(f"eigenprobe.{name}")
+                importlib.import_module(_module_name(path))
         gc.collect()
         functions = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
         functions = [f for f in functions if f.__code__.co_filename.startswith(str(PACKAGE))]
@@ -307,7 +371,9 @@ class Trial:
 
     def score(self, session: Any, items: Any, known: dict[str, Test], functions: Any, room: str) -> dict[str, Any]:
         """Killed mutants of a room, and what survived."""
-        chosen, survivors = list(islice(mutants(room, self.seed), self.each or None)), []
+        numbers = constants(room, self.seed)[: self.each // 4 or None]
+        chosen: list[Mutant | Constant] = [*islice(mutants(room, self.seed), self.each or None), *numbers]
+        survivors: list[str] = []
         same: dict[str, str] = {}
         for number, mutant in enumerate(chosen, 1):
             lines, total, meets = mutant.lines, 0.0, []
@@ -317,7 +383,7 @@ class Trial:
                     meets.append(items[name])
                     total += known[name][0]
 
-            def work(mutant: Mutant = mutant, meets: list[Any] = meets) -> None:
+            def work(mutant: Mutant | Constant = mutant, meets: list[Any] = meets) -> None:
                 mutant.install(functions)
                 self.run(session, meets)
 
@@ -330,10 +396,21 @@ class Trial:
                 "timeout" if status is None else "killed" if status else "the same" if mutant.reason else "survived"
             )
             print(f"{number:4d}/{len(chosen)} {outcome:9s} {len(meets):3d} tests  {mutant}", flush=True)
+        loose = [each for each in survivors if each in set(map(str, numbers))]
+        survivors = [each for each in survivors if each not in loose]
+        chosen = chosen[: len(chosen) - len(numbers)]
         killed, able = len(chosen) - len(survivors) - len(same), max(1, len(chosen) - len(same))
         told = f"{killed / len(chosen):.0%}, {killed / able:.0%} of those that change anything"
         print(f"{room}: {killed} of {len(chosen)} killed, {told}", flush=True)
-        return {"tried": len(chosen), "killed": killed, "equivalent": same, "survivors": survivors}
+        print(f"{room}: {len(numbers) - len(loose)} of {len(numbers)} constants noticed", flush=True)
+        counted = {"tried": len(numbers), "killed": len(numbers) - len(loose), "survivors": loose}
+        return {
+            "tried": len(chosen),
+            "killed": killed,
+            "equivalent": same,
+            "survivors": survivors,
+            "constants": counted,
+        }
 
 
 def main() -> None:
@@ -341,14 +418,18 @@ def main() -> None:
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all of them write the result")
     parser.add_argument("--each", type=int, default=16, help="mutants of each room, 0 for all")
     parser.add_argument("--seed", type=int, default=1717, help="one that no test was written for")
+    parser.add_argument("--own", action="store_true", help="tests of the rooms named alone, which writes nothing")
     options = parser.parse_args()
+    if options.own and not options.rooms:
+        parser.error("--own needs the names of rooms")
     if unknown := set(options.rooms) - set(ROOMS):
         parser.error(f"rooms are {', '.join(ROOMS)}, got {sorted(unknown)[0]}")
     torch.set_num_threads(1)
     os.chdir(ROOT)
     trial = Trial(options.rooms or list(ROOMS), options.each, options.seed)
+    tests = [*(options.rooms if options.own else ROOMS), *([] if options.own else TESTS.split())]
     pytest.main(
-        ["-q", "-s", *("-p", "no:cacheprovider", "-p", "no:xdist"), *(f"tests/{name}" for name in TESTS.split())],
+        ["-q", "-s", *("-p", "no:cacheprovider", "-p", "no:xdist"), *(f"tests/{name}" for name in tests)],
         plugins=[trial],
     )
     for room, row in trial.found.items():

@@ -23,7 +23,7 @@ from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 
 import eigenprobe as ep
-from benchmarks.record import facts, write
+from benchmarks.record import existing, facts, write
 from eigenprobe.geometry.oracle import cotangent
 from eigenprobe.readers.mesh import face_areas
 from eigenprobe.readers.shapes import find_shapes
@@ -102,7 +102,7 @@ def measure(path: Path, n: int) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("meshes", type=existing, nargs="+")
     parser.add_argument("--n", type=int, default=4000)
     parser.add_argument("--nine", action="store_true", help="the nine shapes of the paper's tables only")
     options = parser.parse_args()

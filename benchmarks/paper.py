@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from joblib import parallel_config
 
-from benchmarks.record import best_device, facts, results_file, write
+from benchmarks.record import best_device, existing, facts, results_file, write
 from eigenprobe import geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
@@ -258,7 +258,7 @@ def main() -> None:
     parser.add_argument(
         "what", choices=["prepare", "overfit", "controls", "generalisation", "unseen_controls", "images", "merge"]
     )
-    parser.add_argument("meshes", type=Path, nargs="*")
+    parser.add_argument("meshes", type=existing, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--state", type=Path, help="folder of checkpoints, and of the files to merge")

@@ -22,13 +22,12 @@ from __future__ import annotations
 import argparse
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.record import facts, write
+from benchmarks.record import existing, facts, write
 from eigenprobe import decompose, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
@@ -182,7 +181,7 @@ def mass(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["families", "learned", "losses", "eigenvalues", "mass"])
-    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("meshes", type=existing, nargs="+")
     parser.add_argument("--names", nargs="*", default=NINE, help="which files of the folders")
     for name, value in {"n": 800, "k": 50, "m": 300, "steps": 200}.items():
         parser.add_argument(f"--{name}", type=int, default=value)

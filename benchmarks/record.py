@@ -39,10 +39,17 @@ Call = Callable[[], Any]
 def over_meshes(doc: str | None, **numbers: int) -> argparse.ArgumentParser:
     """The parser of a benchmark over files and folders of meshes, with whole numbers as options."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("meshes", type=existing, nargs="+")
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     return parser
+
+
+def existing(word: str) -> Path:
+    """A file or folder that is there: a benchmark without its data fails."""
+    if not (path := Path(word)).exists():
+        raise argparse.ArgumentTypeError(f"no such data: {word}")
+    return path
 
 
 def best_device() -> str:
@@ -90,7 +97,9 @@ def ratios(rows: Mapping[str, Mapping[str, Any]], ours: str, other: str, key: st
 
 
 def spread(row: Mapping[str, Any], digits: int = 2, key: str = "seconds", unit: float = 1.0) -> str:
-    """``median (least to most)``; of the first edition, which kept the least alone, that one."""
+    """``median (least to most)``; a single timing says so; of the first edition, which kept the least alone, that."""
+    if len(row.get("all", ())) == 1:
+        return f"{row[key] / unit:.{digits}f} (of 1)"
     middle, *ends = (f"{value / unit:.{digits}f}" for value in (row[key], *row.get("range", ())))
     return f"{middle} ({' to '.join(ends)})" if ends else middle
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from pathlib import Path
 
 import numpy as np
 
 import eigenprobe as ep
-from benchmarks.record import facts, write
+from benchmarks.record import existing, facts, write
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.readers.shapes import find_shapes
 
@@ -37,7 +36,7 @@ def cases(vertices: np.ndarray, sizes: list[int], seed: int) -> dict[str, tuple[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("meshes", type=existing, nargs="+")
     parser.add_argument("--model", default="surface")
     parser.add_argument("--points", type=int, nargs="+", default=[500, 1500, 4000], help="1500 is among them")
     parser.add_argument("--most", type=int, default=60_000, help="vertices of a mesh")

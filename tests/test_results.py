@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import subprocess
@@ -142,6 +143,16 @@ def test_a_measurement_without_its_data_fails(command: str, tmp_path: Path, monk
         {"paper": paper, "training": training}[module].main()
 
 
+@pytest.mark.parametrize("module", ["clusters", "maps", "operators", "robustness", "retrieval"])
+def test_a_measurement_of_files_that_are_not_there_fails(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [module, "nosuch.obj"])
+    with pytest.raises(SystemExit, match="2"):
+        importlib.import_module(f"benchmarks.{module}").main()
+    assert "no such data: nosuch.obj" in capsys.readouterr().err
+
+
 def test_an_experiment_has_words_where_it_has_no_number(tmp_path: Path) -> None:
     empty = summaries.experiments(tmp_path).splitlines()
     assert len(empty) == 10 and not [line for line in empty[2:] if "| - " in line or "nan" in line]
@@ -213,6 +224,7 @@ def test_calls_take_turns_and_their_spread_is_kept() -> None:
     each = np.divide(rows["a"]["all"], rows["b"]["all"])
     assert found == {"of": "a / b", "median": np.median(each), "range": [each.min(), each.max()]}
     assert record.spread({"seconds": 2.0, "range": [1.0, 3.5]}, 1) == "2.0 (1.0 to 3.5)"
+    assert record.spread({"seconds": 2.0, "all": [2.0], "range": [2.0, 2.0]}, 1) == "2.0 (of 1)"
 
 
 def test_quick_cells_take_turns_and_slow_ones_say_that_one_call_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,20 @@ def test_arrays(case: dict[str, Any]) -> None:
     assert np.abs(gram - np.eye(case["k"])).max() < tolerance
     assert abs(float(basis.mass.astype(float).sum()) - 1) < tolerance
     assert np.isfinite(np.asarray(basis(x[:3]))).all()
+    if case["smoother"] != "row":  # whose vectors are those of the covariance of its probes
+        assert residuals(basis).max() < 2e-5
+
+
+def residuals(basis: ep.Basis) -> np.ndarray:
+    """``|A q - mu q|`` of every pair, ``mu = 1 - lambda tau``, of the operator that made a basis, at its own points."""
+    made = basis.prepared()
+    smoother, sample = made.smoother_as_given, made.sample
+    if sample is not None or smoother.n != basis.n:  # copies share a row, and a working sample has its own operator
+        return np.zeros(1)
+    q = torch.as_tensor(np.ascontiguousarray(basis.normalized, np.float64))
+    values = torch.as_tensor(np.ascontiguousarray(basis.eigenvalues, np.float64))
+    mu = 1 - (values - (smoother.lowest or 0.0)) * float(smoother.step_time)
+    return (smoother.apply(q.to(smoother.dtype)).double() - mu * q).norm(dim=0).numpy()
 
 
 @pytest.fixture(scope="module")
