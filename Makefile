@@ -17,7 +17,7 @@ test: lint types
 fuzz: $(READY)
 	EIGENPROBE_FUZZ=10000 $(BIN)/python -m pytest tests/fuzz -n $(WORKERS)
 
-# 16 one-line changes of each mathematical folder, which the tests that run the line should notice: about eight minutes.
+# 16 one-line changes of each mathematical folder, which the tests that run the line should notice: about an hour.
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
 	$(BIN)/python -m benchmarks.mutants

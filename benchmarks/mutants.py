@@ -387,7 +387,7 @@ class Trial:
                 mutant.install(functions)
                 self.run(session, meets)
 
-            status = forked(work, 20 + 5 * total)
+            status = forked(work, 20 + 5 * total) if meets else 0  # what no test runs survives
             if status == 0 and mutant.reason:
                 same[str(mutant)] = mutant.reason
             elif status == 0:

@@ -1,4 +1,4 @@
-"""The closed-form optimum: the leading eigenpairs of the smoother, matrix-free.
+"""The closed-form optimum: the leading eigenpairs of the smoother, which is a sparse matrix.
 
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ... ;    covariances C = p(A) share the q_k: they are the PCA of the probes
 
