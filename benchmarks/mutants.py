@@ -100,6 +100,8 @@ EQUIVALENT = (
     (r"probes/probes", r"torch.compile|chosen\[0\]|compiled and", DEVICE),
     (r"smoothers/balanced", r"% every ==", "further steps have length 0"),
     (r"smoothers/balanced", r".cpu. else 4.* -> .*.cpu. else  ?[35]", DEVICE),
+    (r"", r"nonzero\(\)\[:, 0\].* -> .*nonzero\(\)\[:, ?-1\]", "places in a list have one column"),
+    (r"graph/graph", r"own\[:, 0\] < start.* -> .*own\[:, ?-?1\] < start", "edges do not leave their cloud"),
     (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
 )
 PATIENCE = 25.0  # seconds of tests that a mutant meets at most

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.graph import estimate_dimension, local_dimension
+from eigenprobe.graph import dimension as dimensions
+from eigenprobe.graph import estimate_dimension, local_dimension, stack
 from eigenprobe.graph.graph import build_graph
 from tests import clouds as c
 
@@ -105,3 +106,32 @@ def test_self_loops_and_few_neighbours(rng: np.random.Generator) -> None:
     assert estimate_dimension(build_graph(x, 8)) == 2
     assert local_dimension(build_graph(x, 31, self_loops=True)).shape == (600,)
     assert estimate_dimension(build_graph(x, 1)) == 1
+
+
+def test_the_number_of_samples_that_decide(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 of a cloud in space; 2000 where principal components of more columns are compared."""
+    taken: list[int] = []
+    real = dimensions._variances
+    monkeypatch.setattr(dimensions, "_variances", lambda graph, rows: taken.append(len(rows)) or real(graph, rows))
+    monkeypatch.setattr(dimensions, "local_dimension", lambda graph, rows: taken.append(len(rows)) or torch.ones(3))
+    for columns, expected in ((2, 400), (3, 400), (4, 2000)):
+        taken.clear()
+        estimate_dimension(build_graph(torch.from_numpy(rng.random((4000, columns))), 20))
+        assert taken == [expected]
+
+
+@pytest.mark.parametrize("columns", [4, 6])
+def test_curves_and_surfaces_among_more_columns(columns: int, rng: np.random.Generator) -> None:
+    turn = np.linalg.qr(rng.normal(size=(columns, columns)))[0]
+    for flat in (1, 2):
+        x = np.zeros((900, columns))
+        x[:, :flat] = rng.random((900, flat))
+        assert dimension(x @ turn) == flat
+    assert dimension(rng.random((900, columns))) > 2.5
+
+
+def test_stacked_clouds_have_the_dimensions_of_each_alone(rng: np.random.Generator) -> None:
+    curve = np.c_[np.linspace(0, 1, 300), np.zeros((300, 2))]
+    parts = [c.even(c.random_sphere, 500, rng), curve, rng.random((1500, 3))]
+    graph = stack([build_graph(torch.as_tensor(each), 30) for each in parts])
+    assert dimensions.cloud_dimensions(graph) == [2.0, 1.0, 3.0]

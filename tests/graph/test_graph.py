@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.graph import Graph, build_graph
+from eigenprobe.graph.graph import Graph, build_graph, local_spacing
 from eigenprobe.search.neighbours import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]
@@ -118,3 +118,20 @@ def test_doubtful_edges_go_with_their_cloud() -> None:
     assert isinstance(whole.numpy().doubtful, np.ndarray) and torch.equal(
         whole.numpy().torch().doubtful, whole.doubtful
     )
+
+
+def test_spacing_is_its_formula(rng: np.random.Generator) -> None:
+    """Root mean square of six distances, averaged in the logarithm; and what a point has beyond its neighbours."""
+    graph = build_graph(torch.from_numpy(rng.normal(size=(80, 3))), 10)
+    own = graph.distances[:, :6].square().mean(1).sqrt().log()
+    around = own[graph.indices[:, :6]]
+    length, excess = local_spacing(graph.indices, graph.distances)
+    torch.testing.assert_close(length, ((own + around.sum(1)) / 7).exp())
+    torch.testing.assert_close(excess, own - around.mean(1))
+    real = torch.from_numpy(rng.integers(2, 11, size=80))  # some neighbours are padding
+    counts = torch.arange(6) < real.clamp_max(6)[:, None]
+    own = ((graph.distances[:, :6].square() * counts).sum(1) / counts.sum(1)).sqrt().log()
+    around = own[graph.indices[:, :6]] * counts
+    length, excess = local_spacing(graph.indices, graph.distances, real)
+    torch.testing.assert_close(length, ((own + around.sum(1)) / (counts.sum(1) + 1)).exp())
+    torch.testing.assert_close(excess, own - around.sum(1) / counts.sum(1))

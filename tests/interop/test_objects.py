@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import trimesh
+from matplotlib import colormaps
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
@@ -94,3 +95,19 @@ def test_bad_input_is_one_line(mesh: tuple[np.ndarray, np.ndarray]) -> None:
         ep.interop.with_scalars(trimesh.Trimesh(*mesh, process=False), np.zeros(3))
     with pytest.raises(InputError, match="trimesh, Open3D or PyVista, got SimpleNamespace"):
         ep.interop.with_scalars(SimpleNamespace(points=mesh[0]), np.zeros(642))
+
+
+def test_zero_is_in_the_middle_of_the_colours() -> None:
+    mesh = trimesh.creation.icosphere(1)
+    n = len(mesh.vertices)
+    middle, low, high = (np.array(colormaps["RdBu_r"](x)) for x in (0.5, 0.25, 1.0))
+    values = np.zeros(n)
+    values[1], values[2] = -1.0, 2.0  # both signs: from -2 to 2
+    shades = np.asarray(ep.interop.with_scalars(mesh, values).visual.vertex_colors)
+    for row, expected in ((0, middle), (1, low), (2, high)):
+        np.testing.assert_allclose(shades[row], 255 * expected, atol=1)
+    shades = np.asarray(ep.interop.with_scalars(mesh, values + 3).visual.vertex_colors)  # one sign: from least to most
+    np.testing.assert_allclose(shades[1], 255 * np.array(colormaps["RdBu_r"](0.0)), atol=1)
+    np.testing.assert_allclose(shades[0], 255 * np.array(colormaps["RdBu_r"](1 / 3)), atol=1)
+    shades = np.asarray(ep.interop.with_scalars(mesh, np.full(n, 7.0)).visual.vertex_colors)  # a constant
+    assert len(np.unique(shades, axis=0)) == 1

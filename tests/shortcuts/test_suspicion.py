@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
 import torch
 
 from eigenprobe.graph.graph import build_graph
+from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.search.layout import Segments
+from eigenprobe.shortcuts import suspicion
 from eigenprobe.shortcuts.cuts import shipped
 from eigenprobe.shortcuts.suspicion import EDGE, NODE, SUSPICION, find_suspects
 from tests.lab.factory.test_neighbours import sheets, sphere
@@ -55,3 +60,18 @@ def test_landmarks_of_a_large_cloud_are_the_same_alone_and_in_a_stack() -> None:
         for i, (part, first) in enumerate(zip(parts, (0, sizes[0]), strict=True)):
             alone = _landmarks(part, Segments((len(part),), x.device), 40)
             assert torch.equal(stacked[i] - first, alone[0])
+
+
+def test_landmarks_are_farthest_of_a_regular_subset(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every third row of 300 where 100 are looked at; alone and in a stack the same."""
+    monkeypatch.setattr(suspicion, "CANDIDATES", 100)
+    clouds = [torch.from_numpy(rng.normal(size=(n, 3))) for n in (300, 250)]
+    alone = []
+    for x in clouds:
+        rows = suspicion._landmarks(x, Segments((len(x),), x.device), 12)[0]
+        step = len(x) // 100
+        assert bool((rows % step == 0).all()) and len(rows.unique()) == 12
+        torch.testing.assert_close(rows, step * farthest_points(x[::step], 12))
+        alone.append(rows)
+    both = suspicion._landmarks(torch.cat(clouds), Segments((300, 250), clouds[0].device), 12)
+    assert bool((both[0] == alone[0]).all()) and bool((both[1] == alone[1] + 300).all())
