@@ -21,6 +21,9 @@ from ..extensions import KernelExtension
 from ..sampling import WorkingSample
 from ..search.neighbours import query
 
+BLOCK = 1 << 16  # rows that are moved at once
+MANY = 200_000  # points above which the extension differs from the vectors by what its scale does (1e-4), to save time
+
 
 def lift(basis: Basis, sample: WorkingSample) -> Basis:
     """The basis of all given points from that of their working sample; tensors in the caller's units."""
@@ -34,9 +37,12 @@ def lift(basis: Basis, sample: WorkingSample) -> Basis:
         extension = KernelExtension(sample.given[kept], vectors[kept], extension.metric)
         vectors[~kept] = extension(sample.given[~kept])
     else:
-        vectors, turn = _orthonormal(extension(sample.given), mass)
+        vectors = extension(sample.given)
+        turn = _make_orthonormal(vectors, mass)
         extension = KernelExtension(extension.points, extension.values @ turn, extension.metric)
-        vectors, _ = _orthonormal(extension(sample.given), mass)
+        if len(vectors) <= MANY:
+            vectors = extension(sample.given)
+            _make_orthonormal(vectors, mass)
     cuts = basis.short_cuts
     if cuts is not None and len(cuts):
         cuts = query(sample.given, sample.points, 1)[0][:, 0][cuts]
@@ -54,17 +60,22 @@ def lift(basis: Basis, sample: WorkingSample) -> Basis:
     )
 
 
-def _orthonormal(values: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Functions ``(n, K)``, the first one constant, made orthonormal with the least change, and the matrix of it."""
+def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
+    """Make functions ``(n, K)``, the first one constant, orthonormal with the least change; the matrix of it."""
     mean = mass @ values
-    centred = values[:, 1:] - mean[1:]
-    gram = centred.mT @ (mass[:, None] * centred)
+    gram = torch.zeros((values.shape[1] - 1,) * 2, dtype=values.dtype, device=values.device)
+    for part, share in zip(values.split(BLOCK), mass.split(BLOCK), strict=True):
+        centred = part[:, 1:] - mean[1:]
+        gram.addmm_(centred.mT, share[:, None] * centred)
     size, axes = torch.linalg.eigh(gram)
     root = axes @ ((size.clamp_min(1e-12 * size[-1:].clamp_min(1e-300))).rsqrt()[:, None] * axes.mT)
+    for part in values.split(BLOCK):
+        part[:, 1:] = (part[:, 1:] - mean[1:]) @ root
+        part[:, 0] = 1.0
     turn = torch.zeros((values.shape[1],) * 2, dtype=values.dtype, device=values.device)
     turn[0, 0] = 1.0
     turn[1:, 1:], turn[0, 1:] = root, -mean[1:] @ root
-    return torch.cat([torch.ones_like(values[:, :1]), centred @ root], 1), turn
+    return turn
 
 
 def _facts(sample: WorkingSample) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class SampleRule:
     across: float = 1.75  # cells per reach that sees the next scan lines: two fifths of the points at 8 : 1
     grade: float = 0.35  # the spacing asked for changes by so much per length
     smallest: int = 400  # points of a working sample, if there are as many
+    most: int = 20_000  # averaged points of very many: hundreds of them per wave of the fiftieth vector
     worth: float = 0.75  # a sample of a larger share of the cloud is the cloud itself
     packing: tuple[float, ...] = (1.25, 1.1, 1.0, 0.9)  # least distances of sampled points over the one asked for
     rounds: int = 2  # of means of cells
@@ -112,7 +113,7 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
         return None
     if isinstance(resolution, int):
         _check(resolution, n)
-    if n > RULE.large and (found := _of_many(points, seed)) is not None:
+    if resolution == "auto" and n > RULE.large and (found := _of_many(points, seed)) is not None:
         return found
     stray = find_strays(points)
     kept = (~stray).nonzero()[:, 0]
@@ -153,10 +154,14 @@ def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
     asked = _spacing(quality, facts, len(points))
     if float((asked / quality.spacing).median()) <= RULE.voxels:
         return None
+    count = round(float(len(points) * ((quality.spacing / asked) ** quality.dimension).mean()))
+    if count > RULE.most:
+        asked, count = asked * (count / RULE.most) ** (1 / quality.dimension), RULE.most
     x, cells, weight = _by_grid(points, float(asked.min()) / RULE.voxels)
     bad = find_strays(x)
-    count = round(float(len(points) * ((quality.spacing / asked) ** quality.dimension).mean()))
     z = _even(x[~bad], quality, asked, count, seed, weight[~bad])
+    if len(z) > RULE.most:  # a thick sheet has room for several layers
+        z = _means(z[farthest_points(z, RULE.most, seed)], x[~bad], weight[~bad])
     if z.shape[1] == 3 and quality.dimension == 2:
         z, _ = clean(z)
     stray = bad[cells]
@@ -230,10 +235,15 @@ def _even(x: Tensor, quality: Quality, asked: Tensor, count: int, seed: int, wei
     else:
         z = x[_spread(x, spacing, seed)]
     for _ in range(RULE.rounds):
-        rows = query(z, x, 1)[0][:, 0]
-        total = torch.zeros_like(z[:, 0]).index_add_(0, rows, weight)
-        z = torch.zeros_like(z).index_add_(0, rows, weight[:, None] * x)[total > 0] / total[total > 0, None]
+        z = _means(z, x, weight)
     return z
+
+
+def _means(z: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """Means of the points ``x`` nearest to each of ``z``, where there are some."""
+    rows = query(z, x, 1)[0][:, 0]
+    total = torch.zeros_like(z[:, 0]).index_add_(0, rows, weight)
+    return torch.zeros_like(z).index_add_(0, rows, weight[:, None] * x)[total > 0] / total[total > 0, None]
 
 
 def _by_grid(x: Tensor, size: float) -> tuple[Tensor, Tensor, Tensor]:
