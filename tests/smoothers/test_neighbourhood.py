@@ -142,3 +142,19 @@ def test_rows_without_coordinates_have_a_bound_only(rng: np.random.Generator) ->
         neighbourhood_smoother(replace(graph, distances=0 * graph.distances))
     with pytest.raises(InputError, match="all rows are equal"):
         neighbourhood_smoother(replace(graph, points=torch.ones((60, 3), dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("k", [12, 30])
+def test_eigenvalues_of_random_curves(k: int) -> None:
+    """A circle has 1, 1, 4, 4, a segment (j / 2)^2 on [0, 2 pi]: gaps of random points cost up to a third of them."""
+    ratios = []
+    for seed in range(4):
+        t = np.random.default_rng(seed).uniform(0, 2 * np.pi, 1500)
+        for points, exact in (
+            (np.column_stack([np.cos(t), np.sin(t)]), np.array([1.0, 1, 4, 4])),
+            (np.column_stack([t, 0 * t]), (np.arange(1, 5) / 2) ** 2),
+        ):
+            found = solve(neighbourhood_smoother(build_graph(torch.from_numpy(points), k)), 5)
+            time = float(neighbourhood_smoother(build_graph(torch.from_numpy(points), k)).step_time)
+            ratios.append(found.gaps[1:].numpy() / time / exact)
+    assert 0.87 < np.mean(ratios) < 1.08  # .75 (12 neighbours) with the power of surfaces
