@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+import eigenprobe as ep
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.sampling.quality import looks_even, survey
+from eigenprobe.sampling.quality import glance, survey
 from eigenprobe.search.neighbours import query
 from tests import clouds as c
 
 
 def _even_at_a_glance(points: torch.Tensor) -> bool:
     near, distances = query(points, points, 17)
-    return looks_even(points, near[:, 1:], distances[:, 1:])
+    return glance(points, near[:, 1:], distances[:, 1:]).even
 
 
 def test_an_even_sample_looks_even_and_copies_do_not(rng: np.random.Generator) -> None:
@@ -36,3 +37,24 @@ def test_the_noise_of_a_sphere_is_measured(noise: float, rng: np.random.Generato
     assert float(noisy.noise.median()) == pytest.approx(noise, rel=0.25)
     assert clean.dimension == noisy.dimension == 2
     assert float(clean.spacing.median()) == pytest.approx(spacing, rel=0.25)
+
+
+def test_a_clean_cloud_has_its_quality_in_info_too(rng: np.random.Generator) -> None:
+    """In the units of the points: 2000 samples of a sphere of radius 5 are .4 apart, sqrt(area / n)."""
+    x = rng.normal(size=(2000, 3))
+    found = ep.decompose(5 * x / np.linalg.norm(x, axis=1, keepdims=True), k=3).info["quality"]
+    assert found["spacing"] == pytest.approx(5 * (4 * np.pi / 2000) ** 0.5, rel=0.1)
+    assert found["thickness"] < 0.02 * found["spacing"]
+    assert found["anisotropy"] == 1 and found["strays"] == 0 and found["copies"] == 1
+
+
+def test_a_narrow_vote_is_said(rng: np.random.Generator) -> None:
+    """Half a sphere and half a ball beside it: surface and solid."""
+    sphere = rng.normal(size=(3000, 3))
+    sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+    ball = rng.uniform(-1, 1, (6000, 3))
+    ball = ball[np.linalg.norm(ball, axis=1) < 1][:3000] + [2.2, 0, 0]
+    quality = survey(torch.from_numpy(np.concatenate([sphere, ball])))
+    said = quality.narrow(0.6)
+    assert said is not None and "a surface in" in said and "a solid in" in said
+    assert survey(torch.from_numpy(sphere)).narrow(0.6) is None

@@ -28,12 +28,12 @@ from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, p
 from ..eigen import Eigenpairs, Rotation, Span, basis_of, rotate, solve, solve_shifted, with_derivatives
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Placed
+from ..graph import Arranged, Placed
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
-from ..sampling import Resolution
+from ..sampling import Resolution, glance
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
@@ -43,6 +43,7 @@ from .lift import lift
 from .settings import Method, OperatorSettings, Parts, Request, Space
 from .stack import solve_stacks
 
+SEEN = 12  # points and neighbours that tell how a cloud was sampled
 KEPT = 1_000_000  # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
 
 
@@ -207,6 +208,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
             info["boundary"] = held.nonzero()[:, 0].tolist()
+        if prepared.sample is None and isinstance(cloud, Arranged) and cloud.graph.metric == "euclidean":
+            info |= _quality(cloud)
         rotation, found = _rotation(smoother, cloud, request)
         if wanted.smoother == "adaptive" and not alteration.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)
@@ -222,6 +225,14 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
     return basis if prepared.sample is None else lift(basis, prepared.sample)
+
+
+def _quality(cloud: Arranged) -> dict[str, Any]:
+    """How a surface, curve or solid was sampled whose points are taken as they are."""
+    graph = cloud.graph.without_loops()
+    if graph.points.shape[1] not in (2, 3) or graph.k < SEEN or graph.n < SEEN:
+        return {}
+    return {"quality": glance(graph.points, graph.indices, graph.distances).facts(cloud.frame.scale)}
 
 
 def _network(x: Tensor, origin: Origin, request: Request) -> Basis:

@@ -67,6 +67,16 @@ class Quality:
         middle = float(relative.median())
         return middle > certain or (middle > least and float(relative.quantile(0.2)) > even * middle)
 
+    def narrow(self, least: float) -> str | None:
+        """In words, which dimensions the places of the cloud have, where fewer than a share agree; None where not."""
+        if max(self.votes.values()) >= least:
+            return None
+        names = {1: "a curve", 2: "a surface", 3: "a solid"}
+        parts = [f"{names[each]} in {share:.0%}" for each, share in self.votes.items() if share >= 0.1]
+        return (
+            f"the cloud looks like {' and like '.join(parts)} of its places, and is taken for {names[self.dimension]}"
+        )
+
     def facts(self, strays: int, n: int) -> dict[str, Any]:
         """For people: numbers of the whole cloud."""
         spacing = float(self.spacing.median())
@@ -85,12 +95,32 @@ class Quality:
         }
 
 
-@torch.no_grad()
-def looks_even(points: Tensor, near: Tensor, distances: Tensor, scales: Scales = SCALES) -> bool:
-    """Whether a cloud is even and clean at a glance: its lists of nearest points ``(n, k)``, ascending, are at hand.
+@dataclass(frozen=True)
+class Glance:
+    """What a few hundred samples of a cloud and their nearest points ``(n, k)``, ascending, tell at once."""
 
-    Most samples have neighbours on all sides, none stands for copies, and quadrics pass through them.
-    """
+    even: bool  # most have neighbours on all sides, none stands for copies, and quadrics pass through them
+    spacing: float
+    thickness: float
+    anisotropy: float  # of the nearest sixteen: the ratio of their two longest axes, 1 where most are round
+
+    def facts(self, scale: float) -> dict[str, Any]:
+        """For people, in units of which the points' own are ``scale``."""
+        return {
+            "spacing": scale * self.spacing,
+            "thickness": scale * self.thickness,
+            "noise_over_spacing": round(self.thickness / max(self.spacing, 1e-300), 4),
+            "anisotropy": round(self.anisotropy, 2),
+            "copies": 1,
+            "cleaned": False,
+            "strays": 0,
+            "stray_share": 0.0,
+        }
+
+
+@torch.no_grad()
+def glance(points: Tensor, near: Tensor, distances: Tensor, scales: Scales = SCALES) -> Glance:
+    """Look at some points of a cloud ``(n, d)`` whose lists of nearest are at hand."""
     n = len(points)
     rows = torch.arange(0, n, max(1, n // scales.glance), device=points.device)
     count = min(16, near.shape[1])
@@ -101,7 +131,10 @@ def looks_even(points: Tensor, near: Tensor, distances: Tensor, scales: Scales =
     deviation, kurtosis = _residual(offsets, axes, radius, 2)
     rough = (deviation > scales.rough * spacing) & (kurtosis > scales.sheets) & (n >= scales.many)
     several = (distances[rows, :count] < scales.copies**0.5 * radius[:, None]).sum(1)
-    return bool(lined.double().mean() < scales.lined and rough.double().mean() < 0.5 and several.double().median() < 1)
+    few = lined.double().mean() < scales.lined
+    even = bool(few and rough.double().mean() < 0.5 and several.double().median() < 1)
+    longer = (values[:, -1] / values[:, -2].clamp_min(torch.finfo(values.dtype).tiny)).sqrt()
+    return Glance(even, float(spacing.median()), float(deviation.median()), 1.0 if few else float(longer.median()))
 
 
 def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:

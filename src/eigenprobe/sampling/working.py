@@ -17,11 +17,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..search.neighbours import nearest_rows, query
 from .cleaning import clean
 from .farthest import farthest_points
-from .quality import Quality, looks_even, survey
+from .quality import Quality, glance, survey
 from .strays import find_strays, may_have_strays
 
 Resolution = Literal["auto", "all"] | int
@@ -41,6 +41,8 @@ class SampleRule:
     grade: float = 0.35  # the spacing asked for changes by so much per length
     smallest: int = 400  # points of a working sample, if there are as many
     most: int = 20_000  # averaged points of very many: hundreds of them per wave of the fiftieth vector
+    narrow: float = 0.6  # share of places that agree on a dimension, below which it is said
+    judged: int = 1000  # points from which it is
     worth: float = 0.75  # a sample of a larger share of the cloud is the cloud itself
     packing: tuple[float, ...] = (1.25, 1.1, 1.0, 0.9)  # least distances of sampled points over the one asked for
     rounds: int = 2  # of means of cells
@@ -99,7 +101,7 @@ def is_even(points: Tensor, near: Tensor, distances: Tensor) -> bool:
     """Whether a cloud is its own working sample, as far as its lists of nearest points ``(n, k)`` tell at once."""
     if points.shape[1] not in (2, 3) or len(points) < RULE.least or near.shape[1] < 12:
         return True
-    return looks_even(points, near, distances) and not may_have_strays(near, distances)
+    return glance(points, near, distances).even and not may_have_strays(near, distances)
 
 
 @torch.no_grad()
@@ -121,6 +123,8 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
     quality = survey(x, seed)
     if quality.dimension == d:  # the tails of a solid are sparse, and have no sheet to stand off
         stray, x, kept = torch.zeros_like(stray), points, torch.arange(n, device=points.device)
+    if n >= RULE.judged and (unsure := quality.narrow(RULE.narrow)):
+        warn(f"{unsure}: pass dimension= where it matters")
     places, judged, quality = _cleaned(x, quality)
     stray[kept[judged]] = True
     kept, x = kept[~judged], places[~judged]
