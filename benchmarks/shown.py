@@ -234,7 +234,7 @@ def _memory(row: Document) -> float | None:
 def multigrid(document: Document) -> str:
     """Seconds of each way to the same residual, and the ratio."""
     table = [
-        {"n": entry["n"], "way": name, "seconds": spread(row), "residual": f"{row['residual']:.1e}"}
+        {"n": entry["n"], "solver": name, "seconds": spread(row), "residual": f"{row['residual']:.1e}"}
         for entry in document["tables"]
         for name, row in entry["rows"].items()
     ]
@@ -295,12 +295,13 @@ def scale(document: Document) -> str:
 
 
 def mutants(document: Document) -> str:
-    """Mutants killed by room."""
+    """Changes that made a test fail, by folder."""
     table = []
-    for room, row in document["rooms"].items():
+    for folder, row in document["rooms"].items():
         tried, killed, same = row["tried"], row["killed"], len(row["equivalent"])
-        shares = {"share": f"{killed / tried:.0%}", "of others": f"{killed / max(1, tried - same):.0%}"}
-        table.append({"room": room, "tried": tried, "killed": killed, "change nothing": same, **shares})
+        share, others = f"{killed / tried:.0%}", f"{killed / max(1, tried - same):.0%}"
+        counts = {"folder": folder, "changes": tried, "noticed": killed, "without effect": same}
+        table.append(counts | {"share noticed": share, "share of those with an effect": others})
     return markdown(table)
 
 

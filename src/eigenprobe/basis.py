@@ -94,7 +94,8 @@ class Uncertainty:
         error, share = (
             float(np.mean(each[first] if len(each) > 1 else each)) for each in (self.eigenvalues, self.vectors)
         )
-        return f"eigenvalues within about {100 * error:.2g} %, vectors {share:.2f} reproducible (first 10)"
+        count = min(10, max(1, len(self.eigenvalues) - 1))  # without the constant
+        return f"eigenvalues within about {100 * error:.2g} %, vectors {share:.2f} reproducible (first {count})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,6 +83,12 @@ UNUSABLE = [
     ("train pretrain sed=3", r"no key 'sed' \(did you mean seed\?\)"),
     ("decompose bunny.obj surplus.obj extra.obj -k x", "-k|--k takes a whole number"),
     ("decompose", "missing SHAPES"),
+    ("reproduce toy", r"no command 'toy' \(did you mean toy1d\?\)"),
+    ("reproduce toy1d --resume perhaps", "--resume takes one of auto, never"),
+    ("embed cells.csv --labels celltype --columns f99", "has no column 'f99'"),
+    ("decompose bunny.obj --resolution some", "--resolution"),
+    ("decompose bunny.obj --parts most", "--parts"),
+    ("evaluate scans bunny.obj --kinds rigns:8", "rigns"),
     ("embed features.npz --map-dimensions 4", "--map-dimensions takes one of 2, 3"),
 ]
 

@@ -30,8 +30,9 @@ from .samples import Measured, Sample, agreement, measure_files
 
 WAYS = ("plain", "learned", "oracle cut", "robust")
 LEVELS = (10, 20, 50)
-LEGEND = """plain: no weights, closed-form companions alone (thin sheets told from solids, gaps bridged in one sheet,
-rims); learned: cut by the network; oracle cut: by a perfect judge; robust: robust_laplacian."""
+LEGEND = """plain: without the network, with the rules that need no training (thin sheets are distinguished from solids,
+gaps within a sheet are bridged, rims are weighted along themselves); learned: short-cuts are removed by the network;
+oracle cut: they are removed by a perfect judge; robust: robust_laplacian."""
 SHOWN = {f"cosine_{k}": f"k<={k}" for k in LEVELS} | {"discrepancy": "discrepancy"}
 
 
