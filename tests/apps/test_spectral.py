@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,13 +90,30 @@ def _tree(rng: np.random.Generator, columns: int, depth: int) -> tuple[np.ndarra
     return x + 0.1 / np.sqrt(columns) * rng.normal(size=x.shape), np.concatenate(paths)
 
 
-@pytest.mark.parametrize(("columns", "depth"), [(10, 1), (10, 2), (30, 2)])
-def test_pseudotime_grows_along_the_branches_of_a_tree(columns: int, depth: int) -> None:
-    x, path = _tree(np.random.default_rng(columns + depth), columns, depth)
+@pytest.mark.parametrize(("columns", "depth"), [(10, 1), (10, 2), (30, 2), (100, 3)])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_pseudotime_grows_along_the_branches_of_a_tree(columns: int, depth: int, seed: int) -> None:
+    """By commute times of 15 modes four of 16 trees were below .95, one at .65."""
+    x, path = _tree(np.random.default_rng([seed, columns + depth]), columns, depth)
     root = int(path.argmin())
     model = ep.Eigenmaps(15, metric="euclidean", random_state=0).fit(x)
     time = ep.apps.pseudotime(model.basis_, root=root)
-    assert time[root] == 0 and time.max() == 1 and np.corrcoef(time, path)[0, 1] >= 0.95
+    assert time[root] == 0 and time.max() == 1 and np.corrcoef(time, path)[0, 1] >= 0.97
+
+
+def test_pseudotime_along_copies_and_without_a_graph(rng: np.random.Generator) -> None:
+    """Copies of a point have its time; a basis whose graph is not known has commute times."""
+    t = np.sort(rng.random(200))
+    x = np.column_stack([t, t**2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        basis = ep.decompose(np.concatenate([x, x[50:60]]), 12)
+    time = ep.apps.pseudotime(basis, 0)
+    np.testing.assert_allclose(time[200:], time[50:60])
+    steps = np.linalg.norm(np.diff(x, axis=0), axis=1)
+    np.testing.assert_allclose(time[:200] * steps.sum(), np.concatenate([[0], steps.cumsum()]), rtol=0.05, atol=0.02)
+    bare = replace(basis, source=None)
+    np.testing.assert_allclose(ep.apps.pseudotime(bare, 0), ep.apps.pseudotime(basis, 0, "commute"))
 
 
 def test_pseudotime_of_other_parts_is_infinite(rng: np.random.Generator) -> None:

@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 from ..basis import Basis
@@ -158,11 +160,13 @@ def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: floa
 
 
 @validated
-def pseudotime(basis: Basis, root: int) -> Array:
-    """Progress from a root point, between 0 and 1: ``(n,)``, the commute time to it over the longest one.
+def pseudotime(basis: Basis, root: int, kind: Literal["path", "commute"] = "path") -> Array:
+    """Progress from a root point, between 0 and 1: ``(n,)``, over the longest one.
 
-    The time of a random walk from the root to a point and back; on a tree it grows along its branches with the length
-    of the path. Points of parts that no walk from the root reaches have infinity.
+    ``path``: the length of the shortest path along the neighbours that made the basis. ``commute``: the time of a
+    random walk to a point and back, which grows along the branches of a tree as the path does, where every branch is a
+    mode of the basis; wrong neighbours between branches matter little. It is also the answer where the graph is not
+    known, or that of a sample of the points. Points of parts that cannot be reached from the root have infinity.
 
     >>> t = np.linspace(0, 1, 200)
     >>> from eigenprobe import decompose
@@ -171,12 +175,33 @@ def pseudotime(basis: Basis, root: int) -> Array:
     """
     if isinstance(root, bool) or not 0 <= int(root) < basis.n:
         raise InputError(f"expected a root between 0 and {basis.n - 1}, got {root}")
+    found = None if kind == "commute" else _path_lengths(basis, int(root))
+    if found is not None:
+        return like(basis, found / found[found.isfinite()].max().clamp_min(torch.finfo(found.dtype).tiny))
     time = torch.as_tensor(distance(basis, int(root), "commute")).square()
     vectors, _, values = tensors(basis)
     zero = vectors[:, values <= ZERO * values[-1]]
     reached = (zero - zero[int(root)]).abs().amax(1) <= SAME_PART * zero.abs().max()
     longest = time[reached].max().clamp_min(torch.finfo(time.dtype).tiny)
     return like(basis, torch.where(reached, time / longest, torch.inf))
+
+
+def _path_lengths(basis: Basis, root: int) -> Tensor | None:
+    """Lengths ``(n,)`` of the shortest paths along the graph of a basis, infinite to other parts, if it is known."""
+    try:
+        prepared = basis.prepared()
+    except InputError:  # not recorded
+        return None
+    known = prepared.smoother.graph
+    if prepared.sample is not None or known is None or not known.k:
+        return None
+    graph, rows = known.without_loops(), prepared.cloud.rows
+    heads = np.repeat(np.arange(graph.n), graph.k)
+    lengths = graph.squared.double().sqrt().clamp_min(torch.finfo(torch.float64).tiny).cpu().numpy().reshape(-1)
+    steps = csr_matrix((lengths, (heads, graph.indices.cpu().numpy().reshape(-1))), shape=(graph.n, graph.n))
+    start = root if rows is None else int(rows[root])
+    found = torch.from_numpy(dijkstra(steps, directed=False, indices=start))
+    return (found if rows is None else found[rows.cpu()]).to(tensors(basis)[0])
 
 
 @validated
