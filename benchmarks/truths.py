@@ -240,4 +240,13 @@ def _damaged() -> list[Truth]:
     return [Truth(f"{name}, {what}", make, name) for what, name, make in rows]
 
 
-TRUTHS: list[Truth] = _clean() + _damaged()
+def _large() -> list[Truth]:
+    """A few random clouds of many points: seconds each."""
+    sizes = {"circle": 100_000, "square": 100_000, "sphere": 50_000}
+    return [
+        Truth(f"{name}, random, {n}", lambda rng, m=name, n=n: MANIFOLDS[m].draw(n, rng), name)  # type: ignore[misc]
+        for name, n in sizes.items()
+    ]
+
+
+TRUTHS: list[Truth] = _clean() + _damaged() + _large()

@@ -10,7 +10,7 @@ import pytest
 import eigenprobe as ep
 from benchmarks.truths import TRUTHS, Truth
 
-SILENT = 0.18  # mean relative error of the first ten eigenvalues above which there is a warning
+SILENT = 0.10  # mean relative error of the first ten eigenvalues above which there is a warning
 LARGE = (  # all of 20,000 points take a minute
     "circle, random, 20000",
     "sphere, even, 20000",
@@ -37,10 +37,21 @@ def test_right_or_said_to_be_wrong(truth: Truth) -> None:
     assert found < SILENT or said
 
 
+@pytest.mark.parametrize("seed", [11, 12])
+def test_small_and_narrow_clouds_of_other_draws(seed: int) -> None:
+    """Those that were silent above .10 once: few points, narrow ribbons and boxes, grids of solids."""
+    kinds = ("square, random, 200", "ribbon, random, 500", "ribbon, even, 500", "box, random, 200", "cube, even, 4000")
+    for truth in TRUTHS:
+        if truth.name in kinds or truth.name in ("ball, random, 200", "cube, random, 200", "cube, even, 1000"):
+            found, said = error(truth, seed)
+            assert found < SILENT or said, truth.name
+
+
 BOUNDS = {  # of well-sampled manifolds, where a warning would be false
     **dict.fromkeys(("circle, even, 100", "circle, random, 2000", "interval, random, 2000"), 0.01),
     **dict.fromkeys(("sphere, even, 500", "sphere, random, 1500", "torus, random, 1500", "square, random, 1500"), 0.04),
     **dict.fromkeys(("ball, random, 4000", "cube, random, 4000", "sphere, uneven 10:1", "square, uneven 10:1"), 0.06),
+    **dict.fromkeys(("circle, random, 100000", "square, random, 100000", "sphere, random, 50000"), 0.03),
     **dict.fromkeys(("sphere, noise 0.001", "square, jitter 0.01", "ribbon, random, 4000"), 0.06),
 }
 
@@ -48,7 +59,7 @@ BOUNDS = {  # of well-sampled manifolds, where a warning would be false
 @pytest.mark.parametrize("name", BOUNDS)
 def test_well_sampled_manifolds_are_right_without_a_word(name: str) -> None:
     (truth,) = (truth for truth in TRUTHS if truth.name == name)
-    for seed in (1, 2):
+    for seed in (1,) if name.endswith("0000") else (1, 2):
         found, said = error(truth, seed)
         assert found < BOUNDS[name] and not said
 

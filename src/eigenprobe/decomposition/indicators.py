@@ -2,6 +2,7 @@
 
     resolution   lambda_11 sum_i m_i h_i^2       h_i^2: mean squared distance to 4 neighbours; the sample of a wave of
                                                  that eigenvalue has about 40 / resolution points
+    layers       n sqrt(lambda_2 h^2) / pi       points side by side across a narrow surface, whose boundaries count
     sparseness   sum_i m_i h_i^2 / median h^2    strays, and areas with hardly a point, have most of the mass
     leap         median d_{j+1} / d_j            where points come in groups, the first neighbours are much nearer
     occlusion    sum m_i over points whose cells are open      much, where a surface turns away from its only scanner
@@ -9,7 +10,7 @@
                                                  manifold of dimension a
 
 The measured errors behind the constants are those of `benchmarks.truths`: tests/truths checks that every row is right
-to .18 or said to be wrong.
+to .10 or said to be wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from ..smoothers.prepared import Prepared
 class Signs:
     """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
 
-    resolution: float = 1.2  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
+    resolution: float = 1.0  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
+    layers: tuple[float, float] = (14.5, 17.0)  # across a surface: .15 with 9, .09 with 15; across a grid of a solid
+    equal: float = 1.01  # sixth over first distance of a grid
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
@@ -89,6 +92,8 @@ def likely_reason(
         return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
     if resolution > SIGNS.resolution:
         return f"{graph.n} points are too few for vectors that oscillate so much"
+    if (across := layers(graph, float(eigenvalues[1]) * weighted, round(dimension))) is not None:
+        return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
     if not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]:
         return f"the dimension {dimension:.2g} was counted from neighbours, which boundaries lower: pass dimension="
     flat = round(dimension)
@@ -104,6 +109,21 @@ def likely_reason(
     if found < SIGNS.thickness[flat - 1]:
         return None
     return f"noise or a width of {found:.2g} of the distance of neighbours, for a {what}: use fewer points"
+
+
+def layers(graph: Graph, first: float, dimension: int) -> float | None:
+    """How many points lie side by side across, where they are few: ``first = lambda_2 h^2`` is (pi h / length)^2,
+    and n points leave ``n h / length`` of them across a surface; a grid of a solid has ``length / h`` each way."""
+    if not first > 0 or dimension not in (2, 3):
+        return None
+    if dimension == 2:
+        found, least = graph.n * first**0.5 / torch.pi, SIGNS.layers[0]
+    else:
+        nearest = graph.distances[:: max(1, graph.n // SIGNS.samples)]
+        ratio = nearest[:, min(5, graph.k - 1)] / nearest[:, 0].clamp_min(torch.finfo(nearest.dtype).tiny)
+        grid = float(ratio.median()) < SIGNS.equal
+        found, least = torch.pi / first**0.5 if grid else float("inf"), SIGNS.layers[1]
+    return found if found < least else None
 
 
 def distance_leap(graph: Graph) -> float:
