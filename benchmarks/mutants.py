@@ -104,6 +104,8 @@ EQUIVALENT = (
     (r"graph/arranged", r"1 << 62|1 << 61|manual_seed", "another odd factor of a fingerprint"),
     (r"graph/arranged", r"CACHE if points|CACHE <<", MEMORY),
     (r"graph/graph", r"own\[:, 0\] < start.* -> .*own\[:, ?-?1\] < start", "edges do not leave their cloud"),
+    (r"search/layout", r"f\.(values|indices) for f in found", DEVICE),
+    (r"search/cells", r"nearest\]\.cumsum\(0.* -> .*cumsum\( ?-1", AXIS),
     (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
 )
 PATIENCE = 25.0  # seconds of tests that a mutant meets at most

@@ -58,3 +58,15 @@ def test_a_narrow_vote_is_said(rng: np.random.Generator) -> None:
     said = quality.narrow(0.6)
     assert said is not None and "a surface in" in said and "a solid in" in said
     assert survey(torch.from_numpy(sphere)).narrow(0.6) is None
+
+
+def test_even_clouds_have_no_lines_and_facts_are_their_medians(rng: np.random.Generator) -> None:
+    x = torch.as_tensor(c.random_sphere(2000, rng))
+    found = survey(x)
+    facts = found.facts(3, 2000)
+    assert facts["anisotropy"] == 1.0 and facts["strays"] == 3 and facts["stray_share"] == 0.0015
+    assert facts["spacing"] == pytest.approx(float(found.spacing.median()))
+    assert facts["thickness"] == pytest.approx(float(found.noise.median()))
+    ratio = float((found.noise / found.spacing).median())
+    assert facts["noise_over_spacing"] == pytest.approx(ratio, abs=1e-4)
+    assert sum(facts["dimension_votes"].values()) == pytest.approx(1, abs=0.01)

@@ -70,3 +70,14 @@ def test_wide_tables_are_searched_by_cells_sooner():
     assert _choose(torch.empty(1, 384).expand(20_000, 384)) == "torch"
     assert _choose(torch.empty(1, 64).expand(50_000, 64)) == "torch"
     assert _choose(torch.empty(1, 64).expand(50_001, 64)) == "cells"
+
+
+def test_centres_are_moved_to_the_means_of_their_cells(rng):
+    """Rows lie nearer to them than to the random rows that they start from, by a tenth at least."""
+    x = torch.as_tensor(rng.normal(size=(2000, 6)))
+
+    def cost(rounds):
+        index = CellIndex(x, _blocks, replace(HOST, rows=50, rounds=rounds))
+        return float((x - index.centres[index.cell]).square().sum(1).mean())
+
+    assert cost(HOST.rounds) < 0.9 * cost(0)

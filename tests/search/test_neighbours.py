@@ -100,3 +100,13 @@ def test_query_has_the_units_of_the_metric():
         assert torch.equal(indices, truth.indices[:, :4])
         assert torch.allclose(distances, truth.values[:, :4], atol=1e-12)
     assert torch.allclose(query(x, x[:9], 6, "cosine")[1][:, 1:], graph.distances[:9], atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0, 3000.0])
+def test_rounding_does_not_choose_among_tied_rows(offset: float, rng: np.random.Generator) -> None:
+    """Binary rows in two groups far apart, in single precision: squared norms round by more than a distance."""
+    x = torch.from_numpy((rng.integers(0, 2, size=(400, 12)) + offset * (np.arange(400) % 2)[:, None]).astype("f4"))
+    exact = torch.cdist(x.double(), x.double(), compute_mode="donot_use_mm_for_euclid_dist")
+    indices, lengths = nearest_rows(x, x, 9, "torch")
+    torch.testing.assert_close(lengths.double(), exact.sort(1).values[:, :9], atol=1e-6, rtol=0)
+    torch.testing.assert_close(exact.gather(1, indices), exact.sort(1).values[:, :9], atol=1e-6, rtol=0)

@@ -41,8 +41,8 @@ class Signs:
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
     thickness: tuple[float, float] = (0.1, 0.25)  # of a curve and of a surface; random points of either: 0
-    turned: tuple[float, float] = (0.045, 2.0)  # share of the area at a boundary, and its points' own over the mean: in
-    # views from one side .055 to .14 and 1.8 to 5, on closed and cut shapes up to .04 and 1
+    turned: tuple[float, float] = (0.045, 1.7)  # share of the area at a boundary, and its points' own over the mean: in
+    # views from one side .05 to .14 and 1.8 to 5.4, on closed, flat and cut shapes up to .053 and 1.57 (24 draws)
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth

@@ -40,6 +40,7 @@ BINARY = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "s
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
 FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
 PIECES = 4  # per core: where some are slow, the other cores do not wait for long
+SHARE, HARMLESS = 16, 1e-3  # rounding of a score, in eps times the squared norm; of a squared distance
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
 
 
@@ -207,8 +208,12 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         if not same:
             near = near.sort(1).values
         length = _lengths(data, part, near)
+        lost = _lost_in_rounding(part, length, k) if same and spare < data.shape[0] else None
         length, place = length.topk(k, largest=False) if same else length.sort(stable=True, dim=1)
         near = near.gather(1, place)
+        if lost is not None and len(lost):
+            near[lost] = _in_double(data, part[lost], k)
+            length[lost] = _lengths(data, part[lost], near[lost])
         if not same and spare < data.shape[0]:
             _settle_ties(data, part, scores, near, length, widest, k)
         return near[:, :k], length[:, :k]
@@ -239,6 +244,24 @@ def _lengths(data: Tensor, part: Tensor, near: Tensor) -> Tensor:
     for out, x, chosen in zip(lengths.split(size), part.split(size), near.split(size), strict=True):
         out.copy_((data[chosen] - x[:, None]).norm(dim=2))
     return lengths
+
+
+def _lost_in_rounding(part: Tensor, length: Tensor, k: int) -> Tensor | None:
+    """Rows of queries ``part (m, d)`` whose squared distances, of candidates ``length (m, k + SPARE)``, round by more
+    than the spare candidates make up for: far from the mean of all, and near each other. None in double precision."""
+    if part.dtype == torch.float64:
+        return None
+    rounding = SHARE * torch.finfo(part.dtype).eps * part.square().sum(1)
+    kth = length.topk(k, largest=False).values.amax(1).square()
+    return ((rounding > HARMLESS * kth) & (length.amax(1).square() - kth <= rounding)).nonzero()[:, 0]
+
+
+def _in_double(data: Tensor, part: Tensor, k: int) -> Tensor:
+    """The ``k`` nearest rows ``(m, k)`` of queries by scores in double precision, ascending."""
+    wide = data.double()
+    norms, step = wide.square().sum(1), max(1, BLOCK_ENTRIES // len(data))
+    found = [torch.addmm(norms, each.double(), wide.T, alpha=-2).topk(k, largest=False) for each in part.split(step)]
+    return torch.cat([each.indices for each in found])
 
 
 def _settle_ties(
