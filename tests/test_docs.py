@@ -206,3 +206,14 @@ def test_numbers_in_the_readme_come_from_results() -> None:
         text = page.read_text()
         assert "<!-- results: " in text
         assert numbers(filled(text)) == numbers(text), f"{page.name}: run 'make readme STALE=--stale'"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/results.md"])
+def test_first_pages_have_no_measured_numbers_in_prose(name: str) -> None:
+    """Decimals, seconds and bytes stand in tables that results fill in, in examples, and nowhere else."""
+    text = (ROOT / name).read_text()
+    for what in (r"<!-- results:.*?<!-- end -->", r"```.*?```", r"`[^`]*`", r"\]\([^)]*\)"):
+        text = re.sub(what, " ", text, flags=re.S)
+    found = re.findall(r"(?<![\w.,])\d*\.\d+(?![\w.])(?: [^\s]+)?", text)
+    found += re.findall(r"\b\d[\d,]* (?:s|ms|seconds|minutes|GB|MB|GiB|MiB)\b", text)
+    assert [each for each in found if each != "3.11 or"] == []  # of Python

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.sampling import WorkingSample, working_sample
+from eigenprobe.sampling import WorkingSample, working, working_sample
+from eigenprobe.sampling.quality import survey
 
 SPHERE = np.array([2.0] * 3 + [6.0] * 5 + [12.0] * 7)
 
@@ -155,3 +158,17 @@ def test_cells_share_their_mass():
     torch.testing.assert_close(sample.collect(x), sample.points, atol=0.05, rtol=0)
     nearest = torch.cdist(x, sample.points).argmin(1)
     assert float((nearest == sample.rows).double().mean()) > 0.99
+
+
+@pytest.mark.parametrize("copies", [2, 3, 5])
+def test_copies_ask_for_the_spacing_of_one_of_them(copies):
+    """As many points fewer: the root of the number, of the dimension of the cloud."""
+    found = survey(torch.from_numpy(sphere(2000)))
+    plain = replace(found, noise=0 * found.noise, lines=0 * found.lines)
+    torch.testing.assert_close(working._spacing(plain, {}, 2000), found.spacing)
+    asked = working._spacing(replace(plain, copies=copies), {}, 2000)
+    torch.testing.assert_close(asked, found.spacing * copies**0.5)
+    lined = replace(plain, lines=6 * found.spacing)
+    facts: dict[str, object] = {}
+    torch.testing.assert_close(working._spacing(lined, facts, 2000), 6 * found.spacing / working.RULE.across)
+    assert facts["scan_lines"]
