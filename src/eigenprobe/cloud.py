@@ -27,6 +27,7 @@ CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libra
 BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
 FEW = 12  # rows below which nothing looks like anything
 SOME = 1000  # rows that are looked at
+CORNER = 64  # rows and columns of a possible depth image that are looked at
 GRID = 0.1  # of the size of a cloud: steps between pixels of a depth image are shorter, points in any order farther
 ROUNDED = 0.02  # rounding in float32 of the distance of points that is told
 SMALLEST, LARGEST = 1e-140, 1e140  # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
@@ -121,7 +122,7 @@ def _warn_of_image(points: Any) -> None:
     height, width, d = points.shape
     if min(height, width) < FEW or d != 3 or getattr(points, "is_meta", False):
         return
-    values = as_array(points)
+    values = as_array(points[:CORNER, :CORNER])
     steps = [float(np.median(np.linalg.norm(np.diff(values, axis=axis), axis=2))) for axis in (0, 1)]
     if 0 < max(steps) < GRID * float(np.linalg.norm(np.ptp(values.reshape(-1, d), axis=0))):
         warn(
