@@ -60,6 +60,10 @@ def test_folders_get_an_index(
     seen.page.wait_for_function("[...document.images].every((image) => image.complete)")
     assert seen.page.evaluate(pictures) == [[True, True]] * 2
     assert seen.page.locator(".card a").first.get_attribute("href") == "a/report.html"
+    assert seen.page.evaluate(
+        "[...document.querySelectorAll('.card, .card td')].every((c) => c.scrollWidth <= c.clientWidth)"
+    )
+    assert seen.page.locator(".card h2").all_text_contents()[-1] == "below/b.obj"  # with the sub-folder it came from
     assert seen.problems == []
     assert main(shlex.split("encode in -k 5 --samples 100 --device cpu --out e")) == 2  # one file could not be read
     assert rows(tmp_path / "e")["b.obj"]["link"] == "below/b.safetensors"

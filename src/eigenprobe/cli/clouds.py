@@ -290,7 +290,7 @@ def run_files(
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     """A basis as a row and a picture of the index of its folder."""
     second = min(1, basis.k - 1)
-    figures = {"points": basis.n, "vectors": basis.k, "second_eigenvalue": float(basis.eigenvalues[second])}
+    figures = {"points": basis.n, "vectors": basis.k, "eigenvalue_2": float(basis.eigenvalues[second])}
     index.done(file, link, **figures, seconds=round(float(basis.info.get("seconds", 0.0)), 3))
     index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
 
