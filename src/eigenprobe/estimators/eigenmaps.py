@@ -46,7 +46,7 @@ from .coordinates import (
     folding,
     local_averages,
 )
-from .layout import map_layout
+from .layout import joint, map_layout
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
 from .solvers import Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
 
@@ -140,6 +140,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     layout_ : ndarray of shape (n_samples, map_dimensions)
         A map of the fitted rows to look at, made from the graph and the embedding by openTSNE when first asked for;
         `place` puts new rows on it.
+    affinities_ : sparse matrix of shape (n_samples, n_samples)
+        Of neighbours on the map, for finding clusters on a graph (Leiden).
     n_iter_ : int
         Training steps of the network; 1 for the closed form.
     n_features_in_, feature_names_in_
@@ -324,6 +326,14 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         given = (self.map_dimensions, neighbors, self.map_stages)
         self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
+
+    @property
+    def affinities_(self) -> Any:
+        """Affinities ``(n, n)`` of the rows of `basis_` that the map is made of, sparse; the largest is 1."""
+        check_is_fitted(self)
+        found = joint(self._graph)
+        found = (found / found.max()).astype(np.float32)
+        return found if self._place is None else found[self._place.cpu().numpy()][:, self._place.cpu().numpy()]
 
     @_on_cores
     def place(self, X: Any) -> Array:

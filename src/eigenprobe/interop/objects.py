@@ -62,7 +62,9 @@ def eigenmaps(
         (``adata[:300]``) not all are left: they are then searched again.
     key_added
         The coordinates go to ``adata.obsm[key_added]``; eigenvalues and parameters to ``adata.uns`` under the same key
-        without its ``X_``. ``scanpy.pp.neighbors(adata, use_rep=key_added)`` goes on from there.
+        without its ``X_``. The graph goes to ``adata.obsp``: find clusters on it,
+        ``scanpy.tl.leiden(adata, neighbors_key="eigenprobe_neighbors")``. A new graph of the coordinates
+        (``scanpy.pp.neighbors(adata, use_rep=key_added)``) falls into twice as many.
     root
         A cell, its number or its name: pseudotime from it (`apps.pseudotime`) goes to ``adata.obs``, under the key of
         ``adata.uns`` and ``_pseudotime``.
@@ -81,6 +83,10 @@ def eigenmaps(
     params |= {name: value for name, value in (("neighbors_key", neighbors_key), ("n_pcs", n_pcs)) if value is not None}
     name = key_added.removeprefix("X_")
     adata.uns[name] = {"params": params, "eigenvalues": estimator.eigenvalues_}
+    if hasattr(adata, "obsp"):
+        key, about = f"{name}_connectivities", {"method": "eigenprobe", "use_rep": chosen}
+        adata.obsp[key] = estimator.affinities_
+        adata.uns[f"{name}_neighbors"] = {"connectivities_key": key, "distances_key": key, "params": about}
     if with_map:
         adata.obsm[f"{key_added}_map"] = estimator.layout_
     if root is not None:
