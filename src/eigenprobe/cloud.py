@@ -49,7 +49,7 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     A file; a pair ``(V, F)``; ``vertices`` (`geometry.Shape`, trimesh, Open3D meshes); ``points`` (Open3D clouds,
     PyVista); ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
     """
-    if isinstance(source, (str, os.PathLike)):  # the room that reads files lies below: found by name, when needed
+    if isinstance(source, (str, os.PathLike)):  # the folder that reads files is a later one: imported when needed
         from .readers.shapes import load
 
         source = load(source)

@@ -38,7 +38,7 @@ def view(
         source: a saved basis, or a shape to decompose first
         compare: shown beside it: another basis or shape, or direct, network, pretrained, oracle for the same points
         k: how many vectors, for a shape
-        host: address to listen on; only this machine can connect unless told otherwise
+        host: address to listen on; by default only this machine can connect
         port: port to listen on; a taken one moves on to the next
         browser: open it in the browser of this machine
     """

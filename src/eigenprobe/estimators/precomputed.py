@@ -141,7 +141,7 @@ def as_torch(matrix: csr_matrix) -> Tensor:
 
 
 def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: Metric) -> Arranged:
-    """Rows ``(n, d)`` with known neighbours, in UMAP's order or in that of scikit-learn (distances, indices), told by
+    """Rows ``(n, d)`` with known neighbours, in UMAP's order or in that of scikit-learn (distances, indices), by
     their types; a first column that is the row itself is left out."""
     indices, distances = (torch.as_tensor(np.ascontiguousarray(as_array(each))) for each in neighbors)
     if indices.is_floating_point() and not distances.is_floating_point():

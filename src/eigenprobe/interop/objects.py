@@ -49,7 +49,7 @@ def eigenmaps(
     Parameters
     ----------
     n_comps
-        Coordinates.
+        The number of coordinates, 8 unless given, as in `Eigenmaps`; scanpy's diffusion maps have 15.
     n_pcs
         Columns of the representation that are used, all unless given.
     use_rep
@@ -57,9 +57,9 @@ def eigenmaps(
     layer
         A key of ``adata.layers`` to be used instead.
     neighbors_key
-        Of ``adata.uns``, where ``scanpy.pp.neighbors`` left its parameters (``"neighbors"`` unless it was told
-        otherwise): its neighbours and their distances are taken as they are, and not searched. Of a part of the cells
-        (``adata[:300]``) not all are left: they are then searched again.
+        Of ``adata.uns``, where ``scanpy.pp.neighbors`` left its parameters (``"neighbors"`` unless another
+        key was given to it): its neighbours and their distances are taken as they are, and not searched. A part of the
+        cells (``adata[:300]``) has lost some of them: they are then searched again.
     key_added
         The coordinates go to ``adata.obsm[key_added]``; eigenvalues and parameters to ``adata.uns`` under the same key
         without its ``X_``. The graph goes to ``adata.obsp``: find clusters on it,

@@ -69,7 +69,7 @@ def _columns(count: int, columns: int | Sequence[int]) -> list[int]:
 def chosen_columns(
     vectors: Array, columns: int | Sequence[int] | None, eigenvalues: Any = None
 ) -> tuple[list[int], list[str]]:
-    """Which columns of `vectors` (n, K) are drawn, ten after the constant unless told, and their titles."""
+    """Which columns of `vectors` (n, K) are drawn, ten after the constant unless given, and their titles."""
     k = vectors.shape[1]
     first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
     chosen = _columns(k, list(range(first, min(first + 10, k))) if columns is None else columns)

@@ -3,7 +3,7 @@
     GET /        the page of `report`                     GET /choice   changes made here, as server-sent events
     POST /choice what the page shows now: `Viewer.choice`        POST /basis   k, neighbours and smoother to compute by
 
-It listens on the loopback address unless told otherwise, and answers its own page only.
+It listens on the loopback address unless another is given, and answers its own page only.
 """
 
 from __future__ import annotations
