@@ -156,7 +156,7 @@ def test_eigenvalues_of_the_sphere(rng: np.random.Generator) -> None:
     X = random_sphere(2000, rng)
     for metric, radius, unit in (("euclidean", 1.0, 1.0), ("euclidean", 3.0, 1 / 9), ("cosine", 3.0, 2.0)):
         values = _model(8, metric=metric).fit(radius * X + (0 if metric == "cosine" else 5)).eigenvalues_ / unit
-        np.testing.assert_allclose(values[:3], 2, rtol=0.1)
+        np.testing.assert_allclose(values[:3], 2, rtol=0.13)  # random points: .10 at most of 26 draws
         np.testing.assert_allclose(values[3:].mean(), 6, rtol=0.1)
         np.testing.assert_allclose(values[3:], 6, rtol=0.22)  # random points: .19 at most of 24 draws
 
