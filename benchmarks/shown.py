@@ -371,6 +371,7 @@ TABLES = {
     "operators": Shown("operators.json", operators),
     "retrieval": Shown("retrieval.json", retrieval),
     "maps": Shown("maps.json", embedding),
+    "sweep": Shown("sweep_*.json", embedding),
     "scale": Shown("scale_*.json", scale),
     "mutants": Shown("mutants.json", mutants),
 }
