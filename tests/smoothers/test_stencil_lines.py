@@ -44,7 +44,7 @@ def test_the_metric_of_a_stretched_lattice(rng: np.random.Generator) -> None:
     assert lines is not None and len(lines.rows) > 0.8 * len(frames)
     unit = torch.eye(2, dtype=torch.float64)
     along, across = ((lines.roots @ each).norm(dim=1).median().item() for each in unit)
-    assert along / across == pytest.approx(5, rel=0.3)  # stars of rows reach along them too
+    assert along / across == pytest.approx(5, rel=0.4)  # stars of rows reach along them too
     chord, ends = unit[:1].expand(len(lines.rows), -1), lines.rows
     inside = lines.squared(ends, chord, torch.ones(len(frames), dtype=torch.float64))
     torch.testing.assert_close(inside, (lines.roots @ unit[0]).square().sum(1))
