@@ -76,7 +76,8 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     dimension = estimate_dimension(chords)
     kept = max(1 - delta, SETTINGS.least)
     power = SETTINGS.disorder_of_curves if dimension < CURVE else SETTINGS.disorder
-    time = float(energy.sum() / degree.sum()) / (2 * dimension) * kept**power
+    lost = max(kept**power, SETTINGS.least**SETTINGS.disorder)
+    time = float(energy.sum() / degree.sum()) / (2 * dimension) * lost
     return Smoother("neighbourhood", matrix, graph, mass, time, dimension)
 
 

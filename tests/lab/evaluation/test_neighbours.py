@@ -36,7 +36,9 @@ def test_the_table(tmp_path) -> None:
         plain, learned, cut = (clean[shape, way]["cosine_10"] for way in WAYS[:3])
         assert learned == pytest.approx(plain, abs=0.05) and cut == pytest.approx(plain, abs=0.05)
     text = (tmp_path / "out" / "neighbours.md").read_text()
-    assert "n = 200, noise 0.01" in text and "median" in text and "worst:" in text and "plain: no weights" in text
+    assert (
+        "n = 200, noise 0.01" in text and "median" in text and "worst:" in text and "plain: without the network" in text
+    )
 
 
 def test_bad_input() -> None:
