@@ -172,3 +172,13 @@ def test_copies_ask_for_the_spacing_of_one_of_them(copies):
     facts: dict[str, object] = {}
     torch.testing.assert_close(working._spacing(lined, facts, 2000), 6 * found.spacing / working.RULE.across)
     assert facts["scan_lines"]
+
+
+def test_very_many_noisy_points_have_no_strays_and_a_small_sample(rng: np.random.Generator) -> None:
+    """Noise of several spacings: cells of the grid that thins them are no strays; their means lie on it."""
+    x = rng.normal(size=(300_000, 3))
+    x = x / np.linalg.norm(x, axis=1, keepdims=True) + 0.02 * rng.normal(size=x.shape)
+    sample = working_sample(torch.from_numpy(x))
+    assert sample is not None and len(sample.points) <= 20_000 and not bool(sample.strays.any())
+    radius = sample.points.norm(dim=1)
+    assert float(radius.mean()) == pytest.approx(1, abs=0.01) and float(radius.std()) < 0.01

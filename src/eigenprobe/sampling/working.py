@@ -40,6 +40,7 @@ class SampleRule:
     across: float = 1.75  # cells per reach that sees the next scan lines: two fifths of the points at 8 : 1
     grade: float = 0.35  # the spacing asked for changes by so much per length
     smallest: int = 400  # points of a working sample, if there are as many
+    light: float = 0.1  # of the usual number of points in a cell of the grid: fewer may be strays
     most: int = 20_000  # averaged points of very many: hundreds of them per wave of the fiftieth vector
     narrow: float = 0.6  # share of places that agree on a dimension, below which it is said
     judged: int = 1000  # points from which it is
@@ -161,8 +162,9 @@ def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
     count = round(float(len(points) * ((quality.spacing / asked) ** quality.dimension).mean()))
     if count > RULE.most:
         asked, count = asked * (count / RULE.most) ** (1 / quality.dimension), RULE.most
-    x, cells, weight = _by_grid(points, float(asked.min()) / RULE.voxels)
-    bad = find_strays(x)
+    x, cells, weight = _by_grid(points, float(asked.quantile(0.1)) / RULE.voxels)
+    usual = float(weight.square().sum() / weight.sum())  # points in the cell of a point
+    bad = find_strays(x) & (weight < RULE.light * usual)  # a cell of many points is no stray
     z = _even(x[~bad], quality, asked, count, seed, weight[~bad])
     if len(z) > RULE.most:  # a thick sheet has room for several layers
         z = _means(z[farthest_points(z, RULE.most, seed)], x[~bad], weight[~bad])
