@@ -25,11 +25,11 @@ R = TypeVar("R")
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
 BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
-FEW = 12  # rows below which nothing looks like anything
+FEW = 12  # rows from which columns and images are judged
 SOME = 1000  # rows that are looked at
 CORNER = 64  # rows and columns of a possible depth image that are looked at
 GRID = 0.1  # of the size of a cloud: steps between pixels of a depth image are shorter, points in any order farther
-ROUNDED = 0.02  # rounding in float32 of the distance of points that is told
+ROUNDED = 0.02  # of the distance of points: coarser steps of float32 are said
 SMALLEST, LARGEST = 1e-140, 1e140  # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 
 

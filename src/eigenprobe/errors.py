@@ -3,8 +3,9 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import islice
@@ -41,8 +42,25 @@ class EigenprobeWarning(UserWarning):
     """The input could be used, but the caller should know how (duplicates, disconnected clouds, ...)."""
 
 
+_HELD: ContextVar[list[str] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def held_warnings() -> Iterator[list[str]]:
+    """What `warn` says in this thread meanwhile, in a list: the filters of `warnings` are shared by all threads."""
+    said: list[str] = []
+    token = _HELD.set(said)
+    try:
+        yield said
+    finally:
+        _HELD.reset(token)
+
+
 def warn(message: str) -> None:
     """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its cause lies."""
+    if (said := _HELD.get()) is not None:
+        said.append(message)
+        return
     frame: FrameType | None = sys._getframe(1)
     depth, between = (
         2,

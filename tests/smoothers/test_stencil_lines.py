@@ -11,7 +11,7 @@ from scipy.spatial import Delaunay
 
 import eigenprobe as ep
 from eigenprobe.smoothers.balanced import EXACT, balanced_stencil
-from eigenprobe.smoothers.stencil import Neighbours, find_stretched, tangent_frames, voronoi_neighbours
+from eigenprobe.smoothers.stencil import Neighbours, find_lines, tangent_frames, voronoi_neighbours
 
 
 def rows(along: int, across: int, jitter: float, rng: np.random.Generator) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_the_star_is_that_of_delaunay(rng: np.random.Generator) -> None:
 def test_the_metric_of_a_stretched_lattice(rng: np.random.Generator) -> None:
     """Rows five times as far apart as their points: lengths in the metric are five times as long along them."""
     near, frames = nearest(rows(150, 30, 0.1, rng))
-    frames, lines = find_stretched(near, frames, ())
+    frames, lines = find_lines(near, frames, ())
     assert lines is not None and len(lines.rows) > 0.8 * len(frames)
     unit = torch.eye(2, dtype=torch.float64)
     along, across = ((lines.roots @ each).norm(dim=1).median().item() for each in unit)
@@ -58,7 +58,7 @@ def test_clouds_without_lines_are_left_alone(kind: str, rng: np.random.Generator
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     points = points[:2000] if kind == "random" else points[ep.geometry.farthest_points(points, 2000)]
     near, frames = nearest(points)
-    same, lines = find_stretched(near, frames, ())
+    same, lines = find_lines(near, frames, ())
     assert lines is None and same is frames
 
 

@@ -13,7 +13,6 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +25,8 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, points_and_faces, values_by_cloud
 from ..eigen import Eigenpairs, Rotation, Span, basis_of, rotate, solve, solve_shifted, with_derivatives
-from ..errors import InputError
+from ..eigen.filtered import UNRESOLVED
+from ..errors import InputError, held_warnings, warn
 from ..extensions import KernelExtension
 from ..graph import Arranged, Placed
 from ..host.threads import limited_threads
@@ -290,13 +290,15 @@ def _pairs(smoother: Smoother, request: Request, generator: torch.Generator) -> 
     if not request.operator.alteration.asked:
         return direct()
     pairs, gap, failure = None, None, None
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not resolved by the residual")
+    with held_warnings() as said:
         try:
             pairs = direct()
             gap = unresolved_gap(pairs.gaps, request.tol)
         except InputError as error:
             failure = error
+    for message in said:
+        if UNRESOLVED not in message:  # what is done about it follows
+            warn(message)
     if pairs is not None and gap is None:
         return pairs
     found = solve_shifted(smoother, request.k, gap or request.tol)

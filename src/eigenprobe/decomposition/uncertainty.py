@@ -12,7 +12,6 @@ dimension that is counted from the growth of neighbourhoods (above three), which
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from ..basis import Basis, Uncertainty
 from ..cloud import Array
-from ..errors import InputError
+from ..errors import InputError, held_warnings
 from ..smoothers import BALANCED_DIMENSIONS
 from .entry import decompose
 from .settings import OperatorSettings
@@ -52,8 +51,7 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
     if k < 1:
         raise InputError(f"an estimate of its error needs the basis of half of the points, got {n} points")
     halved = {name: _of_rows(value, rows, n) for name, value in settings.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said of the whole cloud already
+    with held_warnings():  # said of the whole cloud already
         half = decompose(basis.points[rows], k, **halved).numpy()
     return Uncertainty(_errors(own, half), _shares(own, half, rows))
 

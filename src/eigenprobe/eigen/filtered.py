@@ -37,6 +37,7 @@ class Filtering:
 FILTERING = Filtering()
 ROOM = 1e-5  # of the spectrum: the third power of its inverse, squared, is still a float32
 LARGEST = 60.0  # logarithm of the largest growth of any vector in one sweep, in single precision
+UNRESOLVED = "are not resolved by the residual reached"
 
 
 def suits(problem: Problem) -> bool:
@@ -151,7 +152,7 @@ def warn_of_unresolved(gaps: Tensor, residuals: Tensor, wanted: int) -> None:
     lost = (residuals[..., :wanted].square() > first * gaps[..., -1:]) & (first > zero)
     if bool(lost.any()):
         least = float(first[lost].min())
-        warn(f"eigenvalues 1 - mu of {least:.0e} are not resolved by the residual reached: ask for a smaller tol")
+        warn(f"eigenvalues 1 - mu of {least:.0e} {UNRESOLVED}: ask for a smaller tol")
 
 
 def stalled(now: float, before: float, floor: float) -> bool:

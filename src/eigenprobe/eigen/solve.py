@@ -2,7 +2,7 @@
 
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ... ;    covariances C = p(A) share the q_k: they are the PCA of the probes
 
-The first solver that suits the problem solves it, which `select_solver` tells.  Every answer is checked (finite,
+The first solver that suits the problem solves it; `select_solver` says which.  Every answer is checked (finite,
 orthonormal, residual); where a solver gives up, or its answer is not sound, the next one that suits takes over:
 
     dense      a few hundred points, or nearly as many vectors as points       LAPACK
@@ -14,15 +14,15 @@ and LAPACK has the last word on up to 4096 points.
 """
 
 import math
-import warnings
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError, warn
+from ..errors import InputError, held_warnings, warn
 from ..host.threads import limited_threads
 from ..search.layout import memory_order
 from ..smoothers import Smoother
@@ -151,19 +151,15 @@ def _first_suitable(problem: Problem) -> Solver:
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
-    reason, said = "", None
-    suited = [solver for solver in SOLVERS if solver.suits(problem)]
-    patient = problem.max_sweeps >= PATIENT and problem.n <= AFFORDABLE  # not told to stop early
-    if patient and suited[0] is not SOLVERS[0]:
-        suited.append(SOLVERS[0])
-    for solver in suited:
-        last = solver is suited[-1]
+    reason, dense = "", SOLVERS[0]
+    affordable = problem.max_sweeps >= PATIENT and problem.n <= AFFORDABLE  # and not asked to stop early
+    once_more = [dense] if affordable and not dense.suits(problem) else []
+    last = dense if once_more else SOLVERS[-1]
+    for solver in chain((each for each in SOLVERS if each.suits(problem)), once_more):
         try:
-            with warnings.catch_warnings(record=patient and not last) as said:
-                if said is not None:
-                    warnings.simplefilter("always")
+            with held_warnings() as said:
                 found = solver.solve(problem)
-            residual, reason = _fault(problem, found, math.inf if last else LOOSEST)
+            residual, reason = _fault(problem, found, math.inf if solver is last else LOOSEST)
         except Unsuited:
             continue
         except (MemoryError, torch.OutOfMemoryError):
@@ -175,8 +171,8 @@ def _checked(problem: Problem) -> Eigenpairs:
                 raise InputError("the device failed and cannot be used again in this process") from error
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         if not reason:
-            for each in said or ():  # of an answer that another one had to replace nothing is said
-                warn(str(each.message))
+            for message in said:  # of an answer that another one had to replace nothing is said
+                warn(message)
             return found._replace(solver=solver.name, residual=residual)
         if problem.operator.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -44,7 +44,7 @@ from .stencil import (
     STRETCHED,
     Neighbours,
     choose_edges,
-    find_stretched,
+    find_lines,
     principal,
     stretch,
     tangent_frames,
@@ -125,7 +125,7 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
-    frames, lines = find_stretched(near, frames, graph.clouds) if field is None else (frames, None)
+    frames, lines = find_lines(near, frames, graph.clouds) if field is None else (frames, None)
     if lines is None:
         chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
     else:

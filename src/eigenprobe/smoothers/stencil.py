@@ -241,13 +241,13 @@ def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selectio
 
 @dataclass(frozen=True)
 class StarRule:
-    """Constants, with derivation."""
+    """Constants of points in lines and of their stars, with derivation."""
 
     nearest: int = 4  # neighbours that lie in a line where lines are more than two steps apart
     around: int = 10  # points whose stars are averaged
     lined: float = 0.2  # |mean of the doubled directions| of those, of points in lines
     clear: float = 0.3  # the same where lines are clear: in 0 to .2 of an even or random cloud, in .33 to 1 of lines
-    share: float = 0.27  # of the points of a cloud that are, if it has lines at all
+    share: float = 0.27  # least share of clear points in a cloud that has lines at all
     thin: float = 0.3  # 4 det / trace^2 of the nearest below which they span no plane
     stretched: tuple[float, float] = (1.5, 30.0)  # ratios of the axes of C at which neighbours are chosen by it
     along: float = 0.75  # tangential share of an offset on the same sheet
@@ -258,7 +258,7 @@ class StarRule:
 STAR = StarRule()
 
 
-class Stretched(NamedTuple):
+class Lines(NamedTuple):
     """Rows ``(r,)`` of points in lines, and inverse roots ``(r, 2, d)`` of their ``C``: ``|root l|`` is ``|l|_i``."""
 
     rows: Tensor
@@ -305,9 +305,9 @@ class Stretched(NamedTuple):
         return near, near.directions(frames, near.indices.shape[1]).index_copy(0, self.rows, unit)
 
 
-def find_stretched(
+def find_lines(
     near: Neighbours, frames: Tensor, sizes: tuple[int, ...], rule: StarRule = STAR
-) -> tuple[Tensor, Stretched | None]:
+) -> tuple[Tensor, Lines | None]:
     """Frames ``(n, d, 2)`` that span a plane where the nearest neighbours lie in a line, and the points in lines."""
     if frames.shape[2] != 2 or frames.shape[1] > rule.widest or near.indices.shape[1] < rule.around:
         return frames, None
@@ -343,7 +343,7 @@ def find_stretched(
     if not bool(stretched.any()):
         return frames, None
     root = torch.linalg.inv(torch.linalg.cholesky(inside[stretched]))
-    return frames, Stretched(rows[stretched], root @ plane[stretched].mT)
+    return frames, Lines(rows[stretched], root @ plane[stretched].mT)
 
 
 @torch.no_grad()
