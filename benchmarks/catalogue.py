@@ -92,7 +92,9 @@ RESULTS = {
     "scale_cpu.json": _bench("scale", "decomposition", **CLOUD),
     "scale_cuda.json": _bench("scale --device cuda", "decomposition", **CLOUD),
     "sweep_cpu.json": _bench("sweep --rows 10000 --large 300000 --device cpu", "table", n=300, k=6),
-    "sweep_cuda.json": _bench("sweep --rows 300000 1000000 --device cuda", "table", n=300, k=6),
+    "sweep_cuda.json": _bench(
+        "sweep --rows 10000 100000 --large 1000000 --device cuda --minutes 5", "table", n=300, k=6
+    ),
     "cluster.json": _bench("cluster", "table", n=300, k=6),
     "robustness.json": _bench(f"robustness {DATA}/mpz14", "alignment", **SHAPE, methods=["direct", "pretrained"]),
     "operators.json": _bench(f"operators {DATA}/mpz14 --nine", "operators", n=500),

@@ -79,6 +79,11 @@ def main() -> None:
             share = batch if name.endswith("per cloud") else 1
             rows[name] = {key: np.divide(row[key], share).tolist() for key in row}
             print(f"{spread(rows[name], 2, unit=1e-3)} ms  {name}", flush=True)
+            if "points" in name:  # what a batch changes in its clouds
+                both = zip(model.encode(unequal, k=k)[:8], unequal, strict=False)
+                pairs = [(b.eigenvalues[1:], model.encode(x, k=k, smoother="heat").eigenvalues[1:]) for b, x in both]
+                rows[name]["from alone"] = max(float((a / b - 1).abs().max()) for a, b in pairs)
+                print(f"eigenvalues within {rows[name]['from alone']:.1e} of those alone", flush=True)
         write(f"encode_{torch.device(device).type}.json", about)
 
 

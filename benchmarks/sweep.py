@@ -1,16 +1,18 @@
 """Tables of every kind and size through the estimator: which solver answers, how long it takes, how well.
 
-    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu] [--umap]
+    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu] [--minutes 4] [--umap]
 
 A kind is a table (n, d) with labels, one label where it has no groups. Of every kind and size: seconds of a fit, memory
 above what the process held, the adjusted Rand index of k-means in the embedding (where there are groups), the largest
 residual and the solver; UMAP's seconds beside them. Sizes of ``--large`` are those of `LARGE` only. Groups are k-means
-clusters of at most 20,000 rows. A failure is a row with its message.
+clusters of at most 20,000 rows. A failure is a row with its message. After ``--minutes`` no further kind is begun; the
+file is whole after every row.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +22,6 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.record import best_device, clock, facts, peak, write
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.errors import InputError
 from eigenprobe.host import tables
 from eigenprobe.host.files import plain
 
@@ -28,7 +29,14 @@ Table = tuple[Any, np.ndarray]
 SCORED = 20_000  # rows whose clusters are compared with their groups
 MOST = 50  # coordinates, however many groups
 UMAP_ROWS = 10_000  # up to which UMAP is timed beside: minutes above
-LARGE = ("mixture of dimension 128, near", "mixture of dimension 128, far")  # graphs without a small dimension
+LARGE = (  # of any size: graphs without a small dimension first, then the others in which solvers or memory may fail
+    *(f"mixture of dimension {inner}, {name}" for inner in (128, 32, 8, 2) for name in ("near", "far")),
+    "one Gaussian",
+    "cube",
+    "heavy tails",
+    "unit rows",
+    "hubs",
+)
 
 
 def mixture(
@@ -111,8 +119,8 @@ def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -
     start = clock(device)
     try:
         row["MiB"] = peak(lambda: model.fit(x), device)
-    except InputError as error:
-        return row | {"failed": str(error)}
+    except Exception as error:  # whatever it is, the other kinds go on
+        return row | {"failed": f"{type(error).__name__}: {error}"[:300]}
     row |= {"seconds": clock(device) - start, "metric": model.metric_, "solver": model.basis_.info["solver"]}
     row |= {"residual": model.basis_.info["residual"], "finite": bool(np.isfinite(model.embedding_).all())}
     if groups > 1:
@@ -138,22 +146,27 @@ def rand_index(embedding: np.ndarray, labels: np.ndarray, seed: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 30_000])
-    parser.add_argument("--large", type=int, nargs="*", default=[], help=f"rows of {' and '.join(LARGE)}")
+    parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 30_000])
+    parser.add_argument("--large", type=int, nargs="*", default=[], help=f"rows of {', '.join(LARGE)} alone")
+    parser.add_argument("--minutes", type=float, help="after which no further kind is begun")
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--umap", action="store_true", help="UMAP's seconds beside ours")
     o = parser.parse_args()
     if unknown := set(o.kinds) - set(KINDS):
         parser.error(f"expected kinds among {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
     warnings.filterwarnings("ignore")
-    rows = []
-    sizes = [(n, kind) for n in o.rows for kind in o.kinds or KINDS] + [(n, kind) for n in o.large for kind in LARGE]
+    rows: list[dict[str, Any]] = []
+    began, peers = time.perf_counter(), ("umap-learn",) if o.umap else ()
+    about = facts("sweep", o.device, o, peers=peers)
+    large = [kind for kind in LARGE if not o.kinds or kind in o.kinds]
+    sizes = [(n, kind) for n in o.large for kind in large] + [(n, kind) for n in o.rows for kind in o.kinds or KINDS]
     for n, kind in sizes:
+        if o.minutes is not None and time.perf_counter() - began > 60 * o.minutes:
+            break
         rows.append(measure(kind, n, o.device, o.umap and n <= UMAP_ROWS))
         print(rows[-1], flush=True)
+        write(f"sweep_{o.device}.json", about | {"left": len(sizes) - len(rows), "rows": plain(rows)})
     print(tables.markdown(rows))
-    peers = ("umap-learn",) if o.umap else ()
-    write(f"sweep_{o.device}.json", facts("sweep", o.device, o, peers=peers) | {"rows": plain(rows)})
 
 
 if __name__ == "__main__":

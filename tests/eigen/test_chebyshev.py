@@ -113,6 +113,26 @@ def test_filters_on_smoothers(batched: bool) -> None:
     torch.testing.assert_close(several, torch.stack([torch.stack(exact), 2 * torch.stack(exact)], 1))
 
 
+def test_filters_on_clouds_of_different_sizes() -> None:
+    """Padded to the largest, each cloud is filtered as alone, and the padding stays 0."""
+    graphs = [build_smoother(torch.from_numpy(c.fibonacci_sphere(n)), k=9, dimension=2).graph for n in (40, 25)]
+    smoother = build_smoother(stack(graphs), dimension=2, balance=False)
+    x = torch.stack([block(40, 3), torch.cat([block(25, 3, 6), torch.zeros(15, 3, dtype=torch.float64)])])
+    coefficients = torch.rand(2, 2, 5, dtype=torch.float64, generator=generator(7))
+    found, one = smoother_filter(smoother, x, coefficients), smoother_filter(smoother, x, coefficients[:, 0])
+    whole, first = smoother.matrix.to_dense(), 0
+    for i, n in enumerate((40, 25)):
+        a = whole[first : first + n, first : first + n]
+        b = 2 * a - torch.eye(n, dtype=torch.float64)
+        for f in range(2):
+            exact = sum(w * chebyshev(b, j) @ x[i, :n] for j, w in enumerate(coefficients[i, f]))
+            torch.testing.assert_close(found[i, f, :n], exact)
+        torch.testing.assert_close(one[i], found[i, 0])
+        torch.testing.assert_close(smoother.apply(x)[i, :n], a @ x[i, :n])
+        assert not found[i, :, n:].any() and not smoother.apply(x)[i, n:].any()
+        first += n
+
+
 def test_growth_outside_an_interval() -> None:
     values = torch.tensor([0.9, 0.5, 0.2, -0.3], dtype=torch.float64)
     expected = [math.acosh((v - 0.2) / 0.3) if v > 0.5 else 0.0 for v in values.tolist()]

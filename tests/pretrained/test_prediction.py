@@ -7,21 +7,27 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.eigen import rotate
 from eigenprobe.networks.spectral import SpectralNetwork
+from eigenprobe.pretrained import model as module
 from eigenprobe.pretrained.model import SpectralModel
 from tests.pretrained.conftest import ball, shipped
 
 
-@pytest.mark.parametrize("ritz", [False, True])
-def test_clouds_of_unequal_sizes_go_through_the_network_together(model, clouds, ritz, monkeypatch):
+@pytest.mark.parametrize(("ritz", "refine"), [(False, 0), (True, 0), (True, 2)])
+def test_clouds_of_unequal_sizes_go_through_the_network_together(model, clouds, ritz, refine, monkeypatch):
     """Padded and masked in one pass, each cloud is what it is alone; a ball among them is taken by itself."""
     rng, passes, raw = np.random.default_rng(0), [], SpectralNetwork.raw
     several = [clouds[0][:130], clouds[1], clouds[2][:211].flip(0), clouds[0]]
-    alone = [model.encode(cloud, k=8, ritz=ritz, smoother="heat") for cloud in several]
+    alone = [model.encode(cloud, k=8, ritz=ritz, refine=refine, smoother="heat") for cloud in several]
     monkeypatch.setattr(
         SpectralNetwork, "raw", lambda self, seen, mask=None: passes.append(seen) or raw(self, seen, mask)
     )
-    found = model.encode([*several[:2], ball(300, rng), *several[2:]], k=8, ritz=ritz, smoother="heat")
+    turned: list[object] = []
+    monkeypatch.setattr(module, "rotate", lambda *given, **how: turned.append(given) or rotate(*given, **how))
+    given = [*several[:2], ball(300, rng), *several[2:]]
+    found = model.encode(given, k=8, ritz=ritz, refine=refine, smoother="heat")
+    assert len(turned) == 1, "all sizes are rotated together"
     assert [each.features.shape[:2] for each in passes] == [(4, 300), (1, 300)]  # all surfaces, then the ball
     assert [basis.info.get("smoother") for basis in found] == ["heat", "heat", "adaptive", "heat", "heat"]
     for basis, own in zip([*found[:2], *found[3:]], alone, strict=True):

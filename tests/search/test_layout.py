@@ -50,3 +50,11 @@ def test_stacked_clouds_have_the_frames_that_they_have_alone(rng: np.random.Gene
         torch.testing.assert_close(frame.centre, alone.centre)
         assert frame.scale == float(size) == pytest.approx(alone.scale)
         torch.testing.assert_close(moved, alone(part))
+
+
+@pytest.mark.parametrize("sizes", [(5, 5, 5), (3, 8, 1), (7,)])
+def test_medians_of_stacked_clouds_are_those_alone(sizes):
+    values = torch.randn(sum(sizes), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    each = Segments(sizes, values.device)
+    assert each.median(values).tolist() == [float(part.median()) for part in values.split(list(sizes))]
+    assert each.real.sum(1).tolist() == list(sizes) and bool(each.real[:, 0].all())

@@ -52,19 +52,28 @@ class Operator(Protocol):
 def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tensor:
     """``sum_j c_j T_j(2 A - I) x`` on a smoother with spectrum in [0, 1].
 
-    ``x (b, n, c)`` and coefficients ``(b, D + 1)``, or ``(b, F, D + 1)`` for ``F`` filters -> ``(b, F, n, c)``.
+    ``x (b, n, c)`` and coefficients ``(b, D + 1)``, or ``(b, F, D + 1)`` for ``F`` filters -> ``(b, F, n, c)``. Clouds
+    of different sizes are padded to ``n`` rows; products are taken without the padding.
     """
-    several = coefficients.ndim == 3
+    several, each = coefficients.ndim == 3, smoother.each
     scale = coefficients.to(x.dtype)
     scale = scale[..., None, None] if several else scale[:, None, :, None, None]  # (b, F, D + 1, 1, 1)
-    out = torch.zeros((*scale.shape[:2], *x.shape[1:]), dtype=x.dtype, device=x.device)
-    for j, term in enumerate(terms(smoother_step(smoother), x, coefficients.shape[-1] - 1)):
-        out.addcmul_(scale[:, :, j], term[:, None])
+    step, degree = smoother_step(smoother), coefficients.shape[-1] - 1
+    if each.equal:
+        out = torch.zeros((*scale.shape[:2], *x.shape[1:]), dtype=x.dtype, device=x.device)
+        for j, term in enumerate(terms(step, x, degree)):
+            out.addcmul_(scale[:, :, j], term[:, None])
+    else:
+        flat, own = each.stacked(x), each.spread(scale[..., 0])  # (rows, c), (rows, F, D + 1, 1)
+        rows = torch.zeros((len(flat), own.shape[1], flat.shape[1]), dtype=x.dtype, device=x.device)
+        for j, term in enumerate(terms(step, flat, degree)):
+            rows.addcmul_(own[:, :, j], term[:, None])
+        out = each.padded(rows).transpose(1, 2)
     return out if several else out[:, 0]
 
 
 def smoother_step(smoother: Smoother) -> Step:
-    """The recurrence of ``B = 2 A - I`` on blocks ``(b, n, c)``: with ``2 B`` stored, a term is one product."""
+    """The recurrence of ``B = 2 A - I`` on blocks ``(b, n, c)`` or stacked rows: of ``2 B`` a term is one product."""
     if smoother.matrix.ndim == 3:
         twice = 4 * smoother.matrix
         twice.diagonal(dim1=-2, dim2=-1).sub_(2)

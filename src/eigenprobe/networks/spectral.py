@@ -23,8 +23,9 @@ from ..eigen import orthonormalise, smoother_filter
 from ..graph import canonical_pose
 from ..layers import split_heads
 from ..sampling.farthest import farthest_points
+from ..search.layout import Segments
 from ..smoothers import Smoother
-from .diffusion import coarseness, filter_degree, heat_coefficients, masses, trace_moments, trace_times
+from .diffusion import coarseness, filter_degrees, heat_coefficients, masses, trace_moments, trace_times
 from .transformer import Transformer, TransformerConfig, stacked
 
 PLACED = 15  # inputs that are functions of the place alone
@@ -34,6 +35,7 @@ _LANDMARKS = 15
 _CUBIC = 19  # monomials up to degree 3
 SEEDS = len(_POWERS) + _LANDMARKS  # 49
 GUARDS = 49
+NO_MASS = 1e-30  # below the root of any mass
 INPUTS = 3 + 12 + 2 * SEEDS + 6 + 1 + 5
 GLOBALS = SEEDS * (SEEDS + 1)  # two upper triangles
 
@@ -148,10 +150,11 @@ class SpectralNetwork(nn.Module):
 
     def polish(self, z: Tensor, smoother: Smoother, moments: Tensor) -> Tensor:
         """Remove what no low eigenvector has: a short diffusion of the functions `Z`."""
-        time = trace_times((self.config.polish,), moments)[:, 0]
-        root = masses(smoother).sqrt()[..., None]
-        smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, max(4, filter_degree(smoother) // 3)))
-        return smooth / root
+        degrees = filter_degrees(smoother)
+        time = trace_times((self.config.polish,), moments, degrees)[:, 0]
+        root, third = masses(smoother).sqrt()[..., None], tuple(max(4, degree // 3) for degree in degrees)
+        smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, max(third), third))
+        return smooth / root.clamp_min(NO_MASS)
 
 
 class _Filter(torch.autograd.Function):
@@ -175,20 +178,21 @@ def place(points: Tensor, pose: Tensor) -> Tensor:
 def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra_landmarks: int = 0) -> Inputs:
     """The features of `points (b, n, 3)`; `pose` replaces the canonical one. `extra_landmarks` are for comparisons
     with wider seeds only: the network takes none."""
-    mass, most = masses(smoother), filter_degree(smoother)
+    mass, degrees = masses(smoother), filter_degrees(smoother)
     pose = canonical_pose(points, mass) if pose is None else pose
     x, mass = place(points, pose), mass[..., None]
-    root = mass.sqrt()
+    root, most = mass.sqrt(), max(degrees)
+    within = root.clamp_min(NO_MASS)  # by which functions are divided: padding has no mass, and they are 0 there
     monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
-    seeds = torch.cat([monomials, landmarks(x, _LANDMARKS + extra_landmarks)], -1)
+    seeds = torch.cat([monomials, landmarks(x, _LANDMARKS + extra_landmarks, smoother.each)], -1)
     moments = trace_moments(smoother)
-    fine, cubic, *longer = trace_times(_LEVELS, moments).unbind(-1)
-    kernels = heat_coefficients(torch.stack([cubic, fine], -1), most)
+    fine, cubic, *longer = trace_times(_LEVELS, moments, degrees).unbind(-1)
+    kernels = heat_coefficients(torch.stack([cubic, fine], -1), most, degrees)
     diffused = smoother_filter(smoother, seeds, kernels)  # (b, 2, n, 49)
     basis = orthonormal(torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), mass[..., 0])
     # Not from the same products: orthonormalising magnifies what little is left of the last seeds, and their errors.
-    kernels = heat_coefficients(torch.stack(longer, -1), most)
-    images = smoother_filter(smoother, root * basis, kernels) / root[:, None]
+    kernels = heat_coefficients(torch.stack(longer, -1), most, degrees)
+    images = smoother_filter(smoother, root * basis, kernels) / within[:, None]
     # Degree is a poor order: on a long body the second harmonic of its axis comes before its width does.
     energy = (mass * basis * images.sum(1)).sum(1)
     order = energy.argsort(-1, descending=True)[:, None]
@@ -197,18 +201,19 @@ def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra
     weighted = mass * basis
     row, column = torch.triu_indices(basis.shape[-1], basis.shape[-1], device=x.device)
     gram = torch.cat([(weighted.mT @ image)[:, row, column] for image in (after, late)], -1)
-    drift = torch.cat([diffused[:, i, :, :3] / root - x for i in (1, 0)], -1)
+    drift = torch.cat([diffused[:, i, :, :3] / within - x for i in (1, 0)], -1)
     variance = (mass * (x - (mass * x).sum(1, keepdim=True)) ** 2).sum(1)
-    scale = torch.stack([fine, cubic], -1).div(x.shape[1]).log()
+    scale = torch.stack([fine, cubic], -1).div(smoother.each.counts[:, None]).log()
     whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
     coarse = coarseness(smoother)[..., None].clamp(-3, 3)
     parts = [*place_inputs(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 
 
-def landmarks(x: Tensor, count: int) -> Tensor:
+def landmarks(x: Tensor, count: int, each: Segments | None = None) -> Tensor:
     """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips of limbs, mostly."""
-    order = farthest_points(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0)[:, 1:] - 1
+    real = None if each is None or each.equal else torch.nn.functional.pad(each.real, (1, 0), value=True)
+    order = farthest_points(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0, valid=real)[:, 1:] - 1
     order = order.clamp_min(0)  # the centre again where fewer places than that are distinct
     return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
 
@@ -218,10 +223,12 @@ def guards(points: Tensor, smoother: Smoother, seen: Inputs) -> Tensor:
     """Further landmarks, diffused like the seeds, `(b, n, GUARDS)`: not for the network, but for the span in which its
     columns are rotated."""
     x = place(points, seen.pose)
-    time = trace_times(_LEVELS[:1], seen.moments)[:, 0]
-    chosen = landmarks(x, _LANDMARKS + GUARDS)[..., _LANDMARKS:]
-    smooth = smoother_filter(smoother, chosen, heat_coefficients(time, filter_degree(smoother)))
-    return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / masses(smoother).sqrt()[..., None]
+    degrees = filter_degrees(smoother)
+    time = trace_times(_LEVELS[:1], seen.moments, degrees)[:, 0]
+    chosen = landmarks(x, _LANDMARKS + GUARDS, smoother.each)[..., _LANDMARKS:]
+    smooth = smoother_filter(smoother, chosen, heat_coefficients(time, max(degrees), degrees))
+    root = masses(smoother).sqrt()[..., None].clamp_min(NO_MASS)
+    return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / root
 
 
 def place_inputs(x: Tensor) -> list[Tensor]:
@@ -239,4 +246,4 @@ def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
     columns = x.double()
     columns = columns - root * (root * columns).sum(1, keepdim=True)
     q, _ = orthonormalise(columns, method="cholesky", check=False, passes=1, ridge=1e-9)
-    return (q / root).float()
+    return (q / root.clamp_min(NO_MASS)).float()

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +36,7 @@ from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..networks.diffusion import NEIGHBOURS as SEEN
 from ..networks.diffusion import diffusion, masses
-from ..networks.spectral import Inputs, SpectralNetwork, guards, inputs
+from ..networks.spectral import SpectralNetwork, guards, inputs
 from ..networks.store import fingerprint, load_network, write
 from ..readers.shapes import find_shapes
 from ..sampling.farthest import farthest_points
@@ -153,15 +152,12 @@ class SpectralModel:
     def _encode_on_device(
         self, clouds: dict[int, Tensor], batched: bool, settings: tuple[int, bool, int, Any]
     ) -> Iterator[tuple[int, Basis]]:
-        """Clouds of one device by their numbers; ``batched`` ones of up to `WHOLE` points together, by size."""
-        by_size: dict[int, list[int]] = {}
-        for i, x in clouds.items():
-            if batched and len(x) <= WHOLE:
-                by_size.setdefault(len(x), []).append(i)
-        groups = [by_size[size] for size in sorted(by_size)]
-        stacks = [torch.stack([clouds[i] for i in members]) for members in groups]
-        yield from zip(chain(*groups), self._together(stacks, *settings), strict=True)
-        for i in sorted(clouds.keys() - set(chain(*groups))):
+        """Clouds of one device by their numbers; ``batched`` ones of up to `WHOLE` points together."""
+        small = [i for i, x in clouds.items() if batched and len(x) <= WHOLE]
+        order = sorted(small, key=lambda i: len(clouds[i]))
+        if order:
+            yield from zip(order, self._together([clouds[i] for i in order], *settings), strict=True)
+        for i in sorted(clouds.keys() - set(order)):
             yield i, self._one(clouds[i], *settings)
 
     def _check(self, cloud: Any, k: int, device: str | torch.device | None) -> tuple[Tensor, Origin]:
@@ -174,38 +170,34 @@ class SpectralModel:
             raise InputError(f"expected at least {max(FEWEST, k + 1)} points for k={k}, got {shape[0]}")
         return check_points(cloud, k, device)
 
-    def _together(self, stacks: list[Tensor], k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
-        """Batches `(b, n, 3)`, one per size, in one forward pass: mass, Ritz and eigenvalues from the smoother that the
-        network looks through.
+    def _together(self, clouds: list[Tensor], k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
+        """Clouds `(n_i, 3)` of ascending sizes, many in one forward pass: mass, Ritz and eigenvalues from the smoother
+        that the network looks through.
 
         That smoother is one of surfaces: solids, curves and clouds with coinciding points are encoded by `_one`.
         """
-        for parts in packed(stacks):
-            began, made = time.perf_counter(), [Surfaces.of(part) for part in parts]
-            batches = [batch for batch, _ in made if batch is not None]
-            network = self.network.to(parts[0].device)
-            seen = predict(network, [(batch.points, batch.smoother) for batch in batches]) if batches else []
-            share = (time.perf_counter() - began) / max(1, sum(len(batch.given) for batch in batches))
-            turned = zip(batches, seen, strict=True)
-            bases = chain.from_iterable(self._turned(batch, z, s, (k, ritz, refine), share) for batch, (z, s) in turned)
-            for part, (_, plain) in zip(parts, made, strict=True):
-                for cloud, ok in zip(part, plain, strict=True):
-                    yield next(bases) if ok else self._one(cloud, k, ritz, refine, kind)
+        for run in packed([len(x) for x in clouds]):
+            batch, plain = Surfaces.of(clouds[run])
+            bases = iter(()) if batch is None else self._turned(batch, k, ritz, refine)
+            for cloud, ok in zip(clouds[run], plain, strict=True):
+                yield next(bases) if ok else self._one(cloud, k, ritz, refine, kind)
 
-    def _turned(
-        self, batch: Surfaces, z: Tensor, seen: Inputs, how: tuple[int, bool, int], share: float
-    ) -> Iterator[Basis]:
-        """The bases of surfaces of one size from their columns; ``share`` of the seconds are already spent on each."""
-        began, (k, ritz, refine) = time.perf_counter(), how
+    def _turned(self, batch: Surfaces, k: int, ritz: bool, refine: int) -> Iterator[Basis]:
+        """The bases of surfaces, padded to one size."""
+        began, smoother, each = time.perf_counter(), batch.smoother, batch.graph.each
+        z, seen = predict(self.network.to(smoother.device), batch.points, smoother)
         columns = torch.cat([torch.ones_like(z[..., :1]), z, *([seen.seeds] if ritz else [])], -1)
-        span = Span(masses(batch.smoother).double().sqrt()[..., None] * columns, leading=self.k)
-        found = rotate(span, batch.smoother, k, turn=ritz, sweeps=refine)
-        seconds = share + (time.perf_counter() - began) / len(z)
-        for i, count in enumerate(batch.graph.each.parts(batch.graph.truncate(SEEN).components())):
+        span = Span(masses(smoother).double().sqrt()[..., None] * columns, leading=self.k)
+        padded = replace(smoother, mass=each.padded(smoother.mass, 1.0))  # padding is divided by it as well
+        found = rotate(span, padded, k, turn=ritz, sweeps=refine)
+        seconds = (time.perf_counter() - began) / len(z)
+        for i, (n, count) in enumerate(
+            zip(each.sizes, each.parts(batch.graph.truncate(SEEN).components()), strict=True)
+        ):
             cloud = Placed(batch.given[i], batch.frames[i])
             info = self._info(refine) | {"smoother": "heat", "components": count, "seconds": round(seconds, 5)}
-            extension = self._extension(batch.points[i], cloud.frame, span.columns[i], refine)
-            basis = basis_of(found.of(i, z.shape[1]), batch.smoother, cloud, extension=extension, info=info)
+            extension = self._extension(batch.points[i, :n], cloud.frame, span.columns[i, :n], refine)
+            basis = basis_of(found.of(i, n), smoother, cloud, extension=extension, info=info)
             yield replace(basis, source=OperatorSource(make=partial(Surfaces.operator, batch.given[i])))
 
     def _one(self, x: Tensor, k: int, ritz: bool, refine: int, kind: Any) -> Basis:
@@ -266,7 +258,7 @@ class SpectralModel:
         network = self.network.to(points.device)
         if len(points) <= WHOLE:
             smoother = diffusion(points[None])
-            z, seen = predict(network, [(points[None], smoother)])[0]
+            z, seen = predict(network, points[None], smoother)
             return torch.cat([z, seen.seeds, guards(points[None], smoother, seen)], -1)[0], False
         context = points[farthest_points(points, CONTEXT, seed=0)]
         return CloudMemory.of(network, context, diffusion(context[None]))(points), True

@@ -64,6 +64,11 @@ class Segments:
         shift = torch.arange(len(self), device=self.device) * self.most - self.first
         return torch.arange(len(self.owner), device=self.device) + shift[self.owner]
 
+    @cached_property
+    def real(self) -> Tensor:
+        """Which rows of the padded batch are points, ``(b, most)``."""
+        return torch.arange(self.most, device=self.device) < self.counts[:, None]
+
     def padded(self, values: Tensor, fill: float = 0.0) -> Tensor:
         """``(b, most, ...)``."""
         if self.equal:
@@ -87,6 +92,13 @@ class Segments:
     def mean(self, values: Tensor) -> Tensor:
         """``(b, ...)``."""
         return self.sum(values) / self.counts.view(-1, *[1] * (values.ndim - 1))
+
+    def median(self, values: Tensor) -> Tensor:
+        """``(b,)`` of ``values (n,)``; of an even number of points the lower of the two in the middle."""
+        if self.equal:
+            return self.padded(values).median(1).values
+        ascending = self.padded(values, torch.inf).sort(1).values
+        return ascending.gather(1, ((self.counts - 1) // 2)[:, None])[:, 0]
 
     def spread(self, numbers: Tensor) -> Tensor:
         """A number ``(b, ...)`` per cloud at all of its points."""

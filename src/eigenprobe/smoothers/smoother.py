@@ -84,6 +84,11 @@ class Smoother:
     def n(self) -> int:
         return self.matrix.shape[-1] * (self.matrix.shape[0] if self.matrix.ndim == 3 else 1)
 
+    @cached_property
+    def each(self) -> Segments:
+        """The stacked clouds."""
+        return Segments(self.clouds or (self.n,), self.device)
+
     @property
     def device(self) -> torch.device:
         return self.matrix.device
@@ -94,11 +99,13 @@ class Smoother:
 
     @numpy_too
     def apply(self, x: Tensor) -> Tensor:
-        """One smoothing step of ``x (n,)`` or ``(n, m)``; ``(b, n, m)`` for ``b`` clouds of one size."""
+        """One smoothing step of ``x (n,)`` or ``(n, m)``; ``(b, n, m)`` for ``b`` clouds, padded to the largest."""
         if x.ndim <= 2 and self.matrix.ndim == 2:
             return self.matrix @ x
         if self.matrix.ndim == 3:
             return (self.matrix @ x.reshape(*self.matrix.shape[:2], -1)).reshape(x.shape)
+        if x.ndim == 3 and self.clouds and not self.each.equal:
+            return self.each.padded(self.matrix @ self.each.stacked(x))
         return (self.matrix @ x.reshape(self.n, -1)).reshape(x.shape)
 
     @numpy_too

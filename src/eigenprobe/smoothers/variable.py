@@ -67,9 +67,4 @@ def variable_smoother(
 
 def _per_cloud(values: Tensor, graph: Graph) -> Tensor:
     """The median of ``values (n,)`` on each point's own cloud, ``(n,)``."""
-    sizes = graph.clouds
-    if not sizes:
-        return values.median().expand_as(values)
-    if len(set(sizes)) == 1:
-        return values.view(len(sizes), -1).median(1, keepdim=True).values.expand(-1, sizes[0]).reshape(-1)
-    return torch.cat([part.median().expand_as(part) for part in values.split(list(sizes))])
+    return graph.each.spread(graph.each.median(values))
