@@ -432,13 +432,12 @@ def _sphere(n: int) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-@pytest.mark.xfail(reason="28 files", strict=False)
 def test_decompose_passes_few_files() -> None:
     files = traced(lambda: ep.decompose(_sphere(1500), k=10))
     assert len(files) <= 20, f"{len(files)} files: {', '.join(files)}"
 
 
-@pytest.mark.xfail(reason="24 files", strict=False)
+@pytest.mark.xfail(reason="21 files", strict=False)
 def test_encode_passes_few_files() -> None:
     model = ep.SpectralModel.from_pretrained("surface")
     files = traced(lambda: model.encode(_sphere(700), k=10))

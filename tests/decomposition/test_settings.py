@@ -11,6 +11,7 @@ from eigenprobe.decomposition import OperatorSettings, Request, geometry_of
 from eigenprobe.decomposition.settings import settings_from_record
 from eigenprobe.errors import InputError
 from eigenprobe.smoothers import build_smoother
+from eigenprobe.smoothers.balanced import BALANCE, EXACT, FIRM
 from tests import clouds as c
 
 
@@ -22,6 +23,23 @@ def test_a_record_holds_what_is_unusual_and_makes_the_same_settings() -> None:
     lost = settings_from_record(OperatorSettings(potential=np.ones(5)).record())
     with pytest.raises(InputError, match="its potential was an array"):
         lost.prepare(np.ones((5, 3)))
+
+
+def test_what_is_asked_decides_the_settings() -> None:
+    ones = np.ones(5)
+    assert OperatorSettings().asked == [] and OperatorSettings(moving=True).asked == []
+    assert OperatorSettings(potential=ones, measure=2.0, moving=True).asked == ["potential", "measure"]
+    assert OperatorSettings(metric="scale-invariant").asked == ["scale_invariant"]
+    assert OperatorSettings().balance is BALANCE is OperatorSettings(potential=ones).balance
+    assert (
+        OperatorSettings(boundary="dirichlet").balance is FIRM is OperatorSettings(potential=ones, measure=1.0).balance
+    )
+    assert OperatorSettings(measure=1.0, moving=True).balance is EXACT
+    assert OperatorSettings().fixes_constant and OperatorSettings(measure=0.5).fixes_constant
+    assert not OperatorSettings(potential=ones).fixes_constant
+    assert not OperatorSettings(boundary="dirichlet").fixes_constant
+    with pytest.raises(InputError, match="potential needs a symmetric smoother, got kind 'row'"):
+        ep.decompose(c.fibonacci_sphere(60), k=3, smoother="row", potential=np.zeros(60))
 
 
 def test_the_operator_is_built_again_from_its_settings(rng: np.random.Generator) -> None:

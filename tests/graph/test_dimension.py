@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.graph import dimension as dimensions
 from eigenprobe.graph import estimate_dimension, local_dimension, stack
+from eigenprobe.graph import graph as dimensions
 from eigenprobe.graph.graph import build_graph
 from tests import clouds as c
 

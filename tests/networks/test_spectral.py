@@ -7,7 +7,7 @@ import torch
 
 from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
 from eigenprobe.networks.spectral import INPUTS, SEEDS, SpectralConfig, SpectralNetwork, inputs, orthonormal, place
-from eigenprobe.search.axes import canonical_pose
+from eigenprobe.search.layout import canonical_pose
 
 
 def test_the_pose_undoes_rigid_motions_and_scale(clouds, smoothers, generator):

@@ -1,4 +1,4 @@
-"""Tests of `sampling.strays`: points on no part of the manifold."""
+"""Tests of `sampling.quality`: points on no part of the manifold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.sampling.strays import find_strays
+from eigenprobe.sampling.quality import find_strays
 from tests import clouds as c
 
 

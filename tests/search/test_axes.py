@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.search.axes import principal_axes
+from eigenprobe.search.layout import principal_axes
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.shortcuts.cuts import DECISION, Decision, decide, real_neighbours
-from eigenprobe.shortcuts.suspicion import find_suspects
+from eigenprobe.shortcuts.cuts import DECISION, Decision, decide, find_suspects, real_neighbours
 from tests.lab.factory.test_neighbours import sheets, sphere
 
 

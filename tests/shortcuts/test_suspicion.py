@@ -1,4 +1,4 @@
-"""Tests of `shortcuts.suspicion`."""
+"""Tests of the suspicious edges of `shortcuts.cuts`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.search.layout import Segments
-from eigenprobe.shortcuts import suspicion
-from eigenprobe.shortcuts.cuts import shipped
-from eigenprobe.shortcuts.suspicion import EDGE, NODE, SUSPICION, find_suspects
+from eigenprobe.shortcuts import cuts as suspicion
+from eigenprobe.shortcuts.cuts import find_suspects, shipped
+from eigenprobe.shortcuts.network import EDGE, NODE, SUSPICION
 from tests.lab.factory.test_neighbours import sheets, sphere
 
 
@@ -51,7 +51,7 @@ def test_inputs_do_not_depend_on_pose_scale_or_order() -> None:
 def test_landmarks_of_a_large_cloud_are_the_same_alone_and_in_a_stack() -> None:
     """Above 2 x 2000 points candidates are every second one, whichever other clouds are there."""
     from eigenprobe.search.layout import Segments
-    from eigenprobe.shortcuts.suspicion import _landmarks
+    from eigenprobe.shortcuts.cuts import _landmarks
 
     x = sphere(9100).float()
     for sizes in ((4100, 5000), (4550, 4550), (300, 8800)):

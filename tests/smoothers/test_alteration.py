@@ -12,8 +12,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
-from eigenprobe.smoothers.alteration import Alteration, alter, numbers, vanishing
-from eigenprobe.smoothers.balanced import BALANCE, EXACT, FIRM
+from eigenprobe.smoothers.alteration import alter, anisotropic_field, neighbours_along, numbers, vanishing
 from tests import clouds as c
 
 
@@ -46,22 +45,13 @@ def bowl(rng: np.random.Generator) -> tuple[Arranged, Smoother]:
     return arranged(x)
 
 
-def test_what_is_asked_decides_the_settings() -> None:
-    assert Alteration().asked == [] and Alteration(moving=True).asked == []
-    assert Alteration(potential=1, measure=2, moving=True).asked == ["potential", "measure"]
-    assert Alteration(scale_invariant=True).asked == ["scale_invariant"]
-    assert Alteration().balance is BALANCE is Alteration(potential=[1]).balance
-    assert Alteration(boundary="dirichlet").balance is FIRM is Alteration(potential=1, measure=1).balance
-    assert Alteration(measure=1, moving=True).balance is EXACT
-
-
 @pytest.mark.parametrize(
     ("anisotropy", "expected"),
-    [(None, 30), (0.5, 45), (2.0, 90), (9.0, 120), (-1.0, 30), ([[3.0, 4.0], [0.3, 0.4]], 120), ([[0.3, 0.4]], 45)]
+    [(0.5, 45), (2.0, 90), (9.0, 120), (-1.0, 30), ([[3.0, 4.0], [0.3, 0.4]], 120), ([[0.3, 0.4]], 45)]
     + [(float("nan"), 30), (np.empty((0, 3)), 30)],
 )
 def test_an_ellipse_needs_more_neighbours(anisotropy: Any, expected: int) -> None:
-    assert Alteration(anisotropy=anisotropy).neighbours(30) == expected
+    assert neighbours_along(anisotropy, 30) == expected
 
 
 def test_a_strength_follows_the_strongest_curvature(rng: np.random.Generator) -> None:
@@ -71,11 +61,10 @@ def test_a_strength_follows_the_strongest_curvature(rng: np.random.Generator) ->
     bent = curvature(cloud.graph, 2)
     large, small = bent.values.square().unbind(1)
     expected = 1.5 * ((large - small) / (large + small))[:, None] * bent.direction
-    torch.testing.assert_close(Alteration(anisotropy=1.5).field(cloud, 2), expected)
+    torch.testing.assert_close(anisotropic_field(1.5, cloud, 2), expected)
     given = rng.normal(size=(200, 3))
-    found = Alteration(anisotropy=given).field(cloud, 2)
+    found = anisotropic_field(given, cloud, 2)
     torch.testing.assert_close(found, cloud.collect(torch.from_numpy(given)))
-    assert Alteration().field(cloud, 2) is None
     for wrong, match in (
         (0.0, "above 0, got 0"),
         (-1.0, "above 0, got -1"),
@@ -84,8 +73,8 @@ def test_a_strength_follows_the_strongest_curvature(rng: np.random.Generator) ->
         (given[:9], "n=200"),
     ):
         with pytest.raises(InputError, match=match):
-            Alteration(anisotropy=wrong).field(cloud, 2)
-    assert alter(smoother, cloud, 3, Alteration()) is smoother
+            anisotropic_field(wrong, cloud, 2)
+    assert alter(smoother, cloud, 3) is smoother
 
 
 def test_weights_of_a_measure_are_those_of_a_weighted_laplacian(bowl: tuple[Arranged, Smoother], rng: Any) -> None:
@@ -98,13 +87,13 @@ def test_weights_of_a_measure_are_those_of_a_weighted_laplacian(bowl: tuple[Arra
     w = w * np.sqrt(np.outer(mine, mine))
     heavy = mass * mine
     expected = (np.diag(w.sum(1)) - w) / heavy[:, None]
-    altered = alter(smoother, cloud, 3, Alteration(measure=rho))
+    altered = alter(smoother, cloud, 3, measure=rho)
     found, own = dense_operator(altered)
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
     np.testing.assert_allclose(own, heavy / heavy.sum())
     np.testing.assert_allclose(altered.density.numpy(), mine)
     assert float(altered.leaving.max()) == pytest.approx(0.5) and altered.lowest is None
-    again = alter(altered, cloud, 3, Alteration(measure=rho))
+    again = alter(altered, cloud, 3, measure=rho)
     np.testing.assert_allclose(again.density.numpy(), mine**2)
 
 
@@ -114,7 +103,7 @@ def test_alpha_is_a_power_of_the_density_of_the_samples(bowl: tuple[Arranged, Sm
     size = smoother.mass.numpy()
     mean = (size + size[smoother.graph.indices.numpy()].sum(1)) / (1 + smoother.graph.k)
     rho = (mean / np.exp(np.log(mean).mean())) ** (2 * (alpha - 1))
-    altered = alter(smoother, cloud, 3, Alteration(measure=alpha))
+    altered = alter(smoother, cloud, 3, measure=alpha)
     np.testing.assert_allclose(altered.density.numpy(), rho, rtol=1e-9)
     for wrong, match in (
         (float("nan"), "expected alpha, a finite number"),
@@ -124,7 +113,7 @@ def test_alpha_is_a_power_of_the_density_of_the_samples(bowl: tuple[Arranged, Sm
         (-np.ones(220), "weights above 0, got -1"),
     ):
         with pytest.raises(InputError, match=match):
-            alter(smoother, cloud, 3, Alteration(measure=wrong))
+            alter(smoother, cloud, 3, measure=wrong)
 
 
 def test_a_scale_invariant_metric_multiplies_the_mass(bowl: tuple[Arranged, Smoother]) -> None:
@@ -134,17 +123,14 @@ def test_a_scale_invariant_metric_multiplies_the_mass(bowl: tuple[Arranged, Smoo
     bent = curvature(smoother.graph, 2).gaussian.abs()
     bent = (bent.clamp_min(0.02 * float(bent.mean())) / cloud.frame.scale**2).numpy()
     plain, mass = dense_operator(smoother)
-    altered = alter(smoother, cloud, 3, Alteration(scale_invariant=True))
+    altered = alter(smoother, cloud, 3, scale_invariant=True)
     found, own = dense_operator(altered)
     np.testing.assert_allclose(own, mass * bent / (mass * bent).sum(), rtol=1e-9)
     np.testing.assert_allclose(found, plain / bent[:, None], atol=1e-8 * np.abs(found).max())
     with pytest.raises(InputError, match="keeps no points"):
         from dataclasses import replace
 
-        alter(replace(smoother, graph=None), cloud, 3, Alteration(scale_invariant=True))
-    row = build_smoother(smoother.graph, "row", dimension=2)
-    with pytest.raises(InputError, match="potential needs a symmetric smoother, got kind 'row'"):
-        alter(row, cloud, 3, Alteration(potential=np.zeros(220)))
+        alter(replace(smoother, graph=None), cloud, 3, scale_invariant=True)
 
 
 def test_a_potential_and_a_boundary_in_the_units_of_the_caller(bowl: tuple[Arranged, Smoother], rng: Any) -> None:
@@ -153,11 +139,11 @@ def test_a_potential_and_a_boundary_in_the_units_of_the_caller(bowl: tuple[Arran
     mask[:40] = True
     plain, _ = dense_operator(smoother)
     mine = cloud.collect(torch.from_numpy(v)).numpy() * cloud.frame.scale**2
-    altered = alter(smoother, cloud, 3, Alteration(potential=v))
+    altered = alter(smoother, cloud, 3, potential=v)
     found, _ = dense_operator(altered)
     np.testing.assert_allclose(found + altered.lowest * np.eye(220), plain + np.diag(mine), atol=1e-7)
     assert altered.lowest == pytest.approx(mine.min())
-    vanished = alter(smoother, cloud, 3, Alteration(boundary=mask))
+    vanished = alter(smoother, cloud, 3, boundary=mask)
     fixed = cloud.collect(torch.from_numpy(mask * 1.0)).numpy() > 0
     found, _ = dense_operator(vanished)
     np.testing.assert_allclose(found[~fixed][:, ~fixed], plain[~fixed][:, ~fixed], atol=1e-8)
@@ -165,11 +151,11 @@ def test_a_potential_and_a_boundary_in_the_units_of_the_caller(bowl: tuple[Arran
     np.testing.assert_allclose(vanished.leaving.numpy()[fixed], 1)
     np.testing.assert_allclose(np.diag(found)[fixed] * float(vanished.step_time), 1)
     assert vanished.lowest == 0 and vanishing(altered, torch.from_numpy(fixed)).lowest == altered.lowest
-    alter(smoother, cloud, 180, Alteration(boundary=mask))
+    alter(smoother, cloud, 180, boundary=mask)
     with pytest.raises(InputError, match="k=181 vectors need at least 181 points off the boundary, got 180 of 220"):
-        alter(smoother, cloud, 181, Alteration(boundary=mask))
+        alter(smoother, cloud, 181, boundary=mask)
     with pytest.raises(InputError, match="found no boundary: the cloud is closed"):
-        alter(*reversed(arranged(c.fibonacci_sphere(400))), 3, Alteration(boundary="dirichlet"))
+        alter(*reversed(arranged(c.fibonacci_sphere(400))), 3, boundary="dirichlet")
     for wrong, match in (
         (np.ones(220, bool), "covers all 220 points"),
         ("neumann", "must be 'dirichlet' or a bool mask"),
@@ -177,7 +163,7 @@ def test_a_potential_and_a_boundary_in_the_units_of_the_caller(bowl: tuple[Arran
         (mask * 1, r"mask of bools \(220,\), got torch.int64"),
     ):
         with pytest.raises(InputError, match=match):
-            alter(smoother, cloud, 3, Alteration(boundary=wrong))
+            alter(smoother, cloud, 3, boundary=wrong)
 
 
 def test_numbers_must_be_real_finite_and_of_the_points() -> None:

@@ -11,8 +11,7 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import KernelExtension
 from eigenprobe.graph import stack
-from eigenprobe.graph.dimension import estimate_dimension
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import build_graph, estimate_dimension
 from eigenprobe.smoothers import KINDS, Smoother, build_smoother
 from eigenprobe.smoothers.balanced import balanced_stencil
 from eigenprobe.smoothers.stencil import tangent_frames

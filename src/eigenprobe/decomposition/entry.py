@@ -184,7 +184,7 @@ def _decompose_cloud(points: Any, request: Request) -> Basis:
     points, faces = points_and_faces(points)
     x, origin = check_points(points, request.k, request.device)
     began = time.perf_counter()
-    if request.method != "direct" and (asked := [*request.operator.alteration.asked, *request.asked]):
+    if request.method != "direct" and (asked := [*request.operator.asked, *request.asked]):
         raise InputError(f"{asked[0]} is known to method 'direct' only, got method {request.method!r}")
     basis = METHODS[request.method](x, origin, request)
     info = basis.info | {"method": request.method, "seconds": round(time.perf_counter() - began, 4)}
@@ -199,19 +199,19 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         wanted = request.operator.traced(origin, request.asked)
         if request.asked and wanted.resolution == "auto":
             wanted = replace(wanted, resolution="all", parts="all")
-        alteration, prepared = wanted.alteration, wanted.build(x, request.k)
+        prepared = wanted.build(x, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother
         info: dict[str, Any] = {
-            "components": smoother.warn_of_parts() if alteration.fixes_constant else smoother.components[0]
+            "components": smoother.warn_of_parts() if wanted.fixes_constant else smoother.components[0]
         }
-        info |= dict.fromkeys(alteration.asked, True)
+        info |= dict.fromkeys(wanted.asked, True)
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
             info["boundary"] = held.nonzero()[:, 0].tolist()
         if prepared.sample is None and isinstance(cloud, Arranged) and cloud.graph.metric == "euclidean":
             info |= _quality(cloud)
         rotation, found = _rotation(smoother, cloud, request)
-        if wanted.smoother == "adaptive" and not alteration.asked and not request.asked and info["components"] == 1:
+        if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)
         basis = basis_of(
             rotation,
@@ -287,7 +287,7 @@ def _rotation(smoother: Smoother, cloud: Placed, request: Request) -> tuple[Rota
 def _pairs(smoother: Smoother, request: Request, generator: torch.Generator) -> Eigenpairs:
     """The leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or with warning."""
     direct = partial(solve, smoother, request.k, tol=request.tol, generator=generator)
-    if not request.operator.alteration.asked:
+    if not request.operator.asked:
         return direct()
     pairs, gap, failure = None, None, None
     with held_warnings() as said:

@@ -22,10 +22,10 @@ from torch import Tensor
 
 from ..errors import warn
 from ..graph import Graph
-from ..search.axes import principal_axes
+from ..search.layout import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS
-from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
+from ..smoothers.stencil import open_cells
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from ..sampling import Resolution, WorkingSample, is_even, working_sample
 from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
-from ..smoothers.alteration import Alteration, alter
+from ..smoothers.alteration import alter, anisotropic_field, neighbours_along
+from ..smoothers.balanced import BALANCE, EXACT, FIRM, Balance
 from ..smoothers.prepared import Prepared
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]
@@ -55,10 +56,22 @@ class OperatorSettings:
     moving: bool = False
 
     @property
-    def alteration(self) -> Alteration:
-        """What is not as usual in the operator."""
-        invariant = self.metric == "scale-invariant"
-        return Alteration(self.potential, self.boundary, self.anisotropy, self.measure, invariant, self.moving)
+    def asked(self) -> list[str]:
+        """The names of what is not as usual in the operator."""
+        given = [name for name in ("potential", "boundary", "anisotropy", "measure") if getattr(self, name) is not None]
+        return given + (["scale_invariant"] if self.metric == "scale-invariant" else [])
+
+    @property
+    def fixes_constant(self) -> bool:
+        """Whether the constant is an eigenvector, of eigenvalue 0."""
+        return self.potential is None and self.boundary is None
+
+    @property
+    def balance(self) -> Balance:
+        """The settings of balanced weights that suit."""
+        if self.moving:
+            return EXACT
+        return FIRM if set(self.asked) - {"potential"} else BALANCE
 
     @property
     def search_metric(self) -> Metric:
@@ -74,7 +87,7 @@ class OperatorSettings:
 
     def traced(self, origin: Origin, extra: list[str] | None = None) -> OperatorSettings:
         """The same settings, with derivatives where the points require them and the operator has them."""
-        asked = [*self.alteration.asked, *(extra or [])]
+        asked = [*self.asked, *(extra or [])]
         wanted = not origin.numpy and torch.is_grad_enabled() and bool(origin.points.requires_grad)
         if wanted and asked:
             warn(f"no derivatives with respect to the points: there are none with {asked[0]}")
@@ -104,14 +117,12 @@ class OperatorSettings:
 
     def build(self, x: Tensor, k: int) -> Prepared:
         """The cloud ``x (N, d)`` float64, made ready for ``k`` vectors and without short-cuts, and its smoother."""
-        operator, smoother = self.alteration, self.smoother
-        if isinstance(smoother, Smoother):
-            if smoother.n != len(x):
-                raise InputError(f"expected a smoother of these {len(x)} points, got one of {smoother.n}")
-            if operator.anisotropy is not None:
+        if isinstance(self.smoother, Smoother):
+            if self.smoother.n != len(x):
+                raise InputError(f"expected a smoother of these {len(x)} points, got one of {self.smoother.n}")
+            if self.anisotropy is not None:
                 raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
-            cloud = Placed.plain(x)
-            return Prepared(cloud, alter(smoother, cloud, k, operator))
+            return self._altered(Prepared(Placed.plain(x), self.smoother), k)
         early = self._sampled and self.resolution == "auto" and len(x) > LARGE and x.device.type == "cpu"
         sample = working_sample(x) if early else None
         cloud = self._arrange(x if sample is None else sample.points, k)
@@ -128,10 +139,11 @@ class OperatorSettings:
     def _sampled(self) -> bool:
         """Whether the operator is one that a working sample may stand for."""
         plain = self.smoother == "adaptive" and self.metric == "euclidean" and self.bandwidth is None
-        return plain and not self.moving and not self.alteration.asked
+        return plain and not self.moving and not self.asked
 
     def _arrange(self, x: Tensor, k: int) -> Arranged:
-        usual = self.alteration.neighbours(NEIGHBOURS[self.smoother]) if isinstance(self.smoother, str) else 1
+        usual = NEIGHBOURS[self.smoother] if isinstance(self.smoother, str) else 1
+        usual = usual if self.anisotropy is None else neighbours_along(self.anisotropy, usual)
         count = self.neighbours if isinstance(self.neighbours, int) else usual
         return arrange(x, count, k, self.search_metric)
 
@@ -164,21 +176,31 @@ class OperatorSettings:
 
     def _prepared(self, cloud: Arranged, k: int) -> Prepared:
         """The smoother of a cloud, after its short-cuts are cut."""
-        operator, smoother, dimension = self.alteration, self.smoother, self.dimension
+        smoother, dimension = self.smoother, self.dimension
         assert not isinstance(smoother, Smoother)
         width = None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
         own: dict[str, Any] = {}
         if smoother == "adaptive":
             if self.bandwidth is None:
                 cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension)
-            own["settings"] = operator.balance
-        if operator.anisotropy is not None:
+            own["settings"] = self.balance
+        if self.anisotropy is not None:
             if smoother != "adaptive":
                 raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")
             dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
-            own["field"] = operator.field(cloud, dimension)
+            own["field"] = anisotropic_field(self.anisotropy, cloud, dimension)
         ready = build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension, **own)
-        return Prepared(cloud, alter(ready, cloud, k, operator))
+        return self._altered(Prepared(cloud, ready), k)
+
+    def _altered(self, plain: Prepared, k: int) -> Prepared:
+        """The same cloud with the smoother of the operator that is asked for."""
+        if not self.asked:
+            return plain
+        if not plain.smoother.symmetric:
+            raise InputError(f"{self.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'")
+        own: dict[str, Any] = {name: getattr(self, name) for name in ("potential", "boundary", "measure")}
+        own["scale_invariant"] = self.metric == "scale-invariant"
+        return replace(plain, smoother=alter(plain.smoother, plain.cloud, k, **own))
 
     def record(self) -> dict[str, Any]:
         """The settings that are not the usual ones, for a file; names whose values are arrays are under ``arrays``."""
@@ -269,7 +291,7 @@ def geometry_of(basis: Basis) -> Prepared:
     settings = None if basis.source is None else basis.source.settings
     if isinstance(settings, OperatorSettings):
         plain = settings.geometry
-        if plain.smoother is settings.smoother and plain.metric == settings.metric and not settings.alteration.asked:
+        if plain.smoother is settings.smoother and plain.metric == settings.metric and not settings.asked:
             return basis.prepared()
         return plain.prepare(basis.points)
     if basis.source is not None:

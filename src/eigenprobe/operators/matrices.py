@@ -43,10 +43,9 @@ from ..sampling import Resolution, WorkingSample
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.balanced import traced_stencil
-from ..smoothers.cells import covered
 from ..smoothers.prepared import Prepared
 from ..smoothers.smoother import csr, symmetric_matrix
-from ..smoothers.stencil import SELECTION, tangent_frames
+from ..smoothers.stencil import SELECTION, covered, tangent_frames
 
 
 @validated

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..cloud import LARGEST, SMALLEST, Frame
 from ..errors import InputError
 from ..graph import Graph, Placed
-from ..graph.dimension import cloud_dimensions
+from ..graph.graph import cloud_dimensions
 from ..networks.diffusion import diffusion, stacked_graph
 from ..networks.spectral import Inputs, SpectralNetwork, inputs
 from ..search.layout import Segments, framed

@@ -124,21 +124,23 @@ def _geometric(t: int) -> dict[int, float]:
     return {s: p / total for s, p in law.items()}
 
 
-FAMILIES: dict[str, Family] = {}
+FAMILIES = {
+    each.name: each
+    for each in (
+        Family("heat", lambda t: {t: 1.0}),
+        Family("resolvent", mixture=_geometric),
+        Family("polynomial", lambda t: dict.fromkeys(range(t + 1), 1 / (t + 1))),
+        Family("wavelet", lambda t: {t: 1.0, 2 * t: -1.0}),
+        Family("hadamard", lambda t: {t: 1.0}, seeds="hadamard"),
+        Family("features", lambda t: {t: 1.0}, seeds="features"),
+    )
+}
 
 
 def register(name: str, terms: Callable[[int], Mapping[int, float]] | None = None, **options: Any) -> Family:
     """Enter a family: ``register("double", lambda t: {t: 1.0, 3 * t: 1.0})`` smooths by A^t + A^3t."""
     FAMILIES[name] = Family(name, terms, **options)
     return FAMILIES[name]
-
-
-register("heat", lambda t: {t: 1.0})
-register("resolvent", mixture=_geometric)
-register("polynomial", lambda t: dict.fromkeys(range(t + 1), 1 / (t + 1)))
-register("wavelet", lambda t: {t: 1.0, 2 * t: -1.0})
-register("hadamard", lambda t: {t: 1.0}, seeds="hadamard")
-register("features", lambda t: {t: 1.0}, seeds="features")
 
 
 def family(name: str) -> Family:

@@ -21,8 +21,7 @@ from ..errors import InputError, warn
 from ..search.neighbours import nearest_rows, query
 from .cleaning import clean
 from .farthest import farthest_points
-from .quality import Quality, glance, survey
-from .strays import find_strays, may_have_strays
+from .quality import Quality, find_strays, glance, may_have_strays, survey
 
 Resolution = Literal["auto", "all"] | int
 

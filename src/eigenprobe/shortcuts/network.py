@@ -18,10 +18,58 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
+from ..graph.graph import Edges
 from ..host.weights import read_weights, write_weights
 from ..layers import Attention
 from ..search.layout import Segments
-from .suspicion import EDGE, NODE, Suspects
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Where to look; see `docs/constants.md`."""
+
+    judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
+    flat: float = 0.02  # smallest over largest variance of the neighbours below which they are one sheet
+    residual: float = 0.2  # of the spacing: rms distance from the quadric above which a point is suspicious
+    strong: float = 0.3  # the same above which it is strongly so: a suspicious point is looked at if ...
+    together: int = 3  # ... so many of itself and its neighbours are
+    message: int = 10  # neighbours between which messages are passed
+    landmarks: int = 192  # far-apart points that see the shape as a whole
+
+
+SUSPICION = Suspicion()
+NODE, EDGE = 36, 22  # numbers per point and per edge
+SUSPICIOUS, RANK = 12, 3  # the numbers that say whether a point is suspicious, and how near the ends of an edge are
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """The edges to be judged, and what is known about them and about the points that take part.
+
+    Points are rows of ``nodes``; edge ends count in that numbering. ``owner`` is the cloud of every point,
+    ``landmarks (b, L)`` are the places of far-apart points.
+    """
+
+    nodes: Tensor  # (a,) rows of the graph, ascending
+    edges: Edges  # (e,) between places 0 .. a - 1
+    message: Tensor  # (e,) bool: among the nearest few of either end
+    points: Tensor  # (a, NODE)
+    pairs: Tensor  # (e, EDGE)
+    owner: Tensor  # (a,)
+    landmarks: Tensor  # (b, L)
+    entry: Tensor  # (n, judged) the edge of every entry of the graph, -1 where it is not judged
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    @property
+    def suspicious(self) -> Tensor:
+        """Which of the points are suspicious themselves, ``(a,)``."""
+        return self.points[:, SUSPICIOUS] > 0.5
+
+    def among(self, nearest: int) -> Tensor:
+        """Which edges join a point to one of its ``nearest``, ``(e,)``."""
+        return self.pairs[:, RANK] * SUSPICION.judged < nearest - 0.5
 
 
 @dataclass(frozen=True)

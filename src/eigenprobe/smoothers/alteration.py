@@ -13,7 +13,7 @@ After a potential or a boundary the constant is no longer an eigenvector, which 
 eigenvalues are counted from; None for a plain smoother).  Arrays: v, rho and the mask have one entry per point, (n,).
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,9 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.arranged import Arranged, Placed
 from ..host.validation import as_array
-from ..search.axes import principal_axes
-from .balanced import BALANCE, EXACT, FIRM, Balance
-from .cells import at_boundary
+from ..search.layout import principal_axes
 from .smoother import Smoother, csr
-from .stencil import principal
+from .stencil import at_boundary, principal
 
 WIDTH = 0.55  # of the Gaussian weight, in distances to the last neighbour: a bias of half a per cent at 30 neighbours
 RIDGE = 1e-9  # of the normal equations: collinear neighbours
@@ -82,86 +80,62 @@ FLAT = 1e-6  # mean |K| times the squared size of a cloud that is flat: rounding
 FLATTEST = 0.02  # |K| of flat places, of the mean |K|: where the mass vanished the spectrum would have no bound
 
 
-@dataclass(frozen=True)
-class Alteration:
-    """Which operator is asked for, at all points of the caller and in the caller's units; None and False: not."""
-
-    potential: Any = None  # (N,) in length^-2
-    boundary: Any = None  # "dirichlet" or a bool mask (N,)
-    anisotropy: Any = None  # a field (N, d), or a strength along the direction of strongest curvature
-    measure: Any = None  # weights (N,), or alpha of diffusion maps
-    scale_invariant: bool = False
-    moving: bool = False  # derivatives with respect to the points are asked for
-
-    @property
-    def asked(self) -> list[str]:
-        """The names of what is not as usual."""
-        names = (each.name for each in fields(self) if getattr(self, each.name) is not each.default)
-        return [name for name in names if name != "moving"]
-
-    @property
-    def balance(self) -> Balance:
-        """The settings of balanced weights that suit."""
-        if self.moving:
-            return EXACT
-        return FIRM if set(self.asked) - {"potential"} else BALANCE
-
-    @property
-    def fixes_constant(self) -> bool:
-        """Whether the constant is still an eigenvector, of eigenvalue 0."""
-        return self.potential is None and self.boundary is None
-
-    def neighbours(self, usual: int) -> int:
-        """How many are needed: an ellipse among them that is as large as the usual disk, up to a factor of 4."""
-        if self.anisotropy is None:
-            return usual
-        given = _tensor(self.anisotropy)
-        largest = float(given.double().norm(dim=-1).max()) if given.ndim and given.numel() else float(given.sum())
-        return round(usual * min(1 + max(largest, 0.0), 4.0)) if largest == largest else usual
-
-    def field(self, cloud: Arranged, dimension: float) -> Tensor | None:
-        """The field ``(n, d)`` along which lengths count more, at the kept points."""
-        if self.anisotropy is None:
-            return None
-        if _tensor(self.anisotropy).ndim:
-            given = numbers(self.anisotropy, "anisotropy", len(cloud.given))
-            if given.shape[1] != cloud.given.shape[1]:
-                wanted, found = tuple(cloud.given.shape), tuple(given.shape)
-                raise InputError(f"expected an anisotropy of shape {wanted}, got {found}")
-            return cloud.collect(given.to(cloud.graph.device))
-        strength = float(self.anisotropy)
-        if not 0 < strength < np.inf:
-            raise InputError(f"expected an anisotropy (a strength) above 0, got {strength:g}")
-        bent = curvature(cloud.graph, dimension)
-        large, small = bent.values.square().unbind(1)
-        # Where both curvatures are equal no direction is stronger: the strength fades there.
-        fading = (large - small) / (large + small).clamp_min(torch.finfo(large.dtype).tiny)
-        return strength * fading[:, None] * bent.direction
+def neighbours_along(anisotropy: Any, usual: int) -> int:
+    """How many are needed: an ellipse among them that is as large as the usual disk, up to a factor of 4."""
+    given = _tensor(anisotropy)
+    largest = float(given.double().norm(dim=-1).max()) if given.ndim and given.numel() else float(given.sum())
+    return round(usual * min(1 + max(largest, 0.0), 4.0)) if largest == largest else usual
 
 
-def alter(smoother: Smoother, cloud: Placed, k: int, operator: Alteration) -> Smoother:
-    """The smoother of another operator, for ``k`` functions; its anisotropy is that of the smoother already.
+def anisotropic_field(anisotropy: Any, cloud: Arranged, dimension: float) -> Tensor:
+    """The field ``(n, d)`` along which lengths count more, at the kept points: of a field ``(N, d)`` at the points of
+    the caller, or of a strength along the direction of strongest curvature."""
+    if _tensor(anisotropy).ndim:
+        given = numbers(anisotropy, "anisotropy", len(cloud.given))
+        if given.shape[1] != cloud.given.shape[1]:
+            wanted, found = tuple(cloud.given.shape), tuple(given.shape)
+            raise InputError(f"expected an anisotropy of shape {wanted}, got {found}")
+        return cloud.collect(given.to(cloud.graph.device))
+    strength = float(anisotropy)
+    if not 0 < strength < np.inf:
+        raise InputError(f"expected an anisotropy (a strength) above 0, got {strength:g}")
+    bent = curvature(cloud.graph, dimension)
+    large, small = bent.values.square().unbind(1)
+    # Where both curvatures are equal no direction is stronger: the strength fades there.
+    fading = (large - small) / (large + small).clamp_min(torch.finfo(large.dtype).tiny)
+    return strength * fading[:, None] * bent.direction
+
+
+def alter(
+    smoother: Smoother,
+    cloud: Placed,
+    k: int,
+    *,
+    potential: Any = None,
+    boundary: Any = None,
+    measure: Any = None,
+    scale_invariant: bool = False,
+) -> Smoother:
+    """The smoother of another operator, for ``k`` functions: a potential ``(N,)`` in length^-2, a boundary
+    ("dirichlet" or a bool mask), a measure (weights ``(N,)``, or alpha of diffusion maps), all at the points and in the
+    units of the caller.
 
     Copies of a point share the mean weight and potential, and vanish if one of them does.
     """
-    if not operator.asked:
-        return smoother
-    if not smoother.symmetric:
-        raise InputError(f"{operator.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'")
-    if operator.scale_invariant:
+    if scale_invariant:
         bent = curvature(smoother.known_graph, smoother.dimension).gaussian.abs()
         if not float(bent.mean()) > FLAT:
             raise InputError("a scale-invariant metric needs a curved surface, got a flat one")
         bent = bent.clamp_min(FLATTEST * float(bent.mean())) / cloud.frame.scale**2
         smoother = _remeasured(smoother, torch.ones_like(bent), bent)
-    if operator.measure is not None:
-        rho = _weights(smoother, cloud, operator.measure)
+    if measure is not None:
+        rho = _weights(smoother, cloud, measure)
         smoother = _remeasured(smoother, rho, rho)
-    if operator.potential is not None:
-        v = numbers(operator.potential, "potential", len(cloud.given)).to(smoother.device)
+    if potential is not None:
+        v = numbers(potential, "potential", len(cloud.given)).to(smoother.device)
         smoother = with_potential(smoother, cloud.collect(v) * cloud.frame.scale**2)
-    if operator.boundary is not None:
-        mask = _mask(smoother, cloud, operator.boundary)
+    if boundary is not None:
+        mask = _mask(smoother, cloud, boundary)
         if (inside := int((~mask).sum())) < k:
             raise InputError(f"k={k} vectors need at least {k} points off the boundary, got {inside} of {len(mask)}")
         smoother = vanishing(smoother, mask)

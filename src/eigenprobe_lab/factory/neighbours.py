@@ -20,8 +20,16 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from eigenprobe.graph import Graph, stack
 from eigenprobe.host.weights import drawing
 from eigenprobe.search.layout import nearest
-from eigenprobe.shortcuts.network import SHIPPED, ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
-from eigenprobe.shortcuts.suspicion import SUSPICION, Suspects, find_suspects
+from eigenprobe.shortcuts.cuts import find_suspects
+from eigenprobe.shortcuts.network import (
+    SHIPPED,
+    SUSPICION,
+    ShortcutConfig,
+    ShortcutNetwork,
+    Suspects,
+    read_shortcut,
+    write_shortcut,
+)
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.recipes import recipe_kind
 from eigenprobe.training.runs import RunSettings

@@ -22,7 +22,7 @@ from eigenprobe.host.weights import drawing
 from eigenprobe.networks.diffusion import diffusion, masses
 from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs
 from eigenprobe.probes.objective import Objective
-from eigenprobe.search.axes import canonical_pose
+from eigenprobe.search.layout import canonical_pose
 from eigenprobe.smoothers import Smoother
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.recipes import recipe_kind

@@ -14,8 +14,7 @@ from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.graph import stack
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.shortcuts.cuts import shipped
-from eigenprobe.shortcuts.network import ShortcutConfig, ShortcutNetwork, read_shortcut
-from eigenprobe.shortcuts.suspicion import EDGE
+from eigenprobe.shortcuts.network import EDGE, ShortcutConfig, ShortcutNetwork, read_shortcut
 from eigenprobe_lab.factory.neighbours import (
     Clouds,
     ContactStream,
