@@ -11,43 +11,27 @@ can be applied twice.  What a step sees depends on the seed and the step alone.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, normalize, smooth_l1_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
 
 from eigenprobe.host.weights import drawing
-from eigenprobe.sampling.cleaning import CleaningConfig, CleaningNetwork, apart, write_cleaning
+from eigenprobe.sampling.cleaning import CleaningConfig, CleaningNetwork, apart, read_cleaning, write_cleaning
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.recipes import recipe_kind
 from eigenprobe.training.runs import RunSettings
 
-from ..shapes.contacts import folded, links, spread_order, spread_rows
+from ..shapes.contacts import FoldedShapes
+from ..shapes.damage import Damage, damaged
 from ..shapes.dense import Dense, DenseShapes
 from .timed import Schedule, TimedModule, in_blocks, train_timed
 
-VIEWS = 6
 MESHED = 4000  # points up to which clouds are sampled as vertices lie
-
-
-@dataclass(frozen=True)
-class Damage:
-    """Shares of clouds with a damage, and its largest size, of the radius."""
-
-    lines: float = 0.2
-    step: float = 0.1  # of density, up to 100:1
-    isotropic: float = 0.6
-    along: float = 0.2
-    shifted: float = 0.2
-    voxels: float = 0.1
-    strays: float = 0.4
-    noise: float = 0.025
-    spacings: float = 1.5  # the noise is at most so many mean spacings
-    shift: float = 0.025
-    stray: float = 0.06  # share of the points
 
 
 @dataclass(frozen=True)
@@ -68,6 +52,7 @@ class CleaningSettings:
     passes: int = 5
     average: float = 0.998
     checkpoint_every: int = 500
+    shipped: bool = False  # go on from the weights in the package
     seed: int = 0
 
 
@@ -94,7 +79,7 @@ class DamagedStream:
     def __init__(self, settings: CleaningSettings) -> None:
         self.settings, self.device = settings, torch.device("cpu")
         self.search = CleaningNetwork(settings.network).search
-        self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
+        self._shapes = self._folded(self.device)
         self._block: tuple[int, list[Damaged]] = (-1, [])
 
     def at(self, step: int, device: torch.device) -> Damaged:
@@ -102,23 +87,17 @@ class DamagedStream:
         s = self.settings
         block, place = in_blocks(step, s.block, s.passes)
         if self._block[0] != block or self.device != device:
-            self.device, self._block = device, (-1, [])
+            if self.device != device:
+                self.device, self._shapes = device, self._folded(device)
+            self._block = (-1, [])  # the memory of the last one is free before the next is made
             self._block = (block, [self.prepare(block, i) for i in range(s.block)])
         return self._block[1][place]
 
-    def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
-        """Shapes, the links between their points, and the order of their vertices were they meshes."""
-        if index not in self._chunks:
-            s = self.settings
-            shapes = DenseShapes(s.seed, self.device, touching=0.2).dense(s.chunk, s.dense, index)
-            generator = torch.Generator(self.device).manual_seed(s.seed * 1_000_003 + index)
-            before, graph = shapes.points, links(shapes)
-            shapes, graph = folded(shapes, graph, generator)
-            shapes = shapes._replace(normals=_turned(shapes, before, graph))
-            self._chunks[index] = shapes, graph, spread_order(shapes, min(MESHED, max(s.sizes)), generator)
-            for old in [i for i in self._chunks if i <= index - s.chunks]:
-                del self._chunks[old]
-        return self._chunks[index]
+    def _folded(self, device: torch.device) -> FoldedShapes:
+        s = self.settings
+        return FoldedShapes(
+            DenseShapes(s.seed, device, touching=0.2), s.chunk, s.dense, min(MESHED, max(s.sizes)), s.chunks
+        )
 
     @torch.no_grad()
     def prepare(self, block: int, place: int) -> Damaged:
@@ -127,7 +106,7 @@ class DamagedStream:
         number = block * s.block + place
         coin = torch.Generator().manual_seed(s.seed * 1_000_003 + number)
         generator = torch.Generator(self.device).manual_seed(s.seed * 1_000_003 + number)
-        shapes, graph, order = self._chunk(max(0, block - int(torch.randint(s.chunks, (), generator=coin))))
+        shapes, graph, order = self._shapes.block(max(0, block - int(torch.randint(s.chunks, (), generator=coin))))
         m = s.sizes[int(torch.randint(len(s.sizes), (), generator=coin))]
         rows = torch.randperm(s.chunk, generator=coin)[: max(1, s.points // m)].to(self.device)
         shapes, b = Dense(*(part[rows] for part in shapes)), len(rows)
@@ -143,77 +122,14 @@ class DamagedStream:
         return Damaged(y, self.search(y), near, normals.flatten(0, 1)[flat], stray[keep])
 
 
-def _turned(shapes: Dense, before: Tensor, graph: tuple[Tensor, Tensor]) -> Tensor:
-    """Normals of shapes after folding: where points moved, the least principal direction of their neighbours."""
-    x, n = shapes.points, shapes.points.shape[1]
-    index = (graph[0] + n * torch.arange(len(x), device=x.device)[:, None, None]).flatten(0, 1)
-    offset = x.flatten(0, 1)[index] - x.flatten(0, 1)[:, None]
-    offset = offset * torch.isfinite(graph[1].flatten(0, 1))[..., None]
-    found, size = shapes.normals.flatten(0, 1), offset.square().sum((1, 2))[:, None].clamp_min(1e-12)
-    for _ in range(12):  # powers of trace(C) - C
-        found = normalize(size * found - (offset * (offset * found[:, None]).sum(2, keepdim=True)).sum(1), dim=1)
-    moved = (x - before).norm(dim=2, keepdim=True) > 1e-6
-    return torch.where(moved, found.view_as(x), shapes.normals)
-
-
-@torch.no_grad()
-def damaged(
-    x: Tensor, normals: Tensor, order: Tensor, m: int, damage: Damage, generator: torch.Generator
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a scanner makes of them,
-    which are strays, and which are not copies in the same voxel."""
-    b, n = x.shape[:2]
-
-    def drawn(*size: int) -> Tensor:
-        return torch.rand((b, *size), generator=generator, device=x.device)
-
-    def normal(*size: int) -> Tensor:
-        return torch.randn((b, *size), generator=generator, device=x.device)
-
-    def at(values: Tensor, rows: Tensor) -> Tensor:
-        return values.gather(1, rows[..., None].expand(-1, -1, values.shape[2]))
-
-    eyes = normalize(normal(VIEWS, 3), dim=2)
-    view = (normals @ eyes.mT + 0.5 * normal(n, VIEWS)).argmax(2)  # that sees the point, (b, N)
-    gap = 0.03 * 5 ** drawn(1)
-    phase = (x * at(normal(VIEWS, 3), view)).sum(2) / gap
-    lines = (phase - phase.round()).abs().argsort(1)[:, :m]
-    weight = torch.where((x @ normal(3, 1))[..., 0] > 0.5 * normal(1), 100 ** drawn(1), 1.0)
-    steps = torch.multinomial(weight, m, generator=generator)
-    order = order if m <= order.shape[1] else torch.arange(n, device=x.device).expand(b, n)
-    chosen, kind = spread_rows(x, order, m, generator), drawn(1)
-    chosen = torch.where(kind < damage.lines, lines, torch.where(kind < damage.lines + damage.step, steps, chosen))
-    y, view = at(x, chosen), view.gather(1, chosen)
-    eye, spacing = at(eyes, view), 2 / m**0.5  # of a surface of area 4
-    most = min(damage.noise, damage.spacings * spacing)
-    y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.isotropic) * normal(m, 3)
-    y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.along) * normal(m, 1) * eye
-    shift = damage.shift * drawn(1, 1) * (drawn(1, 1) < damage.shifted)
-    move, turn = (at(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
-    y = y + move + torch.linalg.cross(turn, y)
-    stray = drawn(m) < damage.stray * drawn(1) * (drawn(1) < damage.strays)
-    ways = torch.stack([2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))])
-    way = (3 * drawn(m)).long()[None, ..., None].expand(1, b, m, 3)
-    y = torch.where(stray[..., None], ways.gather(0, way)[0], y)
-    size = spacing * (1 + 1.5 * drawn(1, 1))
-    cell, voxels = (y / size).floor(), drawn(1) < damage.voxels
-    key = ((cell.long() + 512) * torch.tensor([1 << 40, 1 << 30, 1 << 20], device=x.device)).sum(2)
-    key = torch.where(voxels, key, torch.arange(m, device=x.device))
-    ordered, places = key.sort(dim=1, stable=True)
-    first = torch.ones_like(stray)
-    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    y = torch.where(voxels[..., None], (cell + 0.5) * size, y)
-    return chosen, y, stray, torch.empty_like(first).scatter_(1, places, first)
-
-
 class CleaningModule(TimedModule):
     """The cleaning network, its loss and its schedule."""
 
     def __init__(self, settings: CleaningSettings) -> None:
         with drawing(settings.seed):
-            network = CleaningNetwork(settings.network)
+            network = deepcopy(read_cleaning()) if settings.shipped else CleaningNetwork(settings.network)
         limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
-        super().__init__(network, optimisation=limits, seed=settings.seed)
+        super().__init__(network.train().requires_grad_(True), optimisation=limits, seed=settings.seed)
         self.settings, self.schedule = settings, settings.schedule
 
     def cleaned(self, y: Tensor, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """Training of the short-cut network on procedural shapes in contact, bent and thin, sparse and noisy.
 
     dense shape -> sparse sample (even, independent, uneven or as vertices lie), noise -> graph -> suspects -> logits z
+                -> scan, damaged, cleaned, averaged (as `decompose` does)              ->
     loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense shape
 
 Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on the seed and the
@@ -19,6 +20,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from eigenprobe.graph import Graph, stack
 from eigenprobe.host.weights import drawing
+from eigenprobe.sampling.cleaning import clean
+from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.sampling.working import RULE
 from eigenprobe.search.layout import nearest
 from eigenprobe.shortcuts.cuts import find_suspects
 from eigenprobe.shortcuts.network import (
@@ -34,9 +38,12 @@ from eigenprobe.training.module import Optimisation
 from eigenprobe.training.recipes import recipe_kind
 from eigenprobe.training.runs import RunSettings
 
-from ..shapes.contacts import FOLD, SPREAD, Fold, Spread, folded, links, ratios, spread_order, spread_rows
-from ..shapes.dense import Dense, DenseShapes
+from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
+from ..shapes.damage import Damage, damaged
+from ..shapes.dense import DenseShapes
 from .timed import Schedule, TimedModule, in_blocks, train_timed
+
+SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,10 @@ class Clouds:
     touching: float = 0.25
     fold: Fold = FOLD
     spread: Spread = SPREAD
-    noisy: float = 0.5  # share of clouds with noise
+    worked: float = 0.35  # share of batches of damaged clouds, cleaned and averaged as `decompose` does
+    finer: tuple[int, ...] = (1, 1, 2, 4)  # points of these before they are averaged, per point after
+    damage: Damage = SCANNED
+    noisy: float = 0.5  # share of the other clouds with noise
     noise: float = 0.02  # largest, of the radius
 
 
@@ -97,14 +107,15 @@ class ContactStream:
     def __init__(self, settings: NeighbourSettings) -> None:
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0
-        self._chunks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
+        self._shapes = self._folded()
         self._block: tuple[int, list[Judged]] = (-1, [])
 
     def to(self, device: torch.device | str, rank: int = 0) -> ContactStream:
         """The stream on a device, as the process ``rank`` sees it: every process trains on shapes of its own."""
         here = (torch.device(device), rank)
         if here != (self.device, self.rank):
-            (self.device, self.rank), self._chunks, self._block = here, {}, (-1, [])
+            (self.device, self.rank), self._block = here, (-1, [])
+            self._shapes = self._folded()
         return self
 
     def at(self, step: int) -> Judged:
@@ -115,18 +126,10 @@ class ContactStream:
             self._block = (block, [self.prepare(block, i) for i in range(self.settings.block)])
         return self._block[1][place]
 
-    def _chunk(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
-        """Shapes, the links between their points, and the order of their vertices were they meshes."""
-        if index not in self._chunks:
-            c = self.settings.clouds
-            seed = self.settings.seed * 64 + self.rank
-            shapes = DenseShapes(seed, self.device, touching=c.touching).dense(c.chunk, c.dense, index)
-            generator = torch.Generator(self.device).manual_seed(seed * 1_000_003 + index)
-            shapes, graph = folded(shapes, links(shapes), generator, c.fold)
-            self._chunks[index] = shapes, graph, spread_order(shapes, max(c.sizes), generator, c.spread)
-            for old in [i for i in self._chunks if i <= index - c.chunks]:
-                del self._chunks[old]
-        return self._chunks[index]
+    def _folded(self) -> FoldedShapes:
+        c = self.settings.clouds
+        shapes = DenseShapes(self.settings.seed * 64 + self.rank, self.device, touching=c.touching)
+        return FoldedShapes(shapes, c.chunk, c.dense, max(c.sizes), c.chunks, c.fold, c.spread)
 
     @torch.no_grad()
     def prepare(self, block: int, place: int) -> Judged:
@@ -139,22 +142,29 @@ class ContactStream:
             place += self.settings.block  # should the batch be empty
             coin = torch.Generator().manual_seed(block * 7919 + place)
             chunk = max(0, block - int(torch.randint(c.chunks, (), generator=coin)))
-            shapes, graph, order = self._chunk(chunk)
+            shapes, graph, order = self._shapes.block(chunk)
             m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
             b = max(1, min(c.most, c.points // m, c.chunk))
             rows = torch.randperm(c.chunk, generator=coin)[:b].to(self.device)
             points = shapes.points[rows]
-            chosen = spread_rows(points, order[rows], m, generator, c.spread)
-            sparse = points.gather(1, chosen[..., None].expand(-1, -1, 3))
-            level = c.noise * torch.rand((b, 1, 1), generator=generator, device=self.device)
-            level = level * (torch.rand((b, 1, 1), generator=generator, device=self.device) < c.noisy)
-            noisy = sparse + level * torch.randn(sparse.shape, generator=generator, device=self.device)
-            suspects, cloud = suspects_of(noisy)
+            if float(torch.rand((), generator=coin)) < c.worked:
+                normals, finer = shapes.normals[rows], c.finer[int(torch.randint(len(c.finer), (), generator=coin))]
+                chosen, sparse = worked(points, normals, order[rows], m, finer, c.damage, generator)
+            else:
+                chosen = spread_rows(points, order[rows], m, generator, c.spread)
+                sparse = self._noisy(points.gather(1, chosen[..., None].expand(-1, -1, 3)), generator)
+            suspects, cloud = suspects_of(sparse)
             if suspects is None:
                 continue
             part = tuple(g[rows] for g in graph)
             return Judged(suspects, self._judge(suspects, cloud, points, part, chosen, generator))
         raise RuntimeError("no suspicious clouds among the procedural shapes")
+
+    def _noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        c, size = self.settings.clouds, (len(x), 1, 1)
+        level = c.noise * torch.rand(size, generator=generator, device=self.device)
+        level = level * (torch.rand(size, generator=generator, device=self.device) < c.noisy)
+        return x + level * torch.randn(x.shape, generator=generator, device=self.device)
 
     def _judge(
         self, s: Suspects, cloud: Graph, points: Tensor, graph: Any, chosen: Tensor, generator: torch.Generator
@@ -180,6 +190,31 @@ class ContactStream:
         ratio = torch.full((len(known),), -1.0, device=points.device)
         ratio[at[hit]] = found.reshape(-1)[hit]
         return ratio
+
+
+@torch.no_grad()
+def worked(
+    points: Tensor, normals: Tensor, order: Tensor, m: int, finer: int, damage: Damage, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Rows ``(b, m)`` of dense points ``(b, N, 3)`` and where a scan of them is after cleaning, ``(b, m, 3)``.
+
+    A scan of ``finer m`` points is thinned to the ``m`` farthest, each the mean of its cell.  Voxels may leave fewer.
+    """
+    chosen, y, _, keep = damaged(points, normals, order, min(finer * m, points.shape[1] // 2), damage, generator)
+    y[keep] = clean(y[keep], tuple(keep.sum(1).tolist()))[0]
+    m = min(m, int(keep.sum(1).min()))
+    rows = farthest_points(y, m, start=0, valid=keep)
+    seeds = y.gather(1, rows[..., None].expand(-1, -1, 3))
+    z = seeds.clone()
+    if finer > 1:
+        for i, own in enumerate(keep):
+            x = y[i, own]
+            for _ in range(RULE.rounds):
+                cell = torch.cdist(x, z[i]).argmin(1)
+                count = torch.bincount(cell, minlength=m)[:, None]
+                total = torch.zeros_like(z[i]).index_add_(0, cell, x)
+                z[i] = torch.where(count > 0, total / count.clamp_min(1), seeds[i])
+    return chosen.gather(1, rows), z
 
 
 def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.search.cells import grid_search
 
-from .dense import Dense
+from .dense import Dense, DenseShapes
 
 LINKS = 12  # neighbours in the dense graph
 AT_ONCE = 1 << 20  # points whose links are compared together
@@ -107,7 +108,7 @@ FOLD = Fold()
 def folded(
     shapes: Dense, graph: tuple[Tensor, Tensor], generator: torch.Generator, fold: Fold = FOLD
 ) -> tuple[Dense, tuple[Tensor, Tensor]]:
-    """Shapes with limbs in contact, and their links with the new lengths."""
+    """Shapes with limbs in contact and their normals, and their links with the new lengths."""
     x, normals = shapes.points.clone(), shapes.normals
     b, n = x.shape[:2]
 
@@ -138,7 +139,22 @@ def folded(
     index, old = graph
     ends = x.flatten(0, 1)[(index + (n * rows)[:, None, None]).flatten(0, 1)]
     lengths = (ends - x.flatten(0, 1)[:, None]).norm(dim=2).view_as(old)
-    return shapes._replace(points=x), (index, torch.where(torch.isfinite(old), lengths.clamp_min(1e-9), torch.inf))
+    graph = index, torch.where(torch.isfinite(old), lengths.clamp_min(1e-9), torch.inf)
+    moved = shapes._replace(points=x)
+    return moved._replace(normals=_turned(moved, shapes.points, graph)), graph
+
+
+def _turned(shapes: Dense, before: Tensor, graph: tuple[Tensor, Tensor]) -> Tensor:
+    """Normals of shapes after folding: where points moved, the least principal direction of their neighbours."""
+    x, n = shapes.points, shapes.points.shape[1]
+    index = (graph[0] + n * torch.arange(len(x), device=x.device)[:, None, None]).flatten(0, 1)
+    offset = x.flatten(0, 1)[index] - x.flatten(0, 1)[:, None]
+    offset = offset * torch.isfinite(graph[1].flatten(0, 1))[..., None]
+    found, size = shapes.normals.flatten(0, 1), offset.square().sum((1, 2))[:, None].clamp_min(1e-12)
+    for _ in range(12):  # powers of trace(C) - C
+        found = normalize(size * found - (offset * (offset * found[:, None]).sum(2, keepdim=True)).sum(1), dim=1)
+    moved = (x - before).norm(dim=2, keepdim=True) > 1e-6
+    return torch.where(moved, found.view_as(x), shapes.normals)
 
 
 @dataclass(frozen=True)
@@ -195,3 +211,33 @@ def spread_rows(points: Tensor, order: Tensor, m: int, generator: torch.Generato
     vertices = order[:, :most].sort(1).values[:, :m]
     way = drawn(b, 1)
     return torch.where(way < spread.even, even, torch.where(way < spread.even + spread.vertices, vertices, uneven))
+
+
+class FoldedShapes:
+    """Numbered blocks of dense shapes, the last ``kept`` of which stay in memory."""
+
+    def __init__(
+        self,
+        shapes: DenseShapes,
+        count: int,
+        dense: int,
+        most: int,
+        kept: int,
+        fold: Fold = FOLD,
+        spread: Spread = SPREAD,
+    ) -> None:
+        """``count`` shapes of ``dense`` points a block; meshes of up to ``most`` vertices."""
+        self.shapes, self.size, self.kept, self.how = shapes, (count, dense, most), kept, (fold, spread)
+        self._blocks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
+
+    def block(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
+        """Shapes, the links between their points, and the order of their vertices were they meshes."""
+        if index not in self._blocks:
+            (count, dense, most), (fold, spread) = self.size, self.how
+            shapes = self.shapes.dense(count, dense, index)
+            generator = torch.Generator(shapes.points.device).manual_seed(self.shapes.seed * 1_000_003 + index)
+            shapes, graph = folded(shapes, links(shapes), generator, fold)
+            self._blocks[index] = shapes, graph, spread_order(shapes, most, generator, spread)
+            for old in [i for i in self._blocks if i <= index - self.kept]:
+                del self._blocks[old]
+        return self._blocks[index]

@@ -8,15 +8,7 @@ import torch
 
 from eigenprobe.sampling.cleaning import CleaningConfig, read_cleaning
 from eigenprobe.training.recipes import load_recipe
-from eigenprobe_lab.factory.cleaning import (
-    CleaningModule,
-    CleaningSettings,
-    Damage,
-    Damaged,
-    DamagedStream,
-    damaged,
-    train_cleaning,
-)
+from eigenprobe_lab.factory.cleaning import CleaningModule, CleaningSettings, Damaged, DamagedStream, train_cleaning
 from eigenprobe_lab.factory.timed import Schedule
 
 TINY = CleaningSettings(
@@ -31,34 +23,6 @@ TINY = CleaningSettings(
     passes=1,
     checkpoint_every=1,
 )
-NONE = Damage(lines=0, step=0, isotropic=0, along=0, shifted=0, voxels=0, strays=0)
-
-
-def sphere(b: int = 2, n: int = 4000) -> torch.Tensor:
-    x = torch.randn((b, n, 3), generator=torch.Generator().manual_seed(0))
-    return x / x.norm(dim=2, keepdim=True)
-
-
-def test_each_damage_is_what_its_name_says() -> None:
-    x, m = sphere(), 1000
-    order = torch.arange(4000).expand(2, 4000)
-
-    def made(**shares: float) -> tuple[torch.Tensor, ...]:
-        return damaged(x, x, order, m, replace(NONE, **shares), torch.Generator().manual_seed(1))
-
-    rows, y, stray, keep = made()
-    torch.testing.assert_close(y, x.gather(1, rows[..., None].expand(-1, -1, 3)))
-    assert not bool(stray.any()) and bool(keep.all())
-    for kind in ("isotropic", "along", "shifted"):
-        off = (made(**{kind: 1.0})[1].norm(dim=2) - 1).abs()
-        assert 0 < float(off.mean()) < 0.05, kind
-    _, y, stray, _ = made(strays=1.0, stray=0.5)
-    assert 0 < float(stray.float().mean()) < 0.5
-    assert float((y.norm(dim=2) - 1).abs()[stray].mean()) > 0.05
-    _, y, _, keep = made(voxels=1.0)
-    for cloud, kept in zip(y, keep, strict=True):
-        assert len(cloud.unique(dim=0)) == int(kept.sum()) == len(cloud[kept].unique(dim=0)) < m
-    assert all(len(set(rows.tolist())) == m for kind in ("lines", "step") for rows in made(**{kind: 1.0})[0])
 
 
 def test_offsets_lead_to_the_nearest_plane() -> None:

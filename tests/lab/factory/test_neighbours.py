@@ -21,12 +21,14 @@ from eigenprobe_lab.factory.neighbours import (
     NeighbourModule,
     NeighbourSettings,
     train_neighbours,
+    worked,
 )
 from eigenprobe_lab.factory.timed import Schedule
+from eigenprobe_lab.shapes.damage import Damage
 
 TINY = NeighbourSettings(
     network=ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2),
-    clouds=Clouds(chunk=3, chunks=1, dense=900, points=600, sources=90, sizes=(200, 300)),
+    clouds=Clouds(chunk=3, chunks=1, dense=900, points=600, sources=90, sizes=(200, 300), worked=0.0),
     schedule=Schedule(steps=4, minutes=10, optimiser="adamw", adam_rate=1e-3),
     block=2,
     passes=1,
@@ -144,3 +146,17 @@ def test_ranks_see_different_shapes() -> None:
     second = stream.to("cpu", 1).at(0).suspects.points
     assert first.shape != second.shape or not torch.equal(first, second)
     assert NeighbourModule(TINY).judged_loss(stream.to("cpu", 0).at(0)).isfinite()
+
+
+@pytest.mark.parametrize("finer", [1, 4])
+def test_a_damaged_cloud_is_cleaned_and_averaged(finer: int) -> None:
+    """Noise of 2 % is taken away, and every point keeps the row of the surface that it comes from."""
+    x, m = torch.stack([sphere(4000), sphere(4000).flip(0)]).float(), 400
+    only = Damage(lines=0, step=0, isotropic=1, along=0, shifted=0, voxels=0.5, strays=0, noise=0.02)
+    order = torch.arange(4000).expand(2, 4000)
+    rows, z = worked(x, x, order, m, finer, only, torch.Generator().manual_seed(0))
+    assert rows.shape == z.shape[:2] and 100 < rows.shape[1] <= m
+    assert all(len(own.unique()) == len(own) for own in rows)
+    assert float((z.norm(dim=2) - 1).abs().mean()) < (0.012 if finer == 1 else 0.006), "voxels alone move points by .03"
+    apart = (x.gather(1, rows[..., None].expand(-1, -1, 3)) - z).norm(dim=2)
+    assert float(apart.median()) < 0.06 and float(apart.max()) < 0.25, "a cell is as wide as the spacing, .18"

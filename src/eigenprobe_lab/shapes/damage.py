@@ -1,0 +1,84 @@
+r"""Samples of dense shapes as scanners measure them, in batches: what networks learn from.
+
+    sample      even, independent, as vertices lie, a step of density, or scan lines
+    damage      isotropic noise, noise along the view, misregistered views, voxels, strays, flying pixels
+
+`b` clouds of `N` dense points, `m` of them sampled; lengths are in radii of the shape.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from .contacts import spread_rows
+
+VIEWS = 6
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Shares of clouds with a damage, and its largest size, of the radius."""
+
+    lines: float = 0.2
+    step: float = 0.1  # of density, up to 100:1
+    isotropic: float = 0.6
+    along: float = 0.2
+    shifted: float = 0.2
+    voxels: float = 0.1
+    strays: float = 0.4
+    noise: float = 0.025
+    spacings: float = 1.5  # the noise is at most so many mean spacings
+    shift: float = 0.025
+    stray: float = 0.06  # share of the points
+
+
+@torch.no_grad()
+def damaged(
+    x: Tensor, normals: Tensor, order: Tensor, m: int, damage: Damage, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a scanner makes of them,
+    which are strays, and which are not copies in the same voxel."""
+    b, n = x.shape[:2]
+
+    def drawn(*size: int) -> Tensor:
+        return torch.rand((b, *size), generator=generator, device=x.device)
+
+    def normal(*size: int) -> Tensor:
+        return torch.randn((b, *size), generator=generator, device=x.device)
+
+    def at(values: Tensor, rows: Tensor) -> Tensor:
+        return values.gather(1, rows[..., None].expand(-1, -1, values.shape[2]))
+
+    eyes = normalize(normal(VIEWS, 3), dim=2)
+    view = (normals @ eyes.mT + 0.5 * normal(n, VIEWS)).argmax(2)  # that sees the point, (b, N)
+    gap = 0.03 * 5 ** drawn(1)
+    phase = (x * at(normal(VIEWS, 3), view)).sum(2) / gap
+    lines = (phase - phase.round()).abs().argsort(1)[:, :m]
+    weight = torch.where((x @ normal(3, 1))[..., 0] > 0.5 * normal(1), 100 ** drawn(1), 1.0)
+    steps = torch.multinomial(weight, m, generator=generator)
+    order = order if m <= order.shape[1] else torch.arange(n, device=x.device).expand(b, n)
+    chosen, kind = spread_rows(x, order, m, generator), drawn(1)
+    chosen = torch.where(kind < damage.lines, lines, torch.where(kind < damage.lines + damage.step, steps, chosen))
+    y, view = at(x, chosen), view.gather(1, chosen)
+    eye, spacing = at(eyes, view), 2 / m**0.5  # of a surface of area 4
+    most = min(damage.noise, damage.spacings * spacing)
+    y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.isotropic) * normal(m, 3)
+    y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.along) * normal(m, 1) * eye
+    shift = damage.shift * drawn(1, 1) * (drawn(1, 1) < damage.shifted)
+    move, turn = (at(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
+    y = y + move + torch.linalg.cross(turn, y)
+    stray = drawn(m) < damage.stray * drawn(1) * (drawn(1) < damage.strays)
+    ways = torch.stack([2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))])
+    way = (3 * drawn(m)).long()[None, ..., None].expand(1, b, m, 3)
+    y = torch.where(stray[..., None], ways.gather(0, way)[0], y)
+    size = spacing * (1 + 1.5 * drawn(1, 1))
+    cell, voxels = (y / size).floor(), drawn(1) < damage.voxels
+    key = ((cell.long() + 512) * torch.tensor([1 << 40, 1 << 30, 1 << 20], device=x.device)).sum(2)
+    key = torch.where(voxels, key, torch.arange(m, device=x.device))
+    ordered, places = key.sort(dim=1, stable=True)
+    first = torch.ones_like(stray)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    y = torch.where(voxels[..., None], (cell + 0.5) * size, y)
+    return chosen, y, stray, torch.empty_like(first).scatter_(1, places, first)
