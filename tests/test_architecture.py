@@ -437,7 +437,6 @@ def test_decompose_passes_few_files() -> None:
     assert len(files) <= 20, f"{len(files)} files: {', '.join(files)}"
 
 
-@pytest.mark.xfail(reason="21 files", strict=False)
 def test_encode_passes_few_files() -> None:
     model = ep.SpectralModel.from_pretrained("surface")
     files = traced(lambda: model.encode(_sphere(700), k=10))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.networks.diffusion import diffusion
+from eigenprobe.networks.spectral import diffusion
 from eigenprobe.sampling.farthest import farthest_points
 from tests.pretrained.conftest import folder  # noqa: F401 (a fixture)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
-from eigenprobe.networks.diffusion import filter_degree, heat_coefficients, masses, trace_moments, trace_times
+from eigenprobe.networks.spectral import filter_degree, heat_coefficients, masses, trace_moments, trace_times
 
 
 def test_layouts_agree(smoothers, generator):

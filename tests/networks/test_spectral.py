@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
-from eigenprobe.networks.spectral import INPUTS, SEEDS, SpectralConfig, SpectralNetwork, inputs, orthonormal, place
+from eigenprobe.networks.spectral import (
+    INPUTS,
+    SEEDS,
+    SpectralConfig,
+    SpectralNetwork,
+    diffusion,
+    inputs,
+    masses,
+    orthonormal,
+    place,
+    trace_moments,
+)
 from eigenprobe.search.layout import canonical_pose
 
 

@@ -19,8 +19,7 @@ from torch import Tensor
 from ..basis import extension
 from ..cloud import Frame
 from ..errors import InputError
-from ..networks.diffusion import diffusion
-from ..networks.spectral import GUARDS, PLACED, SpectralNetwork, guards, inputs, place, place_inputs
+from ..networks.spectral import GUARDS, PLACED, SpectralNetwork, diffusion, guards, inputs, place, place_inputs
 from ..networks.store import fingerprint, load_network
 from ..smoothers import Smoother
 from .kernel import KernelExtension

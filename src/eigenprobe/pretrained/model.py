@@ -34,9 +34,8 @@ from ..graph.arranged import Placed, arrange
 from ..host.tables import html_table
 from ..host.threads import limited_threads
 from ..host.validation import validated
-from ..networks.diffusion import NEIGHBOURS as SEEN
-from ..networks.diffusion import diffusion, masses
-from ..networks.spectral import SpectralNetwork, guards, inputs
+from ..networks.spectral import NEIGHBOURS as SEEN
+from ..networks.spectral import SpectralNetwork, diffusion, guards, inputs, masses
 from ..networks.store import fingerprint, load_network, write
 from ..readers.shapes import find_shapes
 from ..sampling.farthest import farthest_points

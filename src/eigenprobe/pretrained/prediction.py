@@ -20,8 +20,7 @@ from ..cloud import LARGEST, SMALLEST, Frame
 from ..errors import InputError
 from ..graph import Graph, Placed
 from ..graph.graph import cloud_dimensions
-from ..networks.diffusion import diffusion, stacked_graph
-from ..networks.spectral import Inputs, SpectralNetwork, inputs
+from ..networks.spectral import Inputs, SpectralNetwork, diffusion, inputs, stacked_graph
 from ..search.layout import Segments, framed
 from ..smoothers import Smoother
 from ..smoothers.prepared import Prepared

@@ -19,8 +19,7 @@ from torch import Tensor
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_json
 from eigenprobe.host.weights import drawing
-from eigenprobe.networks.diffusion import diffusion, masses
-from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, inputs
+from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, diffusion, inputs, masses
 from eigenprobe.probes.objective import Objective
 from eigenprobe.search.layout import canonical_pose
 from eigenprobe.smoothers import Smoother

@@ -23,14 +23,7 @@ from torch import Tensor
 from eigenprobe.eigen import Rotation, Span, ritz, rotate
 from eigenprobe.eigen.chebyshev import smoother_filter
 from eigenprobe.host.threads import now
-from eigenprobe.networks.diffusion import (
-    diffusion,
-    filter_degree,
-    heat_coefficients,
-    masses,
-    trace_moments,
-    trace_times,
-)
+from eigenprobe.networks.spectral import diffusion, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from eigenprobe.probes.objective import nested_basis
 from eigenprobe.smoothers import Smoother
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
+from eigenprobe.networks.spectral import diffusion, masses, trace_moments
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.training.recipes import load_recipe, run_recipe
 from eigenprobe_lab.factory.pretrain import pretrain

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from eigenprobe.eigen.chebyshev import smoother_filter
-from eigenprobe.networks.diffusion import diffusion, masses, trace_moments
-from eigenprobe.networks.spectral import inputs
+from eigenprobe.networks.spectral import diffusion, inputs, masses, trace_moments
 from eigenprobe_lab.factory.pretrain import PretrainModule
 from eigenprobe_lab.factory.reconstruction import (
     closed_form,
