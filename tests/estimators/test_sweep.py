@@ -11,7 +11,7 @@ from benchmarks.sweep import KINDS, measure
 from eigenprobe.eigen import inverse, nested
 
 APART = {name for name in KINDS if name.endswith("far")} | {"unit rows", "2 groups", "100 groups"}
-APART |= {"mixture of dimension 128, near", "unequal groups", "words", "hubs"}
+APART |= {"mixture of dimension 128, near", "unequal groups", "words", "hubs", "near-duplicates"}
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

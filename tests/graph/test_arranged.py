@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import arranged
-from eigenprobe.graph.arranged import arrange, extend, fingerprints
+from eigenprobe.graph.arranged import arrange, extend, fingerprints, without_near_copies
 from eigenprobe.graph.graph import build_graph
 from tests.estimators.test_coordinates import _model
 
@@ -60,3 +61,46 @@ def test_rows_that_are_compared_by_angle_are_not_moved(rng: np.random.Generator)
     assert bool((found.graph.indices == distance.argsort(1)[:, :6]).all())
     moved = arrange(torch.from_numpy(rng.normal(size=(60, 4)) + 1e6), 6, 4)
     assert float(moved.graph.points.mean(0).abs().max()) < 1e-9  # Euclidean ones are centred
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_rows_with_a_little_noise_stand_for_their_copies(rng, metric):
+    base = rng.normal(size=(120, 12))
+    own = rng.integers(120, size=1500)
+    x = torch.from_numpy(base[own] + 1e-4 * rng.normal(size=(1500, 12)))
+    cloud = arrange(x, 10, 5, metric, dtype=torch.float32)
+    with pytest.warns(EigenprobeWarning, match=r"1380 of 1500 rows are others with a little noise"):
+        found = without_near_copies(cloud)
+    assert found.graph.n == len(found.kept) == 120 and found.graph.k == 10
+    same = own[:, None] == own
+    assert ((found.rows[:, None] == found.rows).numpy() == same).all(), "rows are grouped as they were copied"
+    assert (own[found.kept.numpy()][found.rows.numpy()] == own).all() and (found.kept.diff() > 0).all()
+    mass, values = found.spread(torch.full((120,), 1 / 120), torch.eye(120))
+    assert float(mass.sum()) == pytest.approx(1, abs=1e-5) and bool((values.argmax(1) == found.rows).all())
+
+
+def test_copies_of_copies_and_rows_in_memory_order_keep_their_places(rng):
+    """Exact copies are merged first, and points of the plane lie along a curve."""
+    base = rng.uniform(size=(900, 2))
+    own = np.concatenate([np.repeat(np.arange(900), 12), np.arange(900)])
+    noise = np.concatenate([1e-6 * rng.normal(size=(10_800, 2)), np.zeros((900, 2))])
+    x = torch.from_numpy(np.concatenate([base[own] + noise, base[:50]]))
+    with pytest.warns(EigenprobeWarning):
+        found = without_near_copies(arrange(x, 12, 5))
+    own = np.concatenate([own, np.arange(50)])
+    assert found.graph.n == 900 and (own[found.kept.numpy()][found.rows.numpy()] == own).all()
+    torch.testing.assert_close(found.graph.points, found.frame(x[found.kept], torch.float64))
+
+
+@pytest.mark.parametrize("kind", ["curve", "heavy", "tight groups", "uneven", "few", "lattice"])
+def test_nothing_else_is_taken_for_copies(rng, kind):
+    x = {
+        "curve": lambda: np.column_stack([np.linspace(0, 1, 3000) ** 4, np.zeros(3000)])[1:],
+        "heavy": lambda: rng.standard_cauchy((2000, 5)) ** 3,
+        "tight groups": lambda: rng.normal(size=(6, 8))[rng.integers(6, size=600)] + 1e-5 * rng.normal(size=(600, 8)),
+        "uneven": lambda: np.concatenate([1e-4 * rng.normal(size=(500, 3)), rng.normal(size=(500, 3)) + 9]),
+        "few": lambda: rng.normal(size=(600, 4))[np.arange(1200) % 600] + 1e-6 * rng.normal(size=(1200, 4)),
+        "lattice": lambda: np.stack(np.meshgrid(np.arange(30.0), np.arange(30.0)), -1).reshape(-1, 2),
+    }[kind]()
+    cloud = arrange(torch.from_numpy(x), 12, 5)
+    assert without_near_copies(cloud) is cloud

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..cloud import Frame
 from ..errors import InputError, warn
-from ..graph.arranged import Arranged, arrange, extend
+from ..graph.arranged import Arranged, arrange, extend, without_near_copies
 from ..host.device import resolved
 from ..host.threads import allowed_cores, limited_threads
 from ..host.validation import as_array
@@ -418,7 +418,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         taken = [sample]
         if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
             taken = [self._sample(rows, SUBSET, rng) for _ in range(min(SUBSETS, 1 + n // SUBSET))]
-        return [arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken]  # type: ignore[arg-type]
+        made = (arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken)  # type: ignore[arg-type]
+        return [without_near_copies(cloud) for cloud in made]
 
     def _precomputed(self, matrix: Any) -> Arranged:
         """The cloud of a square matrix instead of rows."""

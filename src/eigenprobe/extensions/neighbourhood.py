@@ -17,14 +17,14 @@ from torch import Tensor
 from ..basis import extension
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph.arranged import Arranged, fingerprints
+from ..graph.arranged import APART, Arranged, fingerprints
 from ..search.neighbours import Search, searcher
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import fuzzy_weights, overlaps
 from .kernel import average
 
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
-SAME = 1e-5  # relative distance below which a new point is a fitted one
+SAME = 1 / APART  # relative distance below which a new point is a fitted one or a copy of it
 BLOCK = 1 << 22  # neighbours, or numbers compared, in memory at once
 
 

@@ -8,6 +8,7 @@ neighbours of a point are near in memory, which makes the search and every spars
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -19,8 +20,11 @@ from ..errors import warn
 from ..search.cells import HOST
 from ..search.layout import REORDER, morton_order
 from ..search.neighbours import EXACT_POINTS, KDTREE_DIMENSIONS, Backend, nearest_rows, without_self
-from .graph import Graph, Metric, build_graph
+from .graph import Graph, Metric, build_graph, components
 
+APART = 300.0  # lengths between different rows over those between a row and its copies
+FEWEST = 4  # different rows per neighbour, and copies of one at most: beyond either they are groups of rows
+SEEN = 2000  # rows whose lengths are looked at
 CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
 
 
@@ -135,6 +139,48 @@ def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
     indices, lengths = torch.cat([indices, found]), torch.cat([lengths, near.to(lengths)])
     distances = lengths if graph.metric == "euclidean" else lengths.square() / 2
     return Arranged(given, cloud.frame, graph=Graph(points, indices, distances, graph.metric))
+
+
+def without_near_copies(cloud: Arranged) -> Arranged:
+    """The same cloud where most neighbours are copies with a little noise: one point for each group of them.
+
+    Lists of such neighbours say nothing about the rest. Copies are what lies below an empty stretch of the lengths of
+    all lists, at least by `APART`; distances of one shape, however uneven, leave none. Where every list is full of
+    them, they are the parts of the graph.
+    """
+    graph, least = cloud.graph, _least_between_rows(cloud.graph)
+    if least < math.inf:
+        near = graph.squared < least
+        if 2 * int(near.sum()) < near.numel():
+            return cloud
+        rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(near)
+        count, label = components(rows[near], graph.indices[near], graph.n)
+    else:
+        count, label = graph.components()
+    if count < FEWEST * graph.k or graph.n > FEWEST * graph.k * count:  # a few groups
+        return cloud
+    if least == math.inf:
+        between = build_graph(graph.points[_first(label, count)], 1, metric=graph.metric).squared
+        if float(between.quantile(0.05)) < APART**2 * float(graph.squared.max()):
+            return cloud
+    warn(f"{graph.n - count} of {graph.n} rows are others with a little noise; they share their value and mass")
+    first, order = _first(label, count).sort()
+    label = _inverse(order)[label]
+    own = build_graph(graph.points[first], graph.k, metric=graph.metric, ordered=graph.ordered)
+    given = label if cloud.rows is None else label[cloud.rows]
+    return Arranged(cloud.given, cloud.frame, given, first if cloud.kept is None else cloud.kept[first], graph=own)
+
+
+def _least_between_rows(graph: Graph) -> float:
+    """The squared length in the middle of the widest empty stretch of all lengths; infinite where none is wide."""
+    some = graph.squared[:: max(1, graph.n // SEEN)].flatten()
+    logs = some[some > 0].sort().values.log()
+    few = len(logs) // 200  # on either side at least
+    gaps = logs.diff()[few : len(logs) - few]
+    if len(gaps) == 0 or float(gaps.max()) < 2 * math.log(APART):
+        return math.inf
+    place = few + int(gaps.argmax())
+    return math.exp(float(logs[place] + logs[place + 1]) / 2)
 
 
 def groups(points: Tensor) -> Tensor | None:
