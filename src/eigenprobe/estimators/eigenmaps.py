@@ -324,14 +324,16 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
         neighbors = self.map_neighbors if self._searched else None  # given ones are the graph of the map, too
         given = (self.map_dimensions, neighbors, self.map_stages)
-        self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
+        with limited_threads(self._graph.device, self._graph.n, single=SMALL):
+            self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
     @property
     def affinities_(self) -> Any:
         """Affinities ``(n, n)`` of the rows of `basis_` that the map is made of, sparse; the largest is 1."""
         check_is_fitted(self)
-        found = joint(self._graph)
+        with limited_threads(self._graph.device, self._graph.n, single=SMALL):
+            found = joint(self._graph)
         found = (found / found.max()).astype(np.float32)
         return found if self._place is None else found[self._place.cpu().numpy()][:, self._place.cpu().numpy()]
 

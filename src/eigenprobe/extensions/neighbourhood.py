@@ -17,14 +17,13 @@ from torch import Tensor
 from ..basis import extension
 from ..cloud import Frame
 from ..errors import InputError
-from ..graph.arranged import APART, Arranged, fingerprints
+from ..graph.arranged import Arranged, fingerprints
 from ..search.neighbours import Search, searcher
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import fuzzy_weights, overlaps
 from .kernel import average
 
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
-SAME = 1 / APART  # relative distance below which a new point is a fitted one or a copy of it
 BLOCK = 1 << 22  # neighbours, or numbers compared, in memory at once
 
 
@@ -46,6 +45,7 @@ class NeighbourhoodExtension:
     factors: Tensor  # (K,) of the average: 2 mu - 1
     metric: Any = "euclidean"  # between points in the frame; precomputed: new points are distances to the fitted ones
     options: dict[str, Any] = field(default_factory=dict)  # further arguments of the metric
+    same: float = 1e-5  # relative distance below which a new point is a fitted one
 
     @classmethod
     def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
@@ -53,7 +53,8 @@ class NeighbourhoodExtension:
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
         graph, mass = smoother.known_graph, cloud.share(smoother.mass.to(values))
         metric = "euclidean" if graph.metric == "cosine" else graph.metric  # that of unit rows
-        return cls(cloud.frame, graph.points, graph.indices, values, mass, factors, metric, dict(graph.options or {}))
+        arrays = (graph.points, graph.indices, values, mass, factors)
+        return cls(cloud.frame, *arrays, metric, dict(graph.options or {}), cloud.same)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # without what is cached
@@ -110,7 +111,7 @@ class NeighbourhoodExtension:
         weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)  # both have j; as a guest x is in both
         weight = (weight / weight.sum(1, keepdim=True)).to(self.values)
         values, mass = average(weight, self.values, found) / self.factors, (weight * self.mass[found]).sum(1)
-        same = distances[:, 0] <= SAME * distances[:, -1]
+        same = distances[:, 0] <= self.same * distances[:, -1]
         nearest = found[same, 0]
         values[same], mass[same] = self.values[nearest], self.mass[nearest]
         return values, mass
@@ -122,7 +123,8 @@ class NeighbourhoodExtension:
     def facts(self) -> dict[str, Any]:
         if not isinstance(self.metric, str):
             raise InputError("a metric that is a function cannot be written to a file")
-        return {"scale": self.frame.scale, "unit": self.frame.unit, "metric": self.metric, "options": self.options}
+        about = {"metric": self.metric, "options": self.options, "same": self.same}
+        return {"scale": self.frame.scale, "unit": self.frame.unit, **about}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
@@ -130,4 +132,5 @@ class NeighbourhoodExtension:
         metric, options = facts.get("metric", "euclidean"), facts.get("options", {})
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
             raise InputError(f"expected indices of {len(t['values'])} rows, got others")
-        return cls(frame, t["points"], t["indices"], t["values"], t["mass"], t["factors"], metric, options)
+        arrays = (t["points"], t["indices"], t["values"], t["mass"], t["factors"])
+        return cls(frame, *arrays, metric, options, facts.get("same", 1e-5))

@@ -77,9 +77,11 @@ class Placed:
 
 @dataclass(frozen=True)
 class Arranged(Placed):
-    """With the ``graph`` of the kept points in the frame."""
+    """With the ``graph`` of the kept points in the frame; a length below ``same``, of that to the last neighbour, is
+    that to a copy."""
 
     graph: Graph = field(kw_only=True)
+    same: float = field(default=1e-5, kw_only=True)
 
 
 def arrange(
@@ -168,7 +170,8 @@ def without_near_copies(cloud: Arranged) -> Arranged:
     label = _inverse(order)[label]
     own = build_graph(graph.points[first], graph.k, metric=graph.metric, ordered=graph.ordered)
     given = label if cloud.rows is None else label[cloud.rows]
-    return Arranged(cloud.given, cloud.frame, given, first if cloud.kept is None else cloud.kept[first], graph=own)
+    kept = first if cloud.kept is None else cloud.kept[first]
+    return Arranged(cloud.given, cloud.frame, given, kept, graph=own, same=1 / APART)
 
 
 def _least_between_rows(graph: Graph) -> float:
