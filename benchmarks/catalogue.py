@@ -112,6 +112,9 @@ RESULTS = {
     "paper_overfit*.json": _bench(
         "paper overfit --data carried/overfit --device cuda", "paper_overfit", n=300, k=10, steps=3
     ),
+    "paper_variant*.json": _bench(
+        "paper together --data carried/paper --device cuda --seconds 500", "paper_overfit", n=300, k=10, steps=3
+    ),
     "paper_controls.json": _bench(
         "paper controls --data carried/overfit --device cuda", "paper_overfit", n=300, k=10, steps=3
     ),

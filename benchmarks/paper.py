@@ -5,7 +5,9 @@
     python -m benchmarks.paper controls --data carried [--names ...]
     python -m benchmarks.paper generalisation --data carried [--steps 400]
     python -m benchmarks.paper unseen_controls MESHES...
-    python -m benchmarks.paper images TABLES... [--runs 32] [--steps 10000]
+    python -m benchmarks.paper images_network TABLES... --steps 10000 --seconds 150
+    python -m benchmarks.paper images TABLES... [--runs 32] [--steps 10000] [--state FOLDER]
+    python -m benchmarks.paper together --data carried --device cuda --seconds 500
     python -m benchmarks.paper merge --state FOLDER
 
 `overfit` and `generalisation` write a JSON each to $OUT (or benchmarks/results): what `eigenprobe reproduce overfit|
@@ -15,7 +17,9 @@ the training time of all commands together: the rate falls with the share of it 
 the steps, so that a run cut short ends at the lowest rate too.
 `controls` trains nothing: the closed form of the paper's probes, and eigenvalues by worst errors with the oracle's own
 vectors, by every reading of the text. `images` tunes the probes of each table on its even rows and measures on the odd
-ones, by the protocol of `benchmarks.clusters`, their closed form and, with `--steps`, the network trained on them.
+ones, by the protocol of `benchmarks.clusters`, their closed form and, with `--steps`, the network trained on them; with
+`--state` it takes those that `images_network` has left there. `together` runs what is short on docs/paper.md: shapes
+on faces, their variants (one sigma, learned probes, seeds, a solid), then the networks of the tables of features.
 `merge` makes one paper_overfit.json of those of the shapes in the folder and prints the table.
 """
 
@@ -23,6 +27,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import time
 import warnings
 from dataclasses import replace
@@ -36,14 +43,17 @@ import torch
 from joblib import parallel_config
 
 from benchmarks.record import best_device, existing, facts, results_file, write
-from eigenprobe import geometry
+from eigenprobe import Basis, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
-from eigenprobe.host.files import plain
+from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.geometry.draws import sample_volume
+from eigenprobe.host.files import plain, write_npz
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.readers.tables import read_table
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
+from eigenprobe_lab.evaluation.grid import grid_oracle
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.unseen import agreement_by_level
 from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, known, unseen
@@ -51,21 +61,41 @@ from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
 from eigenprobe_lab.paper.protocol import Protocol, summarise
-from eigenprobe_lab.paper.published import single_shape
+from eigenprobe_lab.paper.published import FACES, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, ORACLE, THEIRS
+from eigenprobe_lab.paper.trained_probes import train_and_measure
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
 ALONE = (0.034,)  # single bandwidths beside the range: about a spacing of 4000 points in the unit sphere
 BEGAN = time.monotonic()
+ABLATED = ("botijo_faces", "elephant_faces", "pegaso_faces")
+VARIANTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("sigma", ABLATED, ("--sigma", str(ALONE[0]))),
+    ("task", ABLATED, ("--learn", "task")),
+    ("descent", ABLATED[:1], ("--learn", "descent")),
+    ("ascent", ABLATED[:1], ("--learn", "ascent")),
+    ("seed1", ABLATED[:2], ("--seed", "1")),
+    ("seed2", ABLATED[:2], ("--seed", "2")),
+    ("inside", ("kitten_inside",), ()),
+)
 COLUMNS += ("mass_correlation", "mass_correlation_adaptive", "steps", "seconds")
 
 
 def prepare(o: argparse.Namespace) -> None:
     """One npz per shape, as `Sample.save` writes it."""
     o.data.mkdir(parents=True, exist_ok=True)
-    for path in geometry.find_shapes(o.meshes):
+    for path in (path for path in o.meshes if path.suffix == ".npz"):  # a table of features: its development rows
+        table = read_table(path)
+        x, y = np.asarray(table.features)[0::2], np.asarray(table.labels)[0::2]
+        write_npz(o.data / path.name, {"features": x, "labels": y}, compressed=True)
+    for path in geometry.find_shapes([path for path in o.meshes if path.suffix != ".npz"]):
+        if o.names and path.stem not in o.names:
+            continue
         shape = geometry.load(path)
-        if (o.names and path.stem not in o.names) or shape.n < min(o.n, 1500):
+        if shape.n < min(o.n, 1500):
+            continue
+        if o.inside:
+            drawn_inside(shape, o).save(o.data / f"{path.stem}_inside.npz")
             continue
         if o.faces:
             drawn_on_faces(shape, o).save(o.data / f"{path.stem}_faces.npz")
@@ -84,6 +114,15 @@ def drawn_on_faces(shape: geometry.Shape, o: argparse.Namespace) -> Sample:
     cloud = geometry.Shape(drawn.points, None, f"{shape.name}_faces")
     vectors, points = drawn.interpolate(shape, exact.vectors)[indices], drawn.points[indices]
     return Sample(cloud, points, vectors, exact.eigenvalues, indices, nearest_sample_areas(shape, points))
+
+
+def drawn_inside(shape: geometry.Shape, o: argparse.Namespace) -> Sample:
+    """Samples of points drawn evenly inside a closed surface."""
+    points = sample_volume(shape, o.inside, SAMPLE_SEED)
+    indices = geometry.farthest_points(points, o.n, SAMPLE_SEED)
+    exact = grid_oracle(shape, points[indices], o.k)
+    cloud = geometry.Shape(points, None, f"{shape.name}_inside")
+    return Sample(cloud, points[indices], *exact, indices, np.full(o.n, 1 / o.n))
 
 
 class Deadline(pl.Callback):
@@ -112,6 +151,11 @@ class Deadline(pl.Callback):
         self.spent = state["spent"]
 
 
+def about(o: argparse.Namespace) -> dict[str, Any]:
+    """The facts of a run; checkpoints, which other processes are writing, are no data."""
+    return facts("paper", o.device, vars(o) | {"state": str(o.state) if o.state else None})
+
+
 def how(o: argparse.Namespace, name: str) -> tuple[RunSettings, Deadline]:
     """How to run, with a folder of its own under `--state`; and the clock."""
     deadline = Deadline(o.seconds, o.budget)
@@ -128,15 +172,19 @@ def overfit(o: argparse.Namespace) -> None:
     if o.probes or o.sigma:
         paper = replace(paper, count=o.probes or paper.count, sigma=o.sigma or paper.sigma)
         settings = replace(settings, probes=replace(settings.probes, paper=paper))
+    kind = f"variant_{o.variant}" if o.variant else "overfit"
     for name in o.names or [path.stem for path in prepared(o)]:
-        if finished(name, settings.optimisation.steps):
+        if finished(f"paper_{kind}_{name}.json", settings.optimisation.steps):
             continue
-        run, clock = how(o, name)
-        sample = Sample.load(o.data / f"{name}.npz", o.k)
-        rows = learn_their_way(sample, o.k, settings, replace(run, validate_every=o.every))
-        rows[0]["seconds"] = clock.spent
-        found = facts("paper", o.device, o) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
-        write(f"paper_overfit_{name}.json", found)
+        run, clock = how(o, f"{o.variant}_{name}" if o.variant else name)
+        run, sample = replace(run, validate_every=o.every), Sample.load(o.data / f"{name}.npz", o.k)
+        if o.bare or o.learn:
+            rows = train_and_measure(sample, o.learn or None, o.k, settings, run)
+        else:
+            rows = learn_their_way(sample, o.k, settings, run)
+        rows[0] |= {"seconds": clock.spent}
+        found = about(o) | {"schedule": o.tag, "settings": str(settings), "rows": rows}
+        write(f"paper_{kind}_{name}.json", found)
 
 
 def controls(o: argparse.Namespace) -> None:
@@ -153,7 +201,7 @@ def controls(o: argparse.Namespace) -> None:
         bases = {name: best_of_probes(local, probes, o.k) for name, probes in kinds.items()}
         rows += measure_bases(sample, local, bases, o.seed)
         print(f"{path.stem} after {time.monotonic() - BEGAN:.0f} s", flush=True)
-    write("paper_controls.json", facts("paper", o.device, o) | {"rows": rows})
+    write("paper_controls.json", about(o) | {"rows": rows})
     print(markdown([mean_row(group, COLUMNS, method=name) for (name,), group in grouped(rows, "method").items()]))
 
 
@@ -166,7 +214,7 @@ def prepared(o: argparse.Namespace) -> list[Path]:
 
 def finished(name: str, steps: int) -> bool:
     """Whether an earlier command has taken all steps and measured."""
-    path = results_file(f"paper_overfit_{name}.json")
+    path = results_file(name)
     return path.is_file() and json.loads(path.read_text())["rows"][0]["steps"] >= steps
 
 
@@ -179,7 +227,7 @@ def generalisation(o: argparse.Namespace) -> None:
     rows = unseen(module, samples, recipe.probes)
     found = {"n": len(samples[0].points), "k": o.k, "recipe": str(recipe), "steps": module.global_step}
     found |= {"seconds": clock.spent}
-    write("paper_generalisation.json", {"facts": facts("paper", o.device, o) | found, "history": history, "rows": rows})
+    write("paper_generalisation.json", {"facts": about(o) | found, "history": history, "rows": rows})
     levels = [name for name in rows[0] if name.startswith("k<=")]
     means = [
         mean_row(group, levels, start=start, shapes=len(group)) for (start,), group in grouped(rows, "start").items()
@@ -200,27 +248,101 @@ def unseen_controls(o: argparse.Namespace) -> None:
     write("paper_unseen_controls.json", facts("paper", "cpu", o) | {"rows": rows})
 
 
+def images_network(o: argparse.Namespace) -> None:
+    """Train the paper's network on all rows of tables that `prepare` wrote; TABLE.safetensors in $OUT is its basis."""
+    for path in o.meshes:
+        table = read_table(path)
+        rows = np.asarray(table.features)
+        rows = Protocol().rows(rows, np.arange(len(rows)))
+        recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(rows)), vectors=o.vectors, seed=o.seed)
+        recipe, _ = tune(recipe, rows, np.asarray(table.labels))
+        print(f"{path.stem}: {recipe.drawn()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
+        name = path.stem if o.vectors == ImagesRecipe.vectors else f"{path.stem}_{o.vectors}"
+        run, clock = how(o, name)
+        basis = learn_rows(recipe, torch.from_numpy(rows).to(o.device), run)
+        basis.info["training"] = about(o) | {"spent": clock.spent, "recipe": str(recipe)}
+        function = basis.extension
+        assert isinstance(function, NetworkExtension)
+        # A pass over other rows takes nothing but the network: without the rows that it was trained on, a small file.
+        alone = NetworkExtension(function.network, function.frame, function.context[:2], True, function.matrix)
+        replace(basis, points=None, extension=alone).save(results_file(f"{name}.safetensors"))
+        print(f"{name}: {basis.info['steps']} steps in {clock.spent:.0f} s", flush=True)
+
+
 def images(o: argparse.Namespace) -> None:
     """The paper's way on tables of features, its probes tuned for each: one paper_images_TABLE.json each."""
     for path in o.meshes:
         table = read_table(path)
         x, y = np.asarray(table.features), np.asarray(table.labels)
         even, odd = Protocol().rows(x, np.arange(0, len(x), 2)), x[1::2]
-        recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(even)), seed=o.seed)
+        recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(even)), vectors=o.vectors, seed=o.seed)
         recipe, grid = tune(recipe, even, y[0::2])
         print(f"{path.stem}: {recipe.drawn()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
+        name = path.stem if o.vectors == ImagesRecipe.vectors else f"{path.stem}_{o.vectors}"
         given: dict[str, Any] = {"probes": partial(closed_form, recipe)}
-        for name in ("paper", "untrained") if o.steps else ():
-            taken = replace(recipe, steps=o.steps if name == "paper" else 0)
-            basis = learn_rows(taken, torch.from_numpy(even).to(o.device), RunSettings(device=o.device))
-            given[name] = partial(feed_forward, basis)
+        trained = o.state / f"{name}.safetensors" if o.state else None
+        described: dict[str, Any] = {"table": path.stem, "rows": "odd", "runs": o.runs, "vectors": o.vectors}
+        described["tuned"] = {name: getattr(recipe, name) for name in TUNED[2:]}
+        steps = o.steps
+        if trained:
+            basis = Basis.load(trained)
+            described["training"], steps = basis.info["training"], basis.info["steps"]
+            same = replace(recipe, steps=described["training"]["options"]["steps"])
+            if described["training"]["recipe"] != str(same):
+                raise SystemExit(f"benchmarks.paper: {trained} was trained by another recipe than {same}")
+            given["paper"] = partial(feed_forward, basis)
+        for kind in ("paper", "untrained") if o.steps else ():
+            if kind not in given:
+                taken = replace(recipe, steps=o.steps if kind == "paper" else 0)
+                basis = learn_rows(taken, torch.from_numpy(even).to(o.device), RunSettings(device=o.device))
+                given[kind] = partial(feed_forward, basis)
+        ks = [k for k in (2, 5, 10, 50) if k < o.vectors]
         with parallel_config("threading"):  # a network that lies on a device is not sent to other processes
-            rows = summarise(Protocol(o.runs, methods=list(given)).records(odd, y[1::2], 1, given))
-        rows = [row | ({"steps": o.steps} if row["method"] == "paper" else {}) for row in rows]
-        about = {"table": path.stem, "rows": "odd", "runs": o.runs, "tuned": {n: getattr(recipe, n) for n in TUNED[2:]}}
-        content = facts("paper", o.device, o) | {"facts": about, "grid": grid, "rows": rows}
-        write(f"paper_images_{path.stem}.json", plain(content))
+            rows = summarise(Protocol(o.runs, ks=ks, methods=list(given)).records(odd, y[1::2], 1, given))
+        rows = [row | ({"steps": steps} if row["method"] == "paper" else {}) for row in rows]
+        content = about(o) | {"facts": described, "grid": grid, "rows": rows}
+        write(f"paper_images_{name}.json", plain(content))
         print(Images(rows).markdown(), flush=True)
+
+
+def together(o: argparse.Namespace) -> None:
+    """What asks for a GPU, in processes side by side that all end within `--seconds`: shapes first, then tables."""
+    shapes = 0.62 * o.seconds
+    common = ["--data", o.data, "--state", o.state or "runs/gpu", "--device", o.device, "--seed", o.seed]
+    small = [
+        word for name in ("preset", "size", "probes") if getattr(o, name) for word in (f"--{name}", getattr(o, name))
+    ]
+    steps = ["--steps", o.steps or 4000, "--every", o.every, "--k", o.k, "--tag", "faces", "--bare", *small]
+    limits = ["--seconds", int(shapes - 40), "--budget", max(1, int(0.8 * shapes - 30))]
+    calls = [["overfit", "--names", name, *common, *steps, *limits] for name in (*ABLATED, *o.names)]
+    for variant, names, more in VARIANTS:
+        words = [*common, *steps, *limits, *more, "--variant", variant]
+        calls += [["overfit", "--names", name, *words] for name in names]
+    side_by_side(calls, shapes + 30)
+    left = ["--seconds", int(o.seconds - (time.monotonic() - BEGAN) - 25), "--steps", o.steps or 10_000]
+    tables = sorted(path for path in prepared(o) if not path.stem.endswith((FACES, "_inside")))
+    networks = [["images_network", path, *common, *left] for path in tables]
+    networks += [["images_network", path, *common, *left, "--vectors", 51] for path in tables[-1:]]
+    side_by_side(networks, o.seconds - (time.monotonic() - BEGAN))
+
+
+def side_by_side(calls: list[list[Any]], seconds: float) -> None:
+    """Run this module with each list of words, all at once; what is not done after ``seconds`` is ended."""
+    where, began = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}, time.monotonic()
+    running = []
+    for number, words in enumerate(calls):
+        command = [sys.executable, "-m", "benchmarks.paper", *map(str, words)]
+        log = results_file(f"{words[0]}_{number:02d}.log").open("w")
+        running.append((command, subprocess.Popen(command, env=where, stdout=log, stderr=subprocess.STDOUT)))
+    for command, process in running:
+        try:
+            code = process.wait(max(1.0, seconds - (time.monotonic() - began)))
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            code = -1
+        if code:
+            print(f"failed ({code}): {' '.join(command[1:])}", flush=True)
+    print(f"{len(calls)} runs after {time.monotonic() - BEGAN:.0f} s", flush=True)
 
 
 def merge(o: argparse.Namespace) -> None:
@@ -256,7 +378,9 @@ def merge(o: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "what", choices=["prepare", "overfit", "controls", "generalisation", "unseen_controls", "images", "merge"]
+        "what",
+        choices=["prepare", "overfit", "controls", "generalisation", "unseen_controls", "images_network", "images"]
+        + ["together", "merge"],
     )
     parser.add_argument("meshes", type=existing, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))
@@ -265,6 +389,9 @@ def main() -> None:
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--preset", default="", help="a smaller network, to try it")
     parser.add_argument("--tag", default="full")
+    parser.add_argument("--bare", action="store_true", help="of the controls only the oracle's vectors")
+    parser.add_argument("--variant", default="", help="a name: written to paper_variant_NAME_SHAPE.json")
+    parser.add_argument("--learn", default="", choices=["", "descent", "ascent", "task"], help="of trained_probes")
     for name, value in {
         "n": 4000,
         "faces": 0,
@@ -277,6 +404,8 @@ def main() -> None:
         "probes": 0,
         "seed": 0,
         "runs": 32,
+        "inside": 0,
+        "vectors": 11,
     }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--sigma", type=float, default=0.0, help="one bandwidth in place of the paper's range")

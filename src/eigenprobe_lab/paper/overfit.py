@@ -85,8 +85,8 @@ def learn_their_way(
     untrained = networks.build(settings.preset or "overfit", 3, k, torch.Generator().manual_seed(settings.seed + 1))
     wide = local.double()
     bases = {
-        "the paper's way": _feedforward(fit.extension.network, wide),
-        "random weights": _feedforward(untrained.to(where).double().eval(), wide),
+        "the paper's way": feedforward(fit.extension.network, wide),
+        "random weights": feedforward(untrained.to(where).double().eval(), wide),
         "polynomials": nested_basis(polynomials(wide, k)),
         "closed form of its probes": best_of_probes(local, settings.probes.paper, k),
     }
@@ -100,11 +100,13 @@ def measure_bases(sample: Sample, local: Tensor, bases: dict[str, Tensor], seed:
     a probe is a function, rebuilt from v; from q = M^(1/2) v, rough where areas are uneven, it is rebuilt worse."""
     exact = torch.linalg.qr(torch.as_tensor(sample.vectors, device=local.device).double()).Q
     measure = Estimators(sample, local, exact.shape[1], seed)
-    return [measure(name, q) for name, q in (bases | {"the oracle's vectors": exact}).items()]
+    rows = [measure(name, q) for name, q in (bases | {"the oracle's vectors": exact}).items()]
+    best = {f"oracle_{key}": value for key, value in rows[-1].items() if key.startswith("coordinates_")}
+    return [row | best for row in rows]
 
 
 @torch.no_grad()
-def _feedforward(network: torch.nn.Module, points: Tensor) -> Tensor:
+def feedforward(network: torch.nn.Module, points: Tensor) -> Tensor:
     """``Q (n, K)`` of one pass over the points themselves."""
     return nested_basis(network(points[None])[0])
 
@@ -162,4 +164,12 @@ class Estimators:
             **{f"discrepancy_{name}": found[name]["discrepancy"] for name in ("fixed", "rayleigh")},
             "mass_correlation": mass_correlation(mass.cpu().numpy(), areas),
             "mass_correlation_adaptive": mass_correlation(known.cpu().numpy(), areas),
+            **{f"coordinates_{k}": coordinates_left(q[:, :k], self.sample.points) for k in self.levels},
         }
+
+
+def coordinates_left(q: Tensor, points: np.ndarray) -> float:
+    """The share of the coordinates ``(n, 3)`` about their mean that orthonormal ``q (n, k)`` do not rebuild."""
+    x = torch.as_tensor(points, dtype=q.dtype, device=q.device)
+    x = x - x.mean(0)
+    return float((x - q @ (q.T @ x)).square().sum() / x.square().sum())
