@@ -154,7 +154,8 @@ def train_and_measure(
     watched = replace(run.watched(cosines), validate_every=0, source={"rule": str(rule), "k": str(k)})
     trainer = train(module, ManifoldData(source, None, module.optimisation.steps), watched)
     module.to(where).eval()
-    q = feedforward(module.network.double(), local.double())
+    # Attention in double precision would take gigabytes on a device that several runs share.
+    q = feedforward(module.network, local) if gpu else feedforward(module.network.double(), local.double())
     rows = measure_bases(sample, local, {"the paper's way": q}, settings.seed)
     rows[0] |= {"steps": int(trainer.global_step), "seconds": time.perf_counter() - started}
     learned = module.learned.facts() if isinstance(module, ProbesModule) else None
