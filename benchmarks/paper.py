@@ -179,7 +179,8 @@ def overfit(o: argparse.Namespace) -> None:
         run, clock = how(o, f"{o.variant}_{name}" if o.variant else name)
         run, sample = replace(run, validate_every=o.every), Sample.load(o.data / f"{name}.npz", o.k)
         if o.bare or o.learn:
-            rows = train_and_measure(sample, o.learn or None, o.k, settings, run)
+            kept = results_file(f"paper_{kind}_{name}.npz")
+            rows = train_and_measure(sample, o.learn or None, o.k, settings, run, kept)
         else:
             rows = learn_their_way(sample, o.k, settings, run)
         rows[0] |= {"seconds": clock.spent}

@@ -16,6 +16,7 @@ steps is not needed: the gradient of an expectation over sigma asks for the erro
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -26,6 +27,7 @@ from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.graph import Graph
 from eigenprobe.host.device import graphed
+from eigenprobe.host.files import write_npz
 from eigenprobe.probes.objective import first_mass, prefix_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.training.data import Batch, Fresh, ManifoldData, PaperDraw
@@ -134,10 +136,16 @@ def _errors(z: Tensor, functions: Tensor) -> Tensor:
 
 
 def train_and_measure(
-    sample: Sample, rule: Rule | None = None, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
+    sample: Sample,
+    rule: Rule | None = None,
+    k: int = 50,
+    settings: FitSettings = SETTINGS,
+    run: RunSettings = RUN,
+    vectors: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of a network trained as `learn_their_way` does and of the oracle's vectors, without the other controls and
-    without a basis at all points; with a ``rule``, on probes whose distribution is learned by it."""
+    without a basis at all points; with a ``rule``, on probes whose distribution is learned by it. Its orthonormal
+    vectors at the sample are written to the file ``vectors``."""
     where, preset, paper = run.where, settings.preset or "overfit", settings.probes.paper
     assert paper is not None
     vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
@@ -160,4 +168,6 @@ def train_and_measure(
     rows[0] |= {"steps": int(trainer.global_step), "seconds": time.perf_counter() - started}
     learned = module.learned.facts() if isinstance(module, ProbesModule) else None
     rows[0] |= {"history": cosines.history, "rule": rule, "learned": learned}
+    if vectors is not None:
+        write_npz(vectors, {"q": q.float().cpu().numpy()}, compressed=True)
     return rows
