@@ -321,3 +321,23 @@ def test_an_estimator_draws_itself(tmp_path: Path) -> None:
     figure = model.plot(path=tmp_path / "map.png")
     assert (tmp_path / "map.png").stat().st_size > 5000
     assert figure.legends[0].get_texts()[0].get_text() == "group 1"
+
+
+def test_groups_do_not_depend_on_the_number_of_coordinates(tmp_path: Path) -> None:
+    """They are those of the map, in a report, on the command line (arrays) and in a picture alike."""
+    from sklearn.datasets import load_digits
+
+    from eigenprobe import OptimalApproximationEigenmaps
+    from eigenprobe.viz.groups import find_groups
+
+    x = load_digits().data[:500]
+    models = [OptimalApproximationEigenmaps(k, random_state=0).fit(x) for k in (5, 20)]
+    found = []
+    for number, model in enumerate(models):
+        model.report(path := tmp_path / f"{number}.html")
+        found.append(payload(path.read_text())["colourings"])
+        write_scatter(path, model.embedding_, layout=model.layout_)
+        found.append(payload(path.read_text())["colourings"])
+    assert all(each == found[0] for each in found)
+    named = models[0].plot().axes[0].get_figure().legends[0].get_texts()
+    assert len(named) == len(found[0][0]["classes"]) == len(find_groups(models[0].layout_).typical)  # type: ignore[union-attr]

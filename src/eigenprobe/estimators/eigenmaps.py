@@ -355,7 +355,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         from ..viz.charts import embeddings
         from ..viz.groups import find_groups
 
-        if labels is None and (found := find_groups(self._known())) is not None:
+        if labels is None and (found := find_groups(self.layout_)) is not None:
             labels = found.labels
             options = {"names": [f"group {group + 1}" for group in range(len(found.typical))], **options}
         return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})

@@ -1,9 +1,10 @@
-"""Groups of an embedding without labels: k-means, with as many groups as separate best, and their typical rows.
+"""Groups of a map without labels: k-means, with as many groups as separate best, and their typical rows.
 
     x (n, k) -> labels (n,), the largest group first;  s(c) = mean silhouette of c groups on a sample of rows
     typical rows of a group = those nearest to its centre
 
-Spectral coordinates put the rows of one cluster in one direction, so that k-means on them is spectral clustering.
+Where there is a map they are those of the map: its groups do not depend on how many coordinates were asked for (digits:
+10 groups on the map, 12 to 20 in 8 to 50 coordinates).
 """
 
 import warnings

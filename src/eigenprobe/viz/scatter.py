@@ -50,10 +50,10 @@ def write_scatter(
     taken. `layout` (n, 2) or (n, 3) is where the points are drawn; ``"auto"`` makes a map of the coordinates, None
     draws the coordinates themselves, which are a second view in any case: any of the first `columns` (as many as keep
     the page small) are the axes, and neighbours of a clicked point are nearest in these. `labels` (n,) are classes (or
-    numbers, then on a ramp); without them and without `values` the map shows groups found by k-means, each with its
-    most typical rows. `names` turns a label into words (a mapping, or a sequence indexed by an integer label). `values`
-    maps names to further columns (n,) to colour by; `texts` (n,) are shown on hover instead of the row number. `new`
-    (m, k) and `new_layout` (m, 2 or 3) are rows placed later, drawn apart. More than `limit` points are thinned.
+    numbers, then on a ramp); without them and without `values` the map shows groups found on it by k-means, each with
+    its most typical rows. `names` turns a label into words (a mapping, or a sequence indexed by an integer label).
+    `values` maps names to further columns (n,) to colour by; `texts` (n,) are shown on hover instead of the row number.
+    `new` (m, k) and `new_layout` (m, 2 or 3) are rows placed later, drawn apart. More than `limit` points are thinned.
     """
     if hasattr(model := embedding, "embedding_"):
         embedding, eigenvalues = model.embedding_, model.eigenvalues_ if eigenvalues is None else eigenvalues
@@ -79,7 +79,7 @@ def write_scatter(
     payload["colourings"] = [
         _colouring(name, column, names if name == "label" else None, centred, keep, n) for name, column in given.items()
     ]
-    if not given and (found := find_groups(x[keep])) is not None:
+    if not given and (found := find_groups(x[keep] if drawn is None else drawn)) is not None:
         payload["colourings"] = [_grouped(found, texts, keep)]
     if texts is not None:
         payload["texts"] = [html.escape(str(texts[i])) for i in keep]
