@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,7 +17,9 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
+from eigenprobe.estimators import eigenmaps
 from eigenprobe.estimators.coordinates import Coordinates
+from eigenprobe.host.progress import reports_to
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
 
@@ -369,3 +372,14 @@ def test_verbose_prints_the_metric_and_the_solver(capsys: pytest.CaptureFixture[
     assert (
         "80 of 80 rows, euclidean distances" in lines[0] and "2 coordinates by dense" in lines[-1] and len(lines) == 3
     )
+
+
+def test_verbose_fits_say_how_far_they_are(
+    capsys: pytest.CaptureFixture[str], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of the search, sweeps of the solver, steps of the map: here without waiting two seconds between them."""
+    monkeypatch.setattr(eigenmaps, "reports_to", partial(reports_to, every=0))
+    model = _model(3, verbose=True, n_jobs=2).fit(rng.normal(size=(1600, 30)))
+    said = capsys.readouterr().out
+    assert "blocks" in said and "sweep 3, residual" in said
+    assert model.layout_.shape == (1600, 2) and "map, stage 4, step 50" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from eigenprobe.host import progress
+from eigenprobe.host.threads import side_by_side
 
 
 class Terminal(io.StringIO):
@@ -116,3 +117,22 @@ def test_bars_in_a_notebook_are_elements_of_the_page(monkeypatch: pytest.MonkeyP
     assert list(progress.track(range(3), "<fitting>")) == [0, 1, 2]
     assert any("<progress value='2' max='3'></progress> &lt;fitting&gt; · 2 · 0 s" in text for text in told), told
     assert told[-1] == ""
+
+
+def test_reports_are_written_once_in_a_while() -> None:
+    """At most one in so many seconds, to whoever asked last; outside of the block nowhere."""
+    first: list[str] = []
+    second: list[str] = []
+    progress.report("nobody reads")
+    assert not progress.reporting()
+    with progress.reports_to(first.append, every=0):
+        progress.report("a")
+        with progress.reports_to(second.append, every=60):
+            progress.report("b")
+        with progress.reports_to(None):
+            progress.report("c")
+            assert not progress.reporting()
+        side_by_side(abs, [1, 2, 3])
+        assert progress.reporting()
+    assert first == ["a", "1 of 3 blocks", "2 of 3 blocks", "3 of 3 blocks"] and second == []
+    assert not progress.reporting()

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
+from ..host.progress import report
 from .chebyshev import Operator, growth, spectral_bounds
 from .problem import Eigenpairs, Problem, inner, times, without
 from .span import small_ritz
@@ -114,6 +115,7 @@ class _Sweeper:
             if now <= target or stalled(now, before, floor) or self.sweeps >= problem.max_sweeps:
                 return
             before = now
+            report(f"sweep {self.sweeps + 1}, residual {now:.0e}")
             self._sweep(active, target)
 
     def _sweep(self, active: Tensor, target: float) -> None:

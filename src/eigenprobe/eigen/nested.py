@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..host.progress import report
 from .chebyshev import normal_block
 from .filtered import FILTERING, refine
 from .multigrid import Level, hierarchy, in_precision, inverse
@@ -113,6 +114,7 @@ def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, er
         best = min(best, worst)
         if worst <= 1 or stalled > 2 or sweep == sweeps:
             break
+        report(f"level {at}, sweep {sweep + 1}, residual {float(norms.max()):.0e}")
         # Columns that have converged stay in the span and are no longer improved.
         going = (left > 1).nonzero()[:, 0]
         chosen = torch.cat([going, torch.arange(wanted, last)]).to(x.device)

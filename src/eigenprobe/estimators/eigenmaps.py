@@ -30,6 +30,7 @@ from ..cloud import Frame
 from ..errors import InputError, warn
 from ..graph.arranged import Arranged, arrange, extend, without_near_copies
 from ..host.device import resolved
+from ..host.progress import reports_to
 from ..host.threads import allowed_cores, limited_threads
 from ..host.validation import as_array
 from ..readers.rows import MOST_SEEDS, PRECOMPUTED, Rows, checked, open_table, rows_to_fit, sampled, transformed
@@ -116,7 +117,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     device : str, default="auto"
         ``auto`` is the GPU where there is one.
     verbose : bool, default=False
-        Whether a fit prints its stages, the metric that ``auto`` chose and the solver.
+        Whether a fit prints its stages, the metric that ``auto`` chose and the solver, and every two seconds how far
+        it has come.
     trainer : dict or None, default=None
         Flags of Lightning's Trainer for ``solver="network"``: ``{"devices": 4, "num_nodes": 2, "strategy": "ddp"}``.
 
@@ -226,7 +228,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(MOST_SEEDS))
         limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
-        with limited_threads(self._device(), min(n, limit), single=SMALL):
+        with limited_threads(self._device(), min(n, limit), single=SMALL), self._reports():
             if self.metric in PRECOMPUTED:
                 self._searched = False
                 self.metric_: str | Callable[..., float] = self.metric
@@ -266,7 +268,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         rows, old = self._open(X, reset=False), self.basis_.extension
         more = self._filled(self._sample(rows, rows.shape[0], check_random_state(self.random_state)))
         given, known = (torch.as_tensor(each) for each in (self.basis_.points, self.basis_.normalized))
-        with limited_threads(more.device, len(given) + len(more), single=SMALL):
+        with limited_threads(more.device, len(given) + len(more), single=SMALL), self._reports():
             grown = None
             if self._graph.metric in SPATIAL and self._graph.n == len(given):
                 grown = extend(Arranged(given, old.frame, graph=self._graph), more)  # type: ignore[union-attr]
@@ -324,7 +326,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
         neighbors = self.map_neighbors if self._searched else None  # given ones are the graph of the map, too
         given = (self.map_dimensions, neighbors, self.map_stages)
-        with limited_threads(self._graph.device, self._graph.n, single=SMALL):
+        with limited_threads(self._graph.device, self._graph.n, single=SMALL), self._reports():
             self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
         return self._map if self._place is None else self._map[self._place.cpu().numpy()]
 
@@ -432,6 +434,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     def _say(self, message: str) -> None:
         if self.verbose:
             sys.stdout.write(f"[{type(self).__name__}] {time.strftime('%H:%M:%S')} {message}\n")
+
+    def _reports(self) -> Any:
+        """A block whose long loops say how far they are."""
+        return reports_to((lambda text: self._say(f"  {text}")) if self.verbose else None)
 
     def _sparse_neighbours(self, rows: Rows, limit: int) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Exact neighbours of sparse rows that are stored as projections, which keep only half of them."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 
 from ..graph import Graph, build_graph
+from ..host.progress import report, reporting
 from ..host.threads import cores
 from ..smoothers import Smoother, neighbourhood_smoother
 from .coordinates import SPATIAL
@@ -79,8 +80,19 @@ def map_layout(
     placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
     for number, (exaggeration, steps) in enumerate(stages or astuple(STAGES)):
         momentum = 0.8 if number else 0.5
-        placed.optimize(steps, exaggeration=exaggeration, momentum=momentum, inplace=True)
+        placed.optimize(steps, exaggeration=exaggeration, momentum=momentum, inplace=True, **_reported(number))
     return np.asarray(placed, np.float64)
+
+
+def _reported(stage: int) -> dict[str, Any]:
+    """Options of openTSNE that say how far a stage is."""
+    if not reporting():
+        return {}
+
+    def call(step: int, error: float, places: Array) -> None:
+        report(f"map, stage {stage + 1}, step {step}")
+
+    return {"callbacks": call, "callbacks_every_iters": 10}
 
 
 def joint(graph: Graph) -> csr_matrix:

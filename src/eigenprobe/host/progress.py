@@ -18,7 +18,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import starmap
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ _enabled = False
 _depth = 0  # one display at a time: an inner bar inside an outer one stays silent
 _phase: Progress | None = None
 _drawn: Progress | None = None
+_reports: Callable[[str], None] | None = None
 _lock = threading.RLock()  # a display begins in a thread of its own
 
 
@@ -67,6 +68,37 @@ def hide() -> None:
         if (shown := _drawn) is not None:
             shown._erase()
             shown._wait()
+
+
+@contextmanager
+def reports_to(write: Callable[[str], None] | None, every: float = 2.0) -> Iterator[None]:
+    """What long loops inside of the block `report` is written, at most once in ``every`` seconds; None: nowhere."""
+    global _reports
+    before = _reports
+    last = time.monotonic()
+
+    def passed_on(text: str) -> None:
+        nonlocal last
+        if write is not None and (now := time.monotonic()) - last >= every:
+            last = now
+            write(text)
+
+    _reports = None if write is None else passed_on
+    try:
+        yield
+    finally:
+        _reports = before
+
+
+def report(text: str) -> None:
+    """How far a loop has come, for `reports_to`."""
+    if _reports is not None:
+        _reports(text)
+
+
+def reporting() -> bool:
+    """Whether anyone reads reports."""
+    return _reports is not None
 
 
 class Progress:

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from .progress import report
+
 ONE_THREAD = 12_000  # points below which threads wait for each other longer than they work
 CPU = torch.device("cpu")
 
@@ -73,7 +75,7 @@ def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch
     Unlike the threads of one operation, none of these waits for another; inside of one there are no more.
     """
     if device.type != "cpu" or min(len(parts), cores()) < 2 or getattr(_thread, "at_work", False):
-        return [work(part) for part in parts]
+        return [_counted(work(part), number, len(parts)) for number, part in enumerate(parts, 1)]
     gate = threading.Semaphore(cores())
 
     def next_part(part: Any) -> Any:
@@ -83,10 +85,15 @@ def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch
     with limited_threads(device, 0):  # which sets the number of threads again that the workers have changed
         running = [_workers().submit(next_part, part) for part in parts]
         try:
-            return [each.result() for each in running]
+            return [_counted(each.result(), number, len(parts)) for number, each in enumerate(running, 1)]
         finally:
             for each in running:
                 each.cancel()  # after an interrupt, what has not begun
+
+
+def _counted(result: Any, number: int, count: int) -> Any:
+    report(f"{number} of {count} blocks")
+    return result
 
 
 @cache
