@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.neighbors import KNeighborsClassifier
 
-from eigenprobe import InputError, OptimalApproximationEigenmaps
+from eigenprobe import EigenprobeWarning, InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
@@ -331,3 +332,39 @@ def test_directions_of_a_folding_keep_pairs_apart(rng: np.random.Generator) -> N
         return float((np.linalg.norm(centres[:, None] - centres, axis=2) + 9 * np.eye(40)).min())
 
     assert nearest(turn) > 2 * nearest(principal)
+
+
+def test_counts_are_compared_by_angle(rng: np.random.Generator) -> None:
+    """How much was counted in a row is its size: eight profiles of 200 words, totals of 100 to 20,000."""
+    labels = rng.integers(8, size=600)
+    profiles = rng.gamma(0.3, 1.0, 200) * np.exp(0.8 * rng.normal(size=(8, 200)))
+    totals = rng.lognormal(7, 0.8, size=600)
+    table = rng.poisson(totals[:, None] * (profiles / profiles.sum(1, keepdims=True))[labels]).astype(float)
+    model = _model(8).fit(table)
+    assert model.metric_ == "cosine"
+    assert KNeighborsClassifier().fit(model.layout_[::2], labels[::2]).score(model.layout_[1::2], labels[1::2]) > 0.97
+
+
+def test_the_sizes_of_rows_are_no_direction(rng: np.random.Generator) -> None:
+    """Embeddings of any lengths are compared by angle; a curve stays one wherever it lies."""
+    rows = torch.from_numpy(rng.normal(size=(500, 80)) + 2)
+    assert choose_metric("auto", rows * torch.from_numpy(rng.lognormal(0, 2, size=(500, 1)))) == "cosine"
+    t = np.linspace(0, 2 * np.pi, 500)
+    knot = np.stack([np.sin(t) + 2 * np.sin(2 * t), np.cos(t) - 2 * np.cos(2 * t), -np.sin(3 * t)], 1)
+    placed = knot @ np.linalg.qr(rng.normal(size=(100, 3)))[0].T
+    for shift in (0.0, 3.0, 50.0):
+        assert choose_metric("auto", torch.from_numpy(placed + shift)) == "euclidean"
+
+
+def test_a_column_that_decides_all_distances_is_named(rng: np.random.Generator) -> None:
+    table = np.column_stack([rng.normal(size=(300, 5)), 1000 * rng.normal(size=300)])
+    with pytest.warns(EigenprobeWarning, match=r"column 5 holds 100 % of the variance.*StandardScaler"):
+        _model(3).fit(table)
+    thin = rng.normal(size=(300, 3)) * (1000, 1, 1)  # points in space have one unit
+    for quiet in (table / table.std(0), thin, np.column_stack([table[:, 5], np.zeros((300, 6))])):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="column")
+            _model(3).fit(quiet)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="column")
+        _model(3, metric="cosine").fit(table)

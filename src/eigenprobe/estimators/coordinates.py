@@ -44,19 +44,37 @@ def check_parameters(model: Any) -> None:
 
 
 def choose_metric(metric: str | Callable[..., float], rows: torch.Tensor) -> str | Callable[..., float]:
-    """``auto`` is cosine for wide tables and Euclidean for narrow ones, and for wide ones that lie, once centred, in a
-    few directions only: a curve or a surface, whose angles from the origin mean nothing."""
+    """``auto`` is cosine for wide tables and Euclidean for narrow ones, and for wide ones whose unit rows lie, once
+    centred, in a few directions only: a curve or a surface, whose angles from the origin mean nothing. Wide counts are
+    compared by angle in any case: their totals are how much was counted."""
     if metric != "auto":
         return metric
-    return "cosine" if rows.shape[1] >= COSINE_COLUMNS and directions(rows) >= COSINE_DIRECTIONS else "euclidean"
+    some = rows[:: max(1, len(rows) // MEASURED)].double()
+    wide = rows.shape[1] >= COSINE_COLUMNS
+    counts = wide and bool((some >= 0).all()) and bool((some == some.round()).all())
+    return "cosine" if wide and (counts or directions(some) >= COSINE_DIRECTIONS) else "euclidean"
+
+
+def warn_of_one_column(rows: torch.Tensor) -> None:
+    """A warning where one column of a table decides all Euclidean distances: those of other units count for nothing."""
+    if rows.shape[1] <= SPACE:
+        return
+    spread = rows[:: max(1, len(rows) // MEASURED)].double().var(0)
+    share, first = (spread / spread.sum()).max(0)
+    if float(share) > ONE_COLUMN and int((spread > 0).sum()) > SPACE:
+        warn(
+            f"column {int(first)} holds {100 * float(share):.4g} % of the variance, so that distances are those of it "
+            "alone: where columns have different units, scale them first (sklearn.preprocessing.StandardScaler)"
+        )
 
 
 def directions(rows: torch.Tensor) -> float:
-    """The effective number of directions of centred rows ``(n, d)``: ``(tr C)^2 / tr C^2``, C the covariance of their
-    unit vectors, which a few far rows do not dominate."""
-    some = rows[:: max(1, len(rows) // MEASURED)].double()
+    """The effective number of directions of rows ``(n, d)``: ``(tr C)^2 / tr C^2``, C the covariance of unit vectors of
+    centred unit rows: neither the sizes of rows nor a few far ones dominate."""
+    tiny = torch.finfo(rows.dtype).tiny
+    some = rows / rows.norm(dim=1, keepdim=True).clamp_min(tiny)
     some = some - some.mean(0)
-    some = some / some.norm(dim=1, keepdim=True).clamp_min(torch.finfo(some.dtype).tiny)
+    some = some / some.norm(dim=1, keepdim=True).clamp_min(tiny)
     covariance = some.mT @ some if some.shape[1] <= len(some) else some @ some.mT
     return float(covariance.trace() ** 2 / covariance.square().sum().clamp_min(torch.finfo(some.dtype).tiny))
 
@@ -66,6 +84,7 @@ SAME = 1e-5  # relative distance below which coordinates are those of a fitted r
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle ...
 COSINE_DIRECTIONS = 9.0  # ... unless they vary in fewer directions; digits have 13, embeddings 20 to 90, a knot 2.4
 FOLDED_PAIRS, FOLDED_STEPS, FOLDED_NEAR = 4000, 20, 0.01  # pairs, steps, squared share that counts as fallen together
+SPACE, ONE_COLUMN = 3, 0.99  # columns of points in space, whose units are one; share of the variance that is nearly all
 MEASURED = 2000  # rows that these are measured on
 LEAST = 1e-9  # a factor counts as so much: that of two rows is 0, and a power of it would leave them in one place
 VANISHED = 1e-6  # of the first coordinate: a map of it is constant to single precision

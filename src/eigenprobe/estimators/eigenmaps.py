@@ -46,6 +46,7 @@ from .coordinates import (
     diffusion_time,
     folding,
     local_averages,
+    warn_of_one_column,
 )
 from .layout import joint, map_layout
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
@@ -81,8 +82,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     solver : {"direct", "network"}, default="direct"
         Closed form, or a network trained to reconstruct the probes.
     metric : str or function of two rows, default="auto"
-        ``auto`` is cosine from 64 columns on (embeddings), Euclidean below (measurements) and for wide tables that vary
-        in fewer than 9 directions (curves, surfaces); `metric_` says which. With ``precomputed`` X is a
+        ``auto`` is cosine from 64 columns on (embeddings, counts), Euclidean below (measurements) and for wide tables
+        that vary in fewer than 9 directions (curves, surfaces); `metric_` says which. With ``precomputed`` X is a
         matrix of distances (n_samples, n_samples), whole or sparse with at least ``n_neighbors`` entries per row; with
         ``precomputed_affinity`` X is a symmetric matrix of weights, all of which are used, as by scikit-learn's
         ``SpectralEmbedding(affinity="precomputed")``. Other names are those of scikit-learn and pynndescent. A function
@@ -236,6 +237,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             else:
                 sample = self._sample(rows, limit, rng)
                 self.metric_ = choose_metric(self.metric, sample)
+                if self.metric_ == "euclidean":
+                    warn_of_one_column(sample)
                 self._blank = sample.mean(0, dtype=torch.float64)
                 if neighbors is None:
                     neighbors = self._sparse_neighbours(rows, limit)
@@ -477,7 +480,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         for name in ("layout_", "spectrum_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         parts, k = int(basis.info.get("components", 1)), self.n_components
-        if parts - 1 > MANY_PARTS * k:
+        if parts - 1 > MANY_PARTS * k and self._fold is None:  # folded vectors tell them apart
             warn(f"n_components={k} is far below the {parts} separate parts: {parts - 1} tell them apart")
 
     def _device(self) -> torch.device:
