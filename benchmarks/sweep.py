@@ -1,6 +1,7 @@
 """Tables of every kind and size through the estimator: which solver answers, how long it takes, how well.
 
-    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu] [--minutes 4] [--umap]
+    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu] [--umap]
+                               [--minutes 4] [--more]
 
 A kind is a table (n, d) with labels, one label where it has no groups. Of every kind and size: seconds of a fit, memory
 above what the process held, the adjusted Rand index of k-means in the embedding and of the nearest mean of a group
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from benchmarks.record import best_device, clock, facts, peak, write
+from benchmarks.record import best_device, clock, earlier, facts, peak, write
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.host import tables
 from eigenprobe.host.files import plain
@@ -116,12 +117,13 @@ def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -
     groups = len(np.unique(labels))
     model = OptimalApproximationEigenmaps(min(max(groups, 3), MOST, n // 4), random_state=seed, device=device)
     row: dict[str, Any] = {"kind": kind, "rows": n, "groups": groups}
-    start = clock(device)
+    start, busy = clock(device), time.process_time()
     try:
         row["MiB"] = peak(lambda: model.fit(x), device)
     except Exception as error:  # whatever it is, the other kinds go on
         return row | {"failed": f"{type(error).__name__}: {error}"[:300]}
-    row |= {"seconds": clock(device) - start, "metric": model.metric_, "solver": model.basis_.info["solver"]}
+    row |= {"seconds": clock(device) - start, "CPU seconds": time.process_time() - busy}
+    row |= {"metric": model.metric_, "solver": model.basis_.info["solver"]}
     row |= {"residual": model.basis_.info["residual"], "finite": bool(np.isfinite(model.embedding_).all())}
     if groups > 1:
         row["ARI"] = rand_index(model.embedding_, labels, seed)
@@ -130,9 +132,9 @@ def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -
     if umap:
         from umap import UMAP
 
-        start = clock(device)
-        UMAP(random_state=seed, n_jobs=1).fit(x)
-        row["seconds of UMAP"] = clock(device) - start
+        start, busy = clock(device), time.process_time()
+        UMAP(metric=model.metric_, random_state=seed, n_jobs=1).fit(x)
+        row |= {"seconds of UMAP": clock(device) - start, "CPU seconds of UMAP": time.process_time() - busy}
     return row
 
 
@@ -162,6 +164,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, nargs="*", default=[], help=f"rows of {', '.join(LARGE)} alone")
     parser.add_argument("--minutes", type=float, help="after which no further kind is begun")
     parser.add_argument("--device", default=best_device())
+    parser.add_argument("--more", action="store_true", help="keep other rows of the file, if it is confirmed")
     parser.add_argument("--umap", action="store_true", help="UMAP's seconds beside ours")
     o = parser.parse_args()
     if unknown := set(o.kinds) - set(KINDS):
@@ -170,6 +173,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     began, peers = time.perf_counter(), ("umap-learn",) if o.umap else ()
     about = facts("sweep", o.device, o, peers=peers)
+    known = earlier(f"sweep_{o.device}.json", about["device"]) if o.more else {}
     large = [kind for kind in LARGE if not o.kinds or kind in o.kinds]
     sizes = [(n, kind) for n in o.large for kind in large] + [(n, kind) for n in o.rows for kind in o.kinds or KINDS]
     for n, kind in sizes:
@@ -177,7 +181,11 @@ def main() -> None:
             break
         rows.append(measure(kind, n, o.device, o.umap and n <= UMAP_ROWS))
         print(rows[-1], flush=True)
-        write(f"sweep_{o.device}.json", about | {"left": len(sizes) - len(rows), "rows": plain(rows)})
+        new = {(row["kind"], row["rows"]) for row in rows}
+        kept = [row for row in known.get("rows", []) if (row["kind"], row["rows"]) not in new]
+        every = sorted(kept + plain(rows), key=lambda row: (row["rows"], list(KINDS).index(row["kind"])))
+        made = [*known.get("commands", []), about["command"]]
+        write(f"sweep_{o.device}.json", about | {"commands": made, "left": len(sizes) - len(rows), "rows": every})
     print(tables.markdown(rows))
 
 
