@@ -434,25 +434,27 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
     """Which of some points ``(rows,)`` of a graph without self-loops have a cell that their neighbours do not close."""
     found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     places = torch.arange(len(rows), device=rows.device)
-    if dimension == 2:  # a neighbour at less than 60 degrees from a direction closes it: |l| <= 2 r cos
-        places = (_widest_gap(graph.truncate(SELECTION.frame), rows) > CLOSED).nonzero()[:, 0]
+    # A neighbour at less than 60 degrees from a direction closes it: |l| <= 2 r cos. A few of them are enough mostly.
+    for count in (SELECTION.frame, graph.k) if dimension == 2 else ():
+        gaps = _widest_gap(graph.truncate(count), rows[places], SELECTION.frame)
+        places = places[gaps > CLOSED]
     for part in places.split(BLOCK):
         found[part] = _cells(graph, rows[part], dimension)[1]
     return found
 
 
-def _widest_gap(graph: Graph, rows: Tensor) -> Tensor:
-    """The widest angle ``(rows,)`` between the directions to the neighbours of some points in their tangent planes."""
+def _widest_gap(graph: Graph, rows: Tensor, frame: int) -> Tensor:
+    """The widest angle ``(rows,)`` between directions to the neighbours of some points, in the planes of ``frame``."""
     offsets = graph.points[graph.indices[rows]] - graph.points[rows, None]
     if graph.points.shape[1] > 2:
-        offsets = offsets @ tangent_frames(offsets, graph.distances[rows], 2)
+        offsets = offsets @ tangent_frames(offsets[:, :frame], graph.distances[rows, :frame], 2)
     angle = torch.atan2(offsets[..., 1], offsets[..., 0]).sort(dim=1).values
     return torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1)
 
 
 def _in_loops(graph: Graph) -> Tensor:
     """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all their neighbours."""
-    wide = _widest_gap(graph, torch.arange(graph.n, device=graph.device)) > GAP
+    wide = _widest_gap(graph, torch.arange(graph.n, device=graph.device), graph.k) > GAP
     near = graph.indices[:, :LINKED]
     head, place = (wide[:, None] & wide[near]).nonzero(as_tuple=True)
     _, labels = components(head, near[head, place], graph.n)
