@@ -33,7 +33,7 @@ from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
-from ..sampling import Resolution, glance
+from ..sampling import Resolution
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
@@ -232,7 +232,7 @@ def _quality(cloud: Arranged) -> dict[str, Any]:
     graph = cloud.graph.without_loops()
     if graph.points.shape[1] not in (2, 3) or graph.k < SEEN or graph.n < SEEN:
         return {}
-    return {"quality": glance(graph.points, graph.indices, graph.distances).facts(cloud.frame.scale)}
+    return {"quality": graph.seen.facts(cloud.frame.scale)}
 
 
 def _network(x: Tensor, origin: Origin, request: Request) -> Basis:

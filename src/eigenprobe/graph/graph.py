@@ -33,6 +33,7 @@ from torch import Tensor
 from ..cloud import as_tensor
 from ..errors import InputError
 from ..host.validation import validated
+from ..sampling.quality import Glance, glance
 from ..search.cells import grid_search
 from ..search.layout import Segments, nearest, principal_axes
 from ..search.neighbours import Backend, Metric, nearest_rows, search_space, self_first, without_self
@@ -161,6 +162,11 @@ class Graph:
     def each(self) -> Segments:
         """The stacked clouds."""
         return Segments(self.clouds or (self.n,), self.device)
+
+    @cached_property
+    def seen(self) -> Glance:
+        """How its points were sampled, as far as some of them and their neighbours tell at once."""
+        return glance(self.points, self.indices, self.distances)
 
     @property
     def squared(self) -> Tensor:

@@ -1,5 +1,4 @@
 """Which points to work on: strays, resolution and noise of a cloud, its working sample; farthest points."""
 
 from .farthest import farthest_points
-from .quality import glance
 from .working import Resolution, WorkingSample, is_even, working_sample

@@ -11,6 +11,7 @@ On a clean even cloud nothing is to be done, and the sample is the cloud.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from ..errors import InputError, warn
 from ..search.neighbours import nearest_rows, query
 from .cleaning import clean
 from .farthest import farthest_points
-from .quality import Quality, find_strays, glance, may_have_strays, survey
+from .quality import Glance, Quality, find_strays, may_have_strays, survey
 
 Resolution = Literal["auto", "all"] | int
 
@@ -97,11 +98,11 @@ class WorkingSample:
         return values.new_zeros((len(self.points), *values.shape[1:])).index_add_(0, self.rows, weight * values)
 
 
-def is_even(points: Tensor, near: Tensor, distances: Tensor) -> bool:
+def is_even(points: Tensor, near: Tensor, distances: Tensor, seen: Callable[[], Glance]) -> bool:
     """Whether a cloud is its own working sample, as far as its lists of nearest points ``(n, k)`` tell at once."""
     if points.shape[1] not in (2, 3) or len(points) < RULE.least or near.shape[1] < 12:
         return True
-    return glance(points, near, distances).even and not may_have_strays(near, distances)
+    return seen().even and not may_have_strays(near, distances)
 
 
 @torch.no_grad()

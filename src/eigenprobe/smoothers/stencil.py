@@ -390,7 +390,6 @@ def voronoi_neighbours(flat: Tensor) -> Tensor:
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
 SAMPLE = 8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
 BLOCK = 1024  # points at a time: (1024, k, D) numbers
-CLOSED = 2 * math.pi / 3 - 1e-6  # between directions to neighbours up to which a cell is closed, whatever their lengths
 GAP = 0.7 * math.pi  # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
 LINKED = 10  # nearest points that continue a chain
 CHAIN = 8  # points of the shortest chain
@@ -434,27 +433,32 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
     """Which of some points ``(rows,)`` of a graph without self-loops have a cell that their neighbours do not close."""
     found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     places = torch.arange(len(rows), device=rows.device)
-    # A neighbour at less than 60 degrees from a direction closes it: |l| <= 2 r cos. A few of them are enough mostly.
-    for count in (SELECTION.frame, graph.k) if dimension == 2 else ():
-        gaps = _widest_gap(graph.truncate(count), rows[places], SELECTION.frame)
-        places = places[gaps > CLOSED]
+    if dimension == 2:
+        # A neighbour at less than 60 degrees from a direction closes it (|l| <= 2 r cos), so that six sectors do which
+        # all have one: signs against three lines at 60 degrees to each other.
+        x, y = _in_planes(graph, rows, SELECTION.frame)
+        sector = (y > 0).long() + 2 * (y > 3**0.5 * x) + 4 * (y > -(3**0.5) * x)
+        places = (x.new_zeros((len(rows), 8)).scatter_(1, sector, 1.0).sum(1) < 6).nonzero()[:, 0]
     for part in places.split(BLOCK):
         found[part] = _cells(graph, rows[part], dimension)[1]
     return found
 
 
-def _widest_gap(graph: Graph, rows: Tensor, frame: int) -> Tensor:
-    """The widest angle ``(rows,)`` between directions to the neighbours of some points, in the planes of ``frame``."""
-    offsets = graph.points[graph.indices[rows]] - graph.points[rows, None]
-    if graph.points.shape[1] > 2:
-        offsets = offsets @ tangent_frames(offsets[:, :frame], graph.distances[rows, :frame], 2)
-    angle = torch.atan2(offsets[..., 1], offsets[..., 0]).sort(dim=1).values
-    return torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1)
+def _in_planes(graph: Graph, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Coordinates ``(rows, k)`` of the neighbours of some points in the planes of the ``count`` nearest."""
+    places, near = graph.points.mT.contiguous(), graph.indices[rows]  # an axis at a time: shorter gathers
+    offsets = torch.stack([axis.take(near) - axis[rows, None] for axis in places])  # (d, rows, k)
+    if len(places) > 2:
+        frames = tangent_frames(offsets[..., :count].permute(1, 2, 0), graph.distances[rows, :count], 2)
+        offsets = torch.stack([(axis.mT[..., None] * offsets).sum(0) for axis in frames.unbind(2)])
+    return offsets[0], offsets[1]
 
 
 def _in_loops(graph: Graph) -> Tensor:
     """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all their neighbours."""
-    wide = _widest_gap(graph, torch.arange(graph.n, device=graph.device), graph.k) > GAP
+    x, y = _in_planes(graph, torch.arange(graph.n, device=graph.device), graph.k)
+    angle = torch.atan2(y, x).sort(dim=1).values
+    wide = torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1) > GAP
     near = graph.indices[:, :LINKED]
     head, place = (wide[:, None] & wide[near]).nonzero(as_tuple=True)
     _, labels = components(head, near[head, place], graph.n)
