@@ -158,3 +158,16 @@ def test_eigenvalues_of_random_curves(k: int) -> None:
             time = float(neighbourhood_smoother(build_graph(torch.from_numpy(points), k)).step_time)
             ratios.append(found.gaps[1:].numpy() / time / exact)
     assert 0.87 < np.mean(ratios) < 1.08  # .75 (12 neighbours) with the power of surfaces
+
+
+@pytest.mark.parametrize("neighbours", [8, 12])
+def test_a_cube_is_a_solid_with_few_neighbours_too(rng: np.random.Generator, neighbours: int) -> None:
+    """Twelve neighbours took it for a surface, whose eigenvalues are a third lower."""
+    points = torch.from_numpy(np.pi * rng.random((2000, 3)))
+    smoother = neighbourhood_smoother(build_graph(points, neighbours))
+    assert smoother.dimension == 3
+    if neighbours == 12:
+        found = solve(smoother, 5, tol=1e-5).gaps[1:4] / smoother.step_time
+        assert abs(float(found.mean()) - 1) < 0.1
+    sheet = torch.from_numpy(np.pi * rng.random((2000, 3)) * (1, 1, 0))
+    assert neighbourhood_smoother(build_graph(sheet, neighbours)).dimension == 2

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import Graph, estimate_dimension, undirected
+from ..graph import Graph, build_graph, estimate_dimension, undirected
 from .smoother import Smoother, symmetric_matrix
 
 
@@ -39,11 +39,13 @@ class Neighbourhood:
     disorder_of_curves: float = 8.0  # the same in one dimension
     least: float = 0.1  # of 1 - delta, which is 0 for two rows: no neighbours on other sides
     directions: int = 16  # random directions that stand for the coordinates in delta
+    surrounding: int = 16  # neighbours that tell a solid in space from a surface: 12 take a cube for one
     block: int = 1 << 20  # neighbours compared at once
     longest: int = 96  # lists up to which all neighbours are compared with all: a sparse product counts the same then
 
 
 SETTINGS = Neighbourhood()
+SPACE = 3  # columns in which neighbours tell a solid from a surface
 CURVE = 1.5  # dimension below which points lie on a curve
 
 
@@ -73,7 +75,10 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     delta = float(random.sum() / energy.sum() / 2)
     if graph.metric in ("euclidean", "cosine") and chords.points.shape[1]:  # otherwise there are no coordinates
         delta = min(delta, _imbalance(matrix, mass, chords.points))
-    dimension = estimate_dimension(chords)
+    n, d = chords.points.shape
+    few = chords.metric == "euclidean" and d == SPACE and chords.k < SETTINGS.surrounding < n
+    wider = build_graph(chords.points, SETTINGS.surrounding, ordered=chords.ordered) if few else chords
+    dimension = estimate_dimension(wider)
     kept = max(1 - delta, SETTINGS.least)
     power = SETTINGS.disorder_of_curves if dimension < CURVE else SETTINGS.disorder
     lost = max(kept**power, SETTINGS.least**SETTINGS.disorder)
