@@ -86,6 +86,14 @@ RESULTS = {
         "encoding",
         CLOUD,
     ),
+    "generalisation_deftransfer.json": Result(
+        _kept(
+            "generalisation_deftransfer.json",
+            f"reproduce generalisation '{DATA}/surfaces/deftransfer*' --way ours --volumes 0 --no-figures",
+        ),
+        "encoding",
+        CLOUD,
+    ),
     "toy1d.json": Result(_kept("toy1d.json", "reproduce toy1d --way both"), "toy", {"steps": 10}),
     "probe_scale.json": _bench(f"probe_scale {DATA}/mpz14", "probes", n=300, k=8),
     "maps.json": _bench(f"maps {TABLES}", "layout", n=240, k=6),

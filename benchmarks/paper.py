@@ -61,7 +61,7 @@ from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
 from eigenprobe_lab.paper.protocol import Protocol, summarise
-from eigenprobe_lab.paper.published import FACES, single_shape
+from eigenprobe_lab.paper.published import FACES, collection, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, ORACLE, THEIRS
 from eigenprobe_lab.paper.trained_probes import train_and_measure
 
@@ -240,7 +240,7 @@ def unseen_controls(o: argparse.Namespace) -> None:
     """The closed form of the probes of the generalisation experiment, on the shapes it is measured on."""
     rows, recipe = [], GeneralisationRecipe()
     for path in geometry.find_shapes(o.meshes):
-        if (shape := geometry.load(path)).n < recipe.points:
+        if not collection(path.stem) or (shape := geometry.load(path)).n < recipe.points:
             continue
         sample = Sample.on_surface(shape, recipe.points, o.k, recipe.seed)
         vectors = best_of_probes(known(sample)[0].points[0], recipe.probes, o.k).numpy()
@@ -367,6 +367,9 @@ def merge(o: argparse.Namespace) -> None:
     rows.sort(key=lambda row: row["shape"])
     about = {key: value for key, value in (documents or [old])[0].items() if key not in ("rows", "schedule", "sample")}
     write("paper_overfit.json", {**about, "command": "python -m benchmarks.paper merge", "rows": rows})
+    variants = sorted((o.state or results_file("")).glob("paper_variant_*.json"))
+    if variants:
+        write_variants([json.loads(path.read_text()) for path in variants], rows)
     if o.state and (controls := o.state / "paper_controls.json").is_file():
         found = json.loads(controls.read_text())
         write("paper_controls.json", found | {"rows": [row for row in found["rows"] if row["method"] != ORACLE]})
@@ -374,6 +377,17 @@ def merge(o: argparse.Namespace) -> None:
     table = [row | {f"paper_{key}": value for key, value in single_shape(row["shape"]).items()} for row in theirs]
     print(markdown(table, ["shape", "schedule", "paper_cosine_10", "paper_cosine_20", "paper_cosine_50", *COLUMNS]))
     print(markdown([mean_row(group, COLUMNS, method=name) for (name,), group in grouped(rows, "method").items()]))
+
+
+def write_variants(documents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """paper_variants.json: the networks trained with one thing changed, after those of the same shapes without."""
+    chosen = [row | {"variant": "paper"} for row in rows if row["method"] == THEIRS and row["shape"] in ABLATED]
+    for document in documents:
+        made = {key: document[key] for key in ("command", "commit")}
+        chosen.append(document["rows"][0] | made | {"variant": document["options"]["variant"]})
+    short = [{key: value for key, value in row.items() if key != "history"} for row in chosen]
+    same = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule", "sample")}
+    write("paper_variants.json", {**same, "command": "python -m benchmarks.paper merge", "rows": short})
 
 
 def main() -> None:

@@ -26,6 +26,16 @@ from eigenprobe_lab.paper.reproduction import CONTROL, THEIRS
 LEVELS = (10, 20, 50)
 PROBES = ("probes_families", "probes_losses", "probes_eigenvalues", "probes_mass")
 ABSENT = "\n\nThe trained network is not measured yet with these probes: it asks for a GPU (`--steps 10000`)."
+VARIANTS = {
+    "paper": "the paper's way",
+    "seed1": "the same, seed 1",
+    "seed2": "the same, seed 2",
+    "sigma": "sigma .034 alone",
+    "task": "probes learned: polynomials",
+    "descent": "probes learned: descent",
+    "ascent": "probes learned: ascent",
+    "inside": "the paper's way, inside the solid",
+}
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
 
 Document = dict[str, Any]
@@ -124,6 +134,28 @@ def paper_overfit(document: Document) -> str:
         parts += [markdown(table)] if table else []
     commands = dict.fromkeys(row["command"].replace(row["shape"], "SHAPE") for row in theirs if "command" in row)
     return "\n\n".join([*parts, "Made by " + "; ".join(f"`{command}`" for command in commands) + "."])
+
+
+def paper_variants(document: Document) -> str:
+    """One network per shape, trained with one thing changed; and the spread over seeds."""
+    order = {name: place for place, name in enumerate(VARIANTS)}
+    rows = sorted(document["rows"], key=lambda row: (row["shape"], order[row["variant"]]))
+    table = []
+    for row in rows:
+        learned = row.get("learned") or {}
+        left = (joined(row, name) for name in ("coordinates", "oracle_coordinates"))
+        cells = {"shape": row["shape"], "training": VARIANTS[row["variant"]], "steps": f"{row['steps']:.0f}"}
+        cells |= {"k≤10 / 20 / 50": joined(row), "any order": joined(row, "matched")}
+        cells |= dict(zip(("coordinates not rebuilt", "the same, oracle"), left, strict=True))
+        table.append(cells | {"mean sigma": learned.get("mean sigma"), "mean steps": learned.get("mean steps")})
+    parts = [markdown(given(table, **dict.fromkeys(("mean sigma", "mean steps"), "fixed")))]
+    seeds = {"paper", *(name for name in VARIANTS if name.startswith("seed"))}
+    for (shape,), group in grouped([row for row in rows if row["variant"] in seeds], "shape").items():
+        if len(group) > 1:
+            found = [[row[key] for row in group] for key in COSINES]
+            spreads = " / ".join(f"{statistics.mean(each):.3f} ± {statistics.stdev(each):.3f}" for each in found)
+            parts.append(f"{shape}, {len(group)} seeds: {spreads} (mean ± deviation of k ≤ 10 / 20 / 50).")
+    return "\n\n".join(parts)
 
 
 def paper_controls(document: Document) -> str:
@@ -352,6 +384,7 @@ TABLES = {
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
+    "paper_variants": Shown("paper_variants.json", paper_variants),
     "paper_controls": Shown("paper_controls.json", paper_controls),
     "paper_unseen_controls": Shown("paper_unseen_controls.json", paper_unseen_controls),
     "paper_images": Shown("paper_images_*.json", paper_images),

@@ -13,7 +13,16 @@ from eigenprobe_lab.evaluation.clustering import METRICS
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images_recipe import ImagesRecipe
 from eigenprobe_lab.paper.peers import FITTED
-from eigenprobe_lab.paper.published import COLLECTIONS, FACES, GENERALISATION, NINE, PAPER, collection, single_shape
+from eigenprobe_lab.paper.published import (
+    COLLECTIONS,
+    DIFFERENT,
+    FACES,
+    GENERALISATION,
+    NINE,
+    PAPER,
+    collection,
+    single_shape,
+)
 from eigenprobe_lab.paper.published import table as published_table
 from eigenprobe_lab.paper.reproduction import CONTROL, REASONS, THEIRS, cell, image_lines, line, unseen_lines
 from eigenprobe_lab.paper.toy1d import LOSSES
@@ -123,18 +132,22 @@ def experiments(results: Path) -> str:
     )
     path = results / "paper_generalisation.json"
     steps = json.loads(path.read_text())["facts"].get("steps", 0) if path.is_file() else 0
-    for name, file in (("MPZ14", "generalisation_mpz14.json"), ("SHREC'07", "generalisation_shrec07.json")):
+    files = {"MPZ14": "mpz14", "SHREC'07": "shrec07", "DefTransfer": "deftransfer"}
+    for name, file in ((name, f"generalisation_{end}.json") for name, end in files.items()):
         both = [row for row in rows(path.name) if row["start"] != CONTROL] + rows("paper_unseen_controls.json")
         theirs = [row for row in both if collection(row["shape"]) == name]
         ours = [row for row in rows(file) if row["domain"] == "surface"]
-        table += [each | {"command": made(path.name)} for each in unseen_lines([*theirs, *ours], name, steps)]
+        if name in GENERALISATION or theirs or ours:
+            other = {"reason for the gap": "the network of the lines above was not kept", "command": made(file)}
+            found = {"command": made(path.name)} if name in GENERALISATION else other
+            table += [each | found for each in unseen_lines([*theirs, *ours], name, steps)]
     table.append(
         line(
             "unseen shapes, |cosine| k<=10 / k<=20 / k<=50",
-            "seven other collections",
+            "six other collections",
             "below",
             *["not measured"] * 3,
-            "files are not here, but for four shapes of DefTransfer",
+            "files are not here",
             "none",
         )
     )
@@ -164,12 +177,45 @@ def _short(rows: Iterable[Document], missing: int) -> str:
 
 def published_generalisation(_: Path) -> str:
     """The paper's table of collections."""
+    counts = {row["collection"]: row["shapes"] for row in published_table("generalisation")}
     return markdown(
         [
-            {"collection": name, **{f"k≤{i}": value for i, value in zip(range(5, 55, 5), values, strict=True)}}
+            {"collection": name, "shapes": counts[name]}
+            | {f"k≤{i}": value for i, value in zip(range(5, 55, 5), values, strict=True)}
             for name, values in COLLECTIONS.items()
         ]
     )
+
+
+def published_shapes(results: Path) -> str:
+    """The paper's two tables of single shapes, each number beside ours or beside the reason why there is none."""
+
+    def read(name: str) -> dict[tuple[str, str], Document]:
+        rows = json.loads((results / name).read_text())["rows"] if (results / name).is_file() else []
+        return {(row["shape"], row["method"]): row for row in rows}
+
+    trained, controls = read("paper_overfit.json"), read("paper_controls.json")
+    files = {paper: (file, how) for file, (paper, how) in DIFFERENT.items()}
+    table = []
+    for row in published_table("single_shapes"):
+        name = row["shape"]
+        file, how = files.get(name, (name, "" if name in NINE else "no public file of this shape is here"))
+        found = {"vertices": trained.get((file, THEIRS)), "faces": trained.get((file + FACES, THEIRS))}
+        cells = {where: cell([each] if each else [], COSINES, "not trained") for where, each in found.items()}
+        control = [controls[key] for key in [(file + FACES, CONTROL)] if key in controls]
+        printed = bool(row["cosine_10"])
+        table.append(
+            {
+                "shape": name,
+                "published": " / ".join(row[key] for key in COSINES) if printed else "none",
+                "λ published": f"{row['discrepancy']} ± {row['deviation']}" if printed else "none",
+                **{f"here, {where}": text for where, text in cells.items()},
+                "control, faces": cell(control, COSINES),
+                "λ here, vertices": cell([each for each in [found["vertices"]] if each], ["discrepancy"], "-"),
+                "file": how or "a close match",
+            }
+        )
+    return markdown(table)
 
 
 def published_images(_: Path) -> str:
@@ -200,6 +246,7 @@ SUMMARIES: dict[str, tuple[tuple[str, ...], Callable[[Path], str]]] = {
         ("toy1d.json", "paper_*.json", "probes_eigenvalues.json", "surfaces.json", "generalisation_*.json"),
         experiments,
     ),
+    "published_shapes": (("paper_overfit.json", "paper_controls.json"), published_shapes),
     "published_generalisation": ((), published_generalisation),
     "published_images": ((), published_images),
     "published_settings": ((), published_settings),
