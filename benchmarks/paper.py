@@ -17,10 +17,11 @@ the training time of all commands together: the rate falls with the share of it 
 the steps, so that a run cut short ends at the lowest rate too.
 `controls` trains nothing: the closed form of the paper's probes, and eigenvalues by worst errors with the oracle's own
 vectors, by every reading of the text. `images` tunes the probes of each table on its even rows and measures on the odd
-ones, by the protocol of `benchmarks.clusters`, their closed form and, with `--steps`, the network trained on them; with
-`--state` it takes those that `images_network` has left there. `together` runs what is short on docs/paper.md: shapes
-on faces, their variants (one sigma, learned probes, seeds, a solid), then the networks of the tables of features.
-`merge` makes one paper_overfit.json of those of the shapes in the folder and prints the table.
+ones, by the protocol of `benchmarks.clusters`, their closed form and, with `--steps`, the network trained on them. With
+`--state` it takes the network that `images_network` has left there, and the closed form that an earlier file has.
+`together` runs what asks for a GPU on docs/paper.md: shapes on faces, their variants (one sigma, learned probes, seeds,
+a solid), then the networks of the tables of features.
+`merge` makes one paper_overfit.json of those of the shapes in the folder, and paper_variants.json, and prints the table.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ import numpy as np
 import torch
 from joblib import parallel_config
 
-from benchmarks.record import best_device, existing, facts, results_file, write
+from benchmarks.record import best_device, earlier, existing, facts, results_file, write
 from eigenprobe import Basis, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
@@ -280,19 +281,23 @@ def images(o: argparse.Namespace) -> None:
         recipe, grid = tune(recipe, even, y[0::2])
         print(f"{path.stem}: {recipe.drawn()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
         name = path.stem if o.vectors == ImagesRecipe.vectors else f"{path.stem}_{o.vectors}"
-        given: dict[str, Any] = {"probes": partial(closed_form, recipe)}
+        tuned = {key: getattr(recipe, key) for key in TUNED[2:]}
+        before = earlier(f"paper_images_{name}.json", about(o)["device"]) if o.state else {}
+        same = before.get("facts", {}).get("tuned") == tuned and before["facts"]["runs"] == o.runs
+        kept = [row for row in before.get("rows", ()) if same and row["method"] == "probes"]
+        given: dict[str, Any] = {} if kept else {"probes": partial(closed_form, recipe)}
         trained = o.state / f"{name}.safetensors" if o.state else None
         described: dict[str, Any] = {"table": path.stem, "rows": "odd", "runs": o.runs, "vectors": o.vectors}
-        described["tuned"] = {name: getattr(recipe, name) for name in TUNED[2:]}
+        described["tuned"] = tuned
         steps = o.steps
         if trained:
             basis = Basis.load(trained)
             described["training"], steps = basis.info["training"], basis.info["steps"]
-            same = replace(recipe, steps=described["training"]["options"]["steps"])
-            if described["training"]["recipe"] != str(same):
-                raise SystemExit(f"benchmarks.paper: {trained} was trained by another recipe than {same}")
+            asked = replace(recipe, steps=described["training"]["options"]["steps"])
+            if described["training"]["recipe"] != str(asked):
+                raise SystemExit(f"benchmarks.paper: {trained} was trained by another recipe than {asked}")
             given["paper"] = partial(feed_forward, basis)
-        for kind in ("paper", "untrained") if o.steps else ():
+        for kind in ("paper", "untrained") if o.steps or trained else ():
             if kind not in given:
                 taken = replace(recipe, steps=o.steps if kind == "paper" else 0)
                 basis = learn_rows(taken, torch.from_numpy(even).to(o.device), RunSettings(device=o.device))
@@ -300,7 +305,8 @@ def images(o: argparse.Namespace) -> None:
         ks = [k for k in (2, 5, 10, 50) if k < o.vectors]
         with parallel_config("threading"):  # a network that lies on a device is not sent to other processes
             rows = summarise(Protocol(o.runs, ks=ks, methods=list(given)).records(odd, y[1::2], 1, given))
-        rows = [row | ({"steps": steps} if row["method"] == "paper" else {}) for row in rows]
+        rows = kept + [row | ({"steps": steps} if row["method"] == "paper" else {}) for row in rows]
+        rows.sort(key=lambda row: row["k"])
         content = about(o) | {"facts": described, "grid": grid, "rows": rows}
         write(f"paper_images_{name}.json", plain(content))
         print(Images(rows).markdown(), flush=True)
