@@ -107,6 +107,7 @@ RESULTS = {
     "robustness.json": _bench(f"robustness {DATA}/mpz14", "alignment", **SHAPE, methods=["direct", "pretrained"]),
     "operators.json": _bench(f"operators {DATA}/mpz14 --nine", "operators", n=500),
     "retrieval.json": _bench(f"retrieval {DATA}/surfaces", "operators", n=500),
+    "classify.json": _bench(f"classify {DATA}/surfaces", "operators", n=500),
     "direct_cpu.json": _bench("direct", "decomposition", **CLOUD),
     "direct_cuda.json": _bench("direct --device cuda --sizes 100000 1000000 --embeddings", "decomposition", **CLOUD),
     "multigrid.json": _bench("multigrid", "decomposition", **CLOUD),

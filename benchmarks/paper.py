@@ -9,6 +9,7 @@
     python -m benchmarks.paper images TABLES... [--runs 32] [--steps 10000] [--state FOLDER]
     python -m benchmarks.paper together --data carried --device cuda --seconds 500
     python -m benchmarks.paper merge --state FOLDER
+    python -m benchmarks.paper figure --state FOLDER --data carried
 
 `overfit` and `generalisation` write a JSON each to $OUT (or benchmarks/results): what `eigenprobe reproduce overfit|
 generalisation --way paper` measures. With `--state FOLDER` a run keeps its checkpoints there and a second command goes
@@ -21,7 +22,7 @@ ones, by the protocol of `benchmarks.clusters`, their closed form and, with `--s
 `--state` it takes the network that `images_network` has left there, and the closed form that an earlier file has.
 `together` runs what asks for a GPU on docs/paper.md: shapes on faces, their variants (one sigma, learned probes, seeds,
 a solid), then the networks of the tables of features.
-`merge` makes one paper_overfit.json of those of the shapes in the folder, and paper_variants.json, and prints the table.
+`merge` makes one paper_overfit.json of those of the shapes in the folder, and paper_variants.json, and prints a table.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ import numpy as np
 import torch
 from joblib import parallel_config
 
+from benchmarks.catalogue import ROOT
 from benchmarks.record import best_device, earlier, existing, facts, results_file, write
 from eigenprobe import Basis, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
 from eigenprobe.extensions.network import NetworkExtension
 from eigenprobe.geometry.draws import sample_volume
-from eigenprobe.host.files import plain, write_npz
+from eigenprobe.host.files import Archive, plain, write_npz
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.readers.tables import read_table
 from eigenprobe.training import RunSettings
@@ -60,7 +62,15 @@ from eigenprobe_lab.evaluation.unseen import agreement_by_level
 from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, known, unseen
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
-from eigenprobe_lab.paper.overfit import SETTINGS, best_of_probes, learn_their_way, measure_bases, shortened
+from eigenprobe_lab.paper.overfit import (
+    SETTINGS,
+    Estimators,
+    best_of_probes,
+    coordinates_left,
+    learn_their_way,
+    measure_bases,
+    shortened,
+)
 from eigenprobe_lab.paper.protocol import Protocol, summarise
 from eigenprobe_lab.paper.published import FACES, collection, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, ORACLE, THEIRS
@@ -396,12 +406,55 @@ def write_variants(documents: list[dict[str, Any]], rows: list[dict[str, Any]]) 
     write("paper_variants.json", {**same, "command": "python -m benchmarks.paper merge", "rows": short})
 
 
+def figure(o: argparse.Namespace) -> None:
+    """docs/images/paper.png: vectors of the network and of the oracle on a shape, eigenvalues, mass and coordinates."""
+    import matplotlib.pyplot as plt
+
+    (name,) = o.names or ABLATED[:1]
+    sample = Sample.load(o.data / f"{name}.npz", o.k)
+    with Archive(o.state / f"paper_overfit_{name}.npz") as archive:
+        q = torch.as_tensor(archive["q"]).double()
+    q = torch.linalg.qr(q).Q * q.sum(0).sign()[0]
+    local = Frame.of(torch.as_tensor(sample.shape.vertices))(torch.as_tensor(sample.points), torch.float32)
+    exact = torch.linalg.qr(torch.as_tensor(sample.vectors).double()).Q
+    shown = (1, 4, 9, 19, 39)
+    drawing = plt.figure(figsize=(12, 8), layout="constrained")
+    for row, (title, basis) in enumerate({"the paper's way": q, "oracle": exact}.items()):
+        for column, index in enumerate(shown):
+            axes = drawing.add_subplot(3, len(shown), row * len(shown) + column + 1, projection="3d")
+            v = (basis[:, index] / basis[:, 0]).numpy()
+            v = v * np.sign(v @ (exact[:, index] / exact[:, 0]).numpy())
+            x, y, z = sample.points.T
+            axes.scatter(
+                x, z, y, c=v, s=2, cmap="coolwarm", vmin=-np.quantile(abs(v), 0.98), vmax=np.quantile(abs(v), 0.98)
+            )
+            axes.set(title=f"{title}, vector {index + 1}", aspect="equal")
+            axes.axis("off")
+    values = Estimators(sample, local, o.k, 0)
+    panels = drawing.subfigures(3, 1)[2].subplots(1, 3)
+    panels[0].plot(sample.eigenvalues, "k", label="oracle")
+    for label, basis in {"network, largest errors": q, "oracle's vectors, largest errors": exact}.items():
+        panels[0].plot(values.spectra(basis)["tuned"], label=label)
+    panels[0].set(title="eigenvalues", xlabel="k")
+    panels[0].legend()
+    panels[1].scatter(sample.areas / sample.areas.mean(), (q[:, 0].square() * len(q)).numpy(), s=2)
+    panels[1].set(title="mass", xlabel="area over its mean", ylabel="learned mass over its mean")
+    levels = range(2, o.k + 1)
+    for label, basis in {"network": q, "oracle": exact}.items():
+        panels[2].semilogy(levels, [coordinates_left(basis[:, :k], sample.points) for k in levels], label=label)
+    panels[2].set(title="coordinates not rebuilt", xlabel="vectors")
+    panels[2].legend()
+    target = ROOT / "docs" / "images" / "paper.png"
+    drawing.savefig(target, dpi=80)
+    print(f"written to {target}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "what",
         choices=["prepare", "overfit", "controls", "generalisation", "unseen_controls", "images_network", "images"]
-        + ["together", "merge"],
+        + ["together", "merge", "figure"],
     )
     parser.add_argument("meshes", type=existing, nargs="*")
     parser.add_argument("--data", type=Path, default=Path("carried"))

@@ -311,6 +311,14 @@ def retrieval(document: Document) -> str:
     return f"{told}:\n\n{markdown(document['rows'])}"
 
 
+def classify(document: Document) -> str:
+    """Shares told right, by the operator of the training and of the test."""
+    classes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
+    chance = max(document["classes"].values()) / document["shapes"]
+    closing = f"The largest class alone would be right for {chance:.3f}."
+    return f"{document['shapes']} shapes ({classes}):\n\n{markdown(document['rows'])}\n\n{closing}"
+
+
 def scale(document: Document) -> str:
     """Seconds and memory by size: the range where calls took turns, one number where one call was timed."""
     parts = []
@@ -402,6 +410,7 @@ TABLES = {
     "probe_scale": Shown("probe_scale.json", probe_scale),
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),
+    "classify": Shown("classify.json", classify),
     "retrieval": Shown("retrieval.json", retrieval),
     "maps": Shown("maps.json", embedding),
     "sweep": Shown("sweep_*.json", embedding),

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import eigenprobe as ep
 from benchmarks import catalogue, readme, record, samples, shown, summaries
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -396,3 +398,19 @@ def test_scores_are_of_rows_that_nothing_was_chosen_on(tmp_path: Path, monkeypat
     monkeypatch.setattr(embedding, "_halves", lambda rows, labels, *_: seen.append(rows[:, 0]) or row)
     embedding.new_rows(tmp_path / "t.npz", "direct", 2)
     assert len(seen) == 5 and all((rows % 2 == 0).all() for rows in seen)  # they are counted from 1 here
+
+
+def test_a_classifier_tells_shapes_apart_by_their_bases_and_halves_share_the_classes(rng: np.random.Generator) -> None:
+    pytest.importorskip("robust_laplacian")
+    from benchmarks import classify
+
+    labels = torch.tensor([0, 0, 1, 1, 0, 1])
+    part = classify.folds(labels, 0)
+    assert all(set(part[labels == name].tolist()) == {0, 1} for name in (0, 1))
+    scales = [0.2 if label else 20.0 for label in labels]  # how fast the spectrum grows after its first ten
+    values = [np.r_[np.arange(11), 10 + scale * np.arange(1, 10)] for scale in scales]
+    vectors = [np.linalg.qr(np.c_[np.ones(60), rng.normal(size=(60, 19))])[0] for _ in labels]
+    bases = classify.stacked([ep.Basis(v, np.full(60, 1 / 60), x) for v, x in zip(vectors, values, strict=True)])
+    torch.testing.assert_close(bases[1][:, 1:11].mean(1), torch.ones(6))
+    rows = classify.accuracies({"a": bases, "b": bases}, labels, steps=150, seeds=1)
+    assert rows[0]["tested with a"] == rows[0]["tested with b"] == rows[1]["tested with a"] > 0.9

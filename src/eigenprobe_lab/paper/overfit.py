@@ -144,16 +144,19 @@ class Estimators:
         self.row = build_smoother(local.double(), "row", k=15, dimension=2)
         self.adaptive = build_smoother(local.double(), "adaptive", dimension=2)
 
+    def spectra(self, q: Tensor) -> dict[str, np.ndarray]:
+        """Eigenvalues ``(K,)`` by each estimator, with the sum of the oracle's."""
+        found = {name: worst(prefix_errors(q, probes, q[:, 0].square())) for name, probes in self.probes.items()}
+        found["rayleigh"] = rayleigh((q * self.row.apply(q)).sum(0), self.row.step_time)
+        total = float(self.sample.eigenvalues[: q.shape[1]].sum())
+        return {name: (values * (total / values.sum())).cpu().numpy() for name, values in found.items()}
+
     def __call__(self, method: str, q: Tensor) -> dict[str, Any]:
         mass, vectors = q[:, 0].square(), (q / q[:, :1]).cpu().numpy()
         if not np.isfinite(vectors).all():
             raise InputError(f"{method}: expected a first vector without zeros, got one that vanishes at a point")
-        spectra = {name: worst(prefix_errors(q, probes, mass)) for name, probes in self.probes.items()}
-        spectra["rayleigh"] = rayleigh((q * self.row.apply(q)).sum(0), self.row.step_time)
-        found, total = {}, float(self.sample.eigenvalues[: q.shape[1]].sum())
-        for name, values in spectra.items():
-            scaled = (values * (total / values.sum())).cpu().numpy()
-            found[name] = agreement(self.sample.compare(vectors, scaled), self.levels)
+        compared = {name: self.sample.compare(vectors, values) for name, values in self.spectra(q).items()}
+        found = {name: agreement(each, self.levels) for name, each in compared.items()}
         areas, known = self.sample.areas, self.adaptive.mass
         assert known is not None
         return {
