@@ -323,15 +323,21 @@ def images(o: argparse.Namespace) -> None:
 
 
 def together(o: argparse.Namespace) -> None:
-    """What asks for a GPU, in processes side by side that all end within `--seconds`: shapes first, then tables."""
-    shapes = 0.62 * o.seconds
+    """What asks for a GPU, in processes side by side that all end within `--seconds`: shapes first, then tables.
+
+    With `--bare` only the shapes on faces of the folder, each trained the paper's way.
+    """
+    shapes = o.seconds - 30 if o.bare else 0.62 * o.seconds
     common = ["--data", o.data, "--state", o.state or "runs/gpu", "--device", o.device, "--seed", o.seed]
     small = [
         word for name in ("preset", "size", "probes") if getattr(o, name) for word in (f"--{name}", getattr(o, name))
     ]
     steps = ["--steps", o.steps or 4000, "--every", o.every, "--k", o.k, "--tag", "faces", "--bare", *small]
     limits = ["--seconds", int(shapes - 40), "--budget", max(1, int(0.8 * shapes - 30))]
-    calls = [["overfit", "--names", name, *common, *steps, *limits] for name in (*ABLATED, *o.names)]
+    names = [path.stem for path in prepared(o) if path.stem.endswith(FACES)] if o.bare else [*ABLATED, *o.names]
+    calls = [["overfit", "--names", name, *common, *steps, *limits] for name in names]
+    if o.bare:
+        return side_by_side(calls, o.seconds)
     for variant, names, more in VARIANTS:
         words = [*common, *steps, *limits, *more, "--variant", variant]
         calls += [["overfit", "--names", name, *words] for name in names]
