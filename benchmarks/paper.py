@@ -403,7 +403,7 @@ def merge(o: argparse.Namespace) -> None:
 
 def write_variants(documents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
     """paper_variants.json: the networks trained with one thing changed, after those of the same shapes without."""
-    chosen = [row | {"variant": "paper"} for row in rows if row["method"] == THEIRS and row["shape"] in ABLATED]
+    chosen = [row | {"variant": "paper"} for row in rows if row["method"] == THEIRS and "coordinates_10" in row]
     for document in documents:
         made = {key: document[key] for key in ("command", "commit")}
         chosen.append(document["rows"][0] | made | {"variant": document["options"]["variant"]})

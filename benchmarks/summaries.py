@@ -155,7 +155,10 @@ def experiments(results: Path) -> str:
         name = path.stem.removeprefix("images_")
         found = [row for row in rows(path.name) if row["method"] not in FITTED] + rows(f"paper_{path.name}")
         each = image_lines([row for row in found if row["k"] == 10], name, ImagesRecipe(), published=False)
-        table += [one | {"command": made(f"paper_{path.name}")} for one in each]
+        steps = [row["steps"] for row in rows(f"paper_{path.name}") if row.get("steps")]
+        for one in each:
+            why = one["reason for the gap"] + (f", {max(steps)} of 10 000 steps" if steps else "")
+            table.append(one | {"reason for the gap": why, "command": made(f"paper_{path.name}")})
     table.append(
         line(
             "clusters in 2, 5 and 10 coordinates",
@@ -172,7 +175,8 @@ def experiments(results: Path) -> str:
 def _short(rows: Iterable[Document], missing: int) -> str:
     """Why points on faces are not at their end: steps, and shapes without a run."""
     steps = [int(row["steps"]) for row in rows if row.get("steps")] or [0]
-    return f"{min(steps)} to {max(steps)} of 12 000 steps; {missing} of the nine not measured"
+    more = f"{missing} of the nine not measured" if missing else "one sigma in place of the range is better (below)"
+    return f"{min(steps)} to {max(steps)} of 12 000 steps; {more}"
 
 
 def published_generalisation(_: Path) -> str:
