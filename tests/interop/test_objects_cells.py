@@ -26,10 +26,11 @@ def test_coordinates_and_facts_are_added(rows: tuple[np.ndarray, np.ndarray]) ->
     adata = SimpleNamespace(X=csr_matrix(x), obsm={"X_pca": x[:, :8]}, uns={})
     model = ep.interop.eigenmaps(adata, n_comps=3)
     assert np.allclose(model.transform(x[:5, :8]), adata.obsm["X_eigenprobe"][:5])  # kept: new cells are mapped by it
-    expected = ep.OptimalApproximationEigenmaps(3, random_state=0).fit(x[:, :8])
+    expected = ep.OptimalApproximationEigenmaps(3, n_neighbors=15, random_state=0).fit(x[:, :8])
     assert np.allclose(adata.obsm["X_eigenprobe"], expected.embedding_)
     assert np.allclose(adata.uns["eigenprobe"]["eigenvalues"], expected.eigenvalues_)
-    assert adata.uns["eigenprobe"]["params"] == {"use_rep": "X_pca", "n_comps": 3, "random_state": 0}
+    params = {"use_rep": "X_pca", "n_comps": 3, "random_state": 0, "n_neighbors": 15}  # scanpy's number of neighbours
+    assert adata.uns["eigenprobe"]["params"] == params
     ep.interop.eigenmaps(adata, use_rep="X", key_added="X_all", n_components=2, n_neighbors=20)
     whole = ep.OptimalApproximationEigenmaps(2, random_state=0, n_neighbors=20).fit(x)
     assert np.allclose(adata.obsm["X_all"], whole.embedding_) and adata.uns["all"]["params"]["n_neighbors"] == 20
@@ -77,7 +78,7 @@ def test_layers_components_pseudotime_and_map(rows: tuple[np.ndarray, np.ndarray
     x = rows[0]
     adata = SimpleNamespace(X=x * 0, layers={"counts": csr_matrix(x)}, obsm={}, uns={}, obs={})
     model = ep.interop.eigenmaps(adata, 3, layer="counts", n_pcs=6, root=4, with_map=True)
-    expected = ep.OptimalApproximationEigenmaps(3, random_state=0).fit(x[:, :6])
+    expected = ep.OptimalApproximationEigenmaps(3, n_neighbors=15, random_state=0).fit(x[:, :6])
     np.testing.assert_allclose(adata.obsm["X_eigenprobe"], expected.embedding_)
     assert adata.uns["eigenprobe"]["params"]["n_pcs"] == 6 and adata.obsm["X_eigenprobe_map"].shape == (240, 2)
     np.testing.assert_allclose(adata.obs["eigenprobe_pseudotime"], ep.apps.pseudotime(model.basis_, 4))
@@ -95,7 +96,7 @@ def test_the_graph_of_bundled_cells_has_their_kinds() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         adata = scanpy.datasets.pbmc68k_reduced()
-        ep.interop.eigenmaps(adata, 10, n_neighbors=20)
+        ep.interop.eigenmaps(adata, 10)
         scanpy.pp.neighbors(adata, use_rep="X_pca", key_added="pca")
     assert adata.uns["eigenprobe_neighbors"]["connectivities_key"] == "eigenprobe_connectivities"
     found = {}
