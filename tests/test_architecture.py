@@ -40,7 +40,6 @@ ORDER = {
 UPWARD = {
     *(("eigenprobe.basis", folder) for folder in ("decomposition", "extensions", "geometry", "viz")),
     *(("eigenprobe.basis", folder) for folder in ("graph", "smoothers")),
-    ("eigenprobe.readers.rows", "estimators"),  # the type of an argument
     *(("eigenprobe.cloud", folder) for folder in ("readers",)),
     ("eigenprobe.pretrained.model", "viz"),
     ("eigenprobe.estimators.eigenmaps", "viz"),

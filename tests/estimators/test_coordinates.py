@@ -15,9 +15,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from eigenprobe import EigenprobeWarning, InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed
+from eigenprobe.estimators import sources as lazy
 from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.readers import rows as lazy
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
 

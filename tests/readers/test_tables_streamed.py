@@ -11,7 +11,8 @@ import torch
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.readers.rows import open_rows, rows_to_fit
+from eigenprobe.estimators.sources import rows_to_fit
+from eigenprobe.readers.rows import open_rows
 from eigenprobe.readers.tables import read_table
 
 pandas = pytest.importorskip("pandas")

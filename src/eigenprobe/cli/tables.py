@@ -167,7 +167,8 @@ def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, schedu
     """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted`` is not done anew."""
     import numpy as np
 
-    from ..readers.rows import checked, open_rows, rows_to_fit
+    from ..estimators.sources import rows_to_fit
+    from ..readers.rows import checked, open_rows
     from .cluster import cluster, spread
 
     rows = open_rows(*source)

@@ -33,7 +33,7 @@ from ..host.device import resolved
 from ..host.progress import reports_to
 from ..host.threads import allowed_cores, limited_threads
 from ..host.validation import as_array
-from ..readers.rows import MOST_SEEDS, PRECOMPUTED, Rows, checked, open_table, rows_to_fit, sampled, transformed
+from ..readers.rows import Rows, checked
 from ..search.neighbours import EXACT_POINTS, nearest_sparse
 from .coordinates import (
     AFFINITY,
@@ -51,6 +51,7 @@ from .coordinates import (
 from .layout import joint, map_layout
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
 from .solvers import Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
+from .sources import MOST_SEEDS, PRECOMPUTED, open_table, rows_to_fit, sampled, transformed
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most

@@ -1,0 +1,121 @@
+"""Tests of `estimators.sources`: what a fit takes, and what it refuses in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from eigenprobe.errors import InputError
+from eigenprobe.estimators import OptimalApproximationEigenmaps
+from eigenprobe.estimators.sources import open_table
+from eigenprobe.readers.rows import Rows, SparseRows, open_rows
+
+
+@pytest.fixture
+def table(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(23, 4))
+
+
+def _estimator(**known: Any) -> Any:
+    from eigenprobe import OptimalApproximationEigenmaps
+
+    model = OptimalApproximationEigenmaps(2)
+    vars(model).update(known)
+    return model
+
+
+def test_which_tables_are_streamed(tmp_path: Path, table: np.ndarray) -> None:
+    np.save(tmp_path / "a.npy", table)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    for source, limit, expected in (
+        (table, 0, np.float64),
+        (table.astype(np.float32), 0, np.float32),
+        (mapped, 23, np.float64),  # as many as are fitted: an array
+        (mapped, 22, np.float32),  # more: streamed, and single precision is enough
+        (tmp_path / "a.npy", 99, np.float32),
+        (torch.utils.data.TensorDataset(torch.from_numpy(table)), 99, np.float32),
+        (Rows(table), 99, np.float32),
+    ):
+        model = _estimator()
+        rows, dtype = open_table(model, source, True, limit)
+        assert dtype == expected and model.n_features_in_ == 4
+        np.testing.assert_array_equal(rows.take(np.arange(23)), np.asarray(table, rows.take(np.arange(1)).dtype))
+    assert isinstance(open_table(_estimator(), sparse.csr_matrix(table), True, 0)[0].array, SparseRows)
+    with pytest.raises(InputError, match="at least 2 rows are needed, got 1"):
+        open_table(_estimator(), Rows(table[:1]), True, 0)
+    assert open_table(_estimator(), Rows(table[:2]), True, 0)[0].shape == (2, 4)
+    assert open_table(_estimator(n_features_in_=4), Rows(table[:1]), False, 0)[0].shape == (1, 4)
+    assert open_table(_estimator(n_features_in_=4), table[:1], False, 0)[0].shape == (1, 4)
+    with pytest.raises(InputError, match="minimum of 2 is required"):
+        open_table(_estimator(), table[:1], True, 0)
+    with pytest.raises(InputError, match="expected 3 columns, as in fit, got 4"):
+        open_table(_estimator(n_features_in_=3), Rows(table), False, 0)
+    with pytest.raises(TypeError):  # scikit-learn's kind for what is no number at all
+        open_table(_estimator(), np.array([[object(), 1.0]] * 3), True, 0)
+
+
+def test_sparse_distances_to_fitted_rows(table: np.ndarray) -> None:
+    distances = sparse.csr_matrix(np.abs(table[:3]))
+    model = _estimator(metric="precomputed", n_features_in_=4, _graph=SimpleNamespace(k=4))
+    rows, dtype = open_table(model, distances, False, 0)
+    assert dtype == np.float64
+    np.testing.assert_array_equal(rows.take(np.arange(3)), np.abs(table[:3]))
+    distances[1, 2] = 0
+    distances.eliminate_zeros()
+    with pytest.raises(InputError, match="every row needs 4 distances to fitted rows, one has fewer"):
+        open_table(model, distances, False, 0)
+    model._graph = SimpleNamespace(k=3)
+    missing = open_table(model, distances, False, 0)[0].take(np.arange(3))[1, 2]
+    assert missing == pytest.approx(np.finfo(np.float64).max / 1e6)  # farther than any
+
+
+def test_what_is_no_table_of_numbers_is_one_line(tmp_path: Path, table: np.ndarray) -> None:
+    model = OptimalApproximationEigenmaps(2, device="cpu")
+    for values in (table.astype(str), table + 1j, table[:, :0]):
+        np.save(tmp_path / "a.npy", values)
+        with pytest.raises(InputError, match=r"features must be numbers, got (<U|complex)|table \(n, d\), got shape"):
+            model.fit(tmp_path / "a.npy")
+    with pytest.raises(InputError, match="expected rows of 4 numbers, as the first item has, got 3"):
+        open_rows([*table, table[0, :3]]).take(np.arange(24))
+    with pytest.raises(InputError, match="have no number: got Stream"):
+        model.fit(Stream())
+    brief = torch.from_numpy(table).bfloat16()
+    np.testing.assert_array_equal(model.fit(brief).embedding_, model.fit(brief.float()).embedding_)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self) -> Any:
+        return iter([np.zeros(4)])
+
+
+def test_masked_arrays_are_not_read_behind_their_mask(table: np.ndarray) -> None:
+    masked = np.ma.masked_array(table, np.zeros(table.shape, bool))
+    np.testing.assert_array_equal(open_table(_estimator(), masked, True, 0)[0].whole(99), table)
+    masked[3, 1] = np.ma.masked
+    with pytest.raises(InputError, match="1 entries of a masked array are missing: fill them in"):
+        open_table(_estimator(), masked, True, 0)
+
+
+def test_small_print_of_tables(table: np.ndarray) -> None:
+    rows, _ = open_table(_estimator(), sparse.csr_matrix(np.where(table > 0, table, 0)), True, 0)
+    np.testing.assert_array_equal(rows.take(np.arange(23)), np.where(table > 0, table, 0))
+    table[3, 1] = np.nan
+    assert open_table(_estimator(), table, True, 0)[0].shape == (23, 4)  # rows are checked where they are read
+    with pytest.raises(InputError, match="minimum of 1 is required"):
+        open_table(_estimator(n_features_in_=4), table[:0], False, 0)
+    frame = pytest.importorskip("pandas").DataFrame({"a": [1.0, 2.0], "kind": ["x", "y"]})
+    with pytest.raises(InputError, match="features must be numbers, column 'kind' is not"):
+        open_table(_estimator(), frame, True, 0)
+    rows, _ = open_table(
+        _estimator(metric="precomputed", n_features_in_=4, _graph=SimpleNamespace(k=1)),
+        sparse.csr_matrix(([1.0, 2.0], ([0, 1], [1, 2])), shape=(2, 4), dtype=np.float32),
+        False,
+        0,
+    )
+    assert rows.take(np.arange(2))[0, 0] == np.float32(np.finfo(np.float32).max / 1e6)
