@@ -239,7 +239,7 @@ def solve_together(
     """The clouds of up to ``most`` points among the files, solved at once; nothing where that fails."""
     clouds: dict[Path, Read] = {}
     for file in files:
-        with suppress(Exception):  # told when this file is solved alone
+        with suppress(Exception):  # said when this file is solved alone
             if len((cloud := load(file)).points) <= most:
                 clouds[file] = cloud
     with suppress(InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
@@ -279,7 +279,7 @@ def run_files(
             except Exception as error:
                 failed[file] = reason(error, session)
     except KeyboardInterrupt:
-        raise session.interrupted(done, total) from None
+        raise KeyboardInterrupt(f"interrupted: {done} of {total} done; run again to go on") from None
     finally:
         if index is not None:
             index.failed(failed)

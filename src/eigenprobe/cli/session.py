@@ -105,10 +105,6 @@ class Session:
             )
         write_json(path, now)
 
-    def interrupted(self, done: int, files: int) -> KeyboardInterrupt:
-        """What Ctrl-C says of a command over many files."""
-        return KeyboardInterrupt(f"interrupted: {done} of {files} done; run again to go on")
-
     def indexed(self, index: Index) -> None:
         """Write the index of a folder of results, and name it first."""
         page, table = index.write()

@@ -61,7 +61,7 @@ def train(
     progress.stage(f"preparing to train {recipe.stem}")
     if session.seed:
         changes = [*changes, f"seed={session.seed}"]
-    settings = load_recipe(recipe, changes)  # a mistake in it should be told before a folder is made
+    settings = load_recipe(recipe, changes)  # a mistake in it is an error before a folder is made
     shape = getattr(settings, "shape", None)  # every shape has a folder, and so a network, of its own
     folder = session.folder(recipe.stem if shape is None else f"{recipe.stem}-{Path(shape).stem}")
     session.resumes(folder, resume)

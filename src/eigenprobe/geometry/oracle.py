@@ -228,7 +228,7 @@ def _prepare_one(path: Path, k: int, folder: Path) -> Outcome:
         if pointer.is_file() and read_entry(folder / pointer.read_text(), k) is not None:
             return path, "kept", ""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # repairs are told by `load` when a person loads the shape
+            warnings.simplefilter("ignore")  # `load` names repairs when a person loads the shape
             shape = load(path)
             if shape.faces is None:
                 return path, "failed", "a point cloud: an oracle needs faces"

@@ -81,7 +81,7 @@ def _is_full(error: Exception) -> bool:
     return text is not None or (isinstance(error, OSError) and error.errno in FULL)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Text that ends in one line break, whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -160,16 +160,9 @@ class Objective:
             errors = errors.clamp_min(floor).log()
         return (errors * weights).sum(-1)
 
-    def __call__(
-        self,
-        features: Tensor,
-        *,
-        covariance: CovarianceApply | None = None,
-        trace: Tensor | float | None = None,
-        probes: Tensor | None = None,
-    ) -> Tensor:
-        """Loss averaged over the batch, a float64 scalar."""
-        return self.reduce(*self.errors(features, covariance=covariance, trace=trace, probes=probes)).mean()
+    def __call__(self, features: Tensor, **given: Any) -> Tensor:
+        """Loss averaged over the batch, a float64 scalar; ``given`` are arguments of `errors`."""
+        return self.reduce(*self.errors(features, **given)).mean()
 
 
 def first_mass(features: Tensor) -> Tensor:

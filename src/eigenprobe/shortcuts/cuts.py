@@ -143,11 +143,11 @@ def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
     apart = spacing - clouds.spread(clouds.mean(spacing))
     deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
     doubtful = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
-    usual = decision.threshold + (decision.bold - decision.threshold) * _way(doubtful, decision.doubtful)
-    return usual + (decision.careful - usual) * _way(deviation, decision.uneven)
+    usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(doubtful, decision.doubtful)
+    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven)
 
 
-def _way(values: Tensor, ends: tuple[float, float]) -> Tensor:
+def _share_of(values: Tensor, ends: tuple[float, float]) -> Tensor:
     """How far values are from the one end to the other, in [0, 1]."""
     return ((values - ends[0]) / (ends[1] - ends[0])).clamp(0, 1)
 

@@ -148,8 +148,8 @@ class _Meeting(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         # `index_select`, not brackets: their gradient sorts the indices.
-        told = self.ends(x).index_select(0, ends.flatten()).unflatten(0, ends.shape)  # (2, e, ...)
-        first, second, extra = told.split(self.sizes, 2)
+        both = self.ends(x).index_select(0, ends.flatten()).unflatten(0, ends.shape)  # (2, e, ...)
+        first, second, extra = both.split(self.sizes, 2)
         met = self.pair(y) + first
         met[0] += second[1]
         met[1] += second[0]
@@ -169,10 +169,10 @@ class _Round(nn.Module):
         met, extra = self.meeting(x, y, ends)
         mixed, gate = self.mix(met).chunk(2, 1)
         gate = torch.sigmoid(gate)
-        told, weight = torch.zeros((2, len(x), y.shape[1]), dtype=torch.float32, device=x.device)
-        told = told.index_add(0, ends.flip(0).flatten(), (gate * (extra + mixed)).flatten(0, 1).float())
+        sums, weight = torch.zeros((2, len(x), y.shape[1]), dtype=torch.float32, device=x.device)
+        sums = sums.index_add(0, ends.flip(0).flatten(), (gate * (extra + mixed)).flatten(0, 1).float())
         weight = weight.index_add(0, ends[0], gate.float()).index_add_(0, ends[1], gate.float())
-        news = torch.cat([x, (told / (weight + 1e-2)).to(x.dtype), weight.log1p().to(x.dtype)], 1)
+        news = torch.cat([x, (sums / (weight + 1e-2)).to(x.dtype), weight.log1p().to(x.dtype)], 1)
         return self.norm_point(x + self.update(news)), self.norm_pair(y + mixed)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..host.files import atomic_path
 from .scene import Array
 
 Path = str | os.PathLike[str]
@@ -129,9 +128,3 @@ def open_browser(address: str) -> bool:
     """Open a page where a person sits, at a terminal with a screen; whether a browser was asked."""
     screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return bool(screen) and sys.stdout.isatty() and webbrowser.open(address)
-
-
-def write_page(path: Path, text: str) -> None:
-    """The file as a whole or not at all."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from ..basis import Basis
 from ..errors import InputError
+from ..host.files import write_text
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Path, page, ramp, raw, say, thinned, write_page
+from .page import Path, page, ramp, raw, say, thinned
 from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
 
 Source = Basis | str | os.PathLike[str]
@@ -90,7 +91,7 @@ def write_report(
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
     shown = {"faces": faces, "compare": compare, "reconstruction": reconstruction, "up": up, "limit": limit}
-    write_page(path, report_page(basis, points, title=title, facts=facts, **shown))
+    write_text(path, report_page(basis, points, title=title, facts=facts, **shown))
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EigenprobeWarning, InputError
+from ..host.files import write_text
 from ..readers.mesh import to_numpy
 from . import colours
 from .groups import Groups, find_groups
-from .page import Path, page, ramp, raw, say, thinned, write_page
+from .page import Path, page, ramp, raw, say, thinned
 from .scene import Array, thin
 
 Names = Mapping[Any, str] | Sequence[str]
@@ -92,7 +93,7 @@ def write_scatter(
         shown = thin(len(placed), limit)
         payload["new"] = _places(placed[shown], None if at is None else at[shown], columns)
         note = f"{note} {say(len(placed))} new rows.".strip()
-    write_page(path, page("scatter", payload, title, f"{say(n)} rows, {k} coordinates", note, facts))
+    write_text(path, page("scatter", payload, title, f"{say(n)} rows, {k} coordinates", note, facts))
 
 
 def _plain(value: Any, what: str, rows: int | None = None, columns: int | None = None) -> Array:

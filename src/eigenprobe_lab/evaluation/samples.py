@@ -137,6 +137,6 @@ def measure_files(
         rows += found
         failed |= {f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()}
     if not rows:
-        told = "; ".join(f"{name}: {why}" for name, why in failed.items()) or "no files"
-        raise InputError(f"none of the shapes could be measured: {told}")
+        listed = "; ".join(f"{name}: {why}" for name, why in failed.items()) or "no files"
+        raise InputError(f"none of the shapes could be measured: {listed}")
     return rows, failed

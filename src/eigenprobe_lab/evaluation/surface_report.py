@@ -147,7 +147,7 @@ class Evaluation(tables.Report):
 
     def remarks(self) -> list[str]:
         """Where the coordinates are rebuilt better than by the oracle, what differs, what was skipped."""
-        told = []
+        remarks = []
         for method in self.methods:
             rows = self.of(method)
             better = {
@@ -155,12 +155,12 @@ class Evaluation(tables.Report):
             }
             if method not in PEERS and any(better.values()):
                 found = "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names)
-                told.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}.")
+                remarks.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}.")
         notes = {row["shape"]: row["note"] for row in self.rows if row.get("note")}
         if notes:
             listed = "; ".join(f"{shape} ({note})" for shape, note in notes.items())
-            told.append(f"Files that differ from the paper's: {listed}.")
-        return told + [f"Skipped {name}: {why}." for name, why in self.failed.items()]
+            remarks.append(f"Files that differ from the paper's: {listed}.")
+        return remarks + [f"Skipped {name}: {why}." for name, why in self.failed.items()]
 
 
 def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tuple[int, ...]) -> None:
