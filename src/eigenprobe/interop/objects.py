@@ -25,7 +25,6 @@ from ..host.validation import as_array
 from ..operators import matrices
 from ..smoothers import Smoother
 
-
 CELLS = 15  # neighbours of a cell, scanpy's own number: Leiden finds kinds of cells better than with 12
 
 
