@@ -124,14 +124,14 @@ def test_random_features_are_waves_of_the_unit_cloud():
 
 def test_the_law_of_steps_is_geometric_up_to_eight_times_its_mean():
     for t in (1, 3):
-        law = FAMILIES["resolvent"].mixture(t)
+        law = FAMILIES["resolvent"].terms(t)
         assert list(law) == list(range(8 * t + 1)) and sum(law.values()) == pytest.approx(1)
         for step in range(8 * t):
             assert law[step + 1] / law[step] == pytest.approx(t / (t + 1))
-    law = FAMILIES["resolvent"].mixture(0)
+    law = FAMILIES["resolvent"].terms(0)
     assert law[0] == 1 and sum(law.values()) == 1
     a, g = smoother(), torch.Generator()
-    law = FAMILIES["resolvent"].mixture(2)
+    law = FAMILIES["resolvent"].terms(2)
     drawn = family("resolvent").draw(a, 12, 2, generator=g.manual_seed(6))
     g.manual_seed(6)
     seed = 3**0.5 * seed_signal(64, 12, "uniform", a.mass, g)

@@ -38,11 +38,11 @@ TAIL = 8  # the geometric law of steps is cut at so many times its mean
 
 @dataclass(frozen=True)
 class Family:
-    """``terms(t)``: power -> coefficient of p. Or, for a random number of steps, ``mixture(t)``: steps -> chance."""
+    """``terms(t)``: power -> coefficient of p; with ``random_steps``: number of steps -> its chance."""
 
     name: str
-    terms: Callable[[int], Mapping[int, float]] | None = None
-    mixture: Callable[[int], Mapping[int, float]] | None = None
+    terms: Callable[[int], Mapping[int, float]]
+    random_steps: bool = False
     seeds: Seeds = "noise"
 
     def draw(
@@ -56,8 +56,8 @@ class Family:
     ) -> Tensor:
         """``m`` probes ``(n, m)``; seeds have variance one whatever their distribution."""
         signal = self._seed(smoother, count, distribution, generator)
-        if self.mixture is not None:
-            law = self.mixture(steps)
+        law = self.terms(steps)
+        if self.random_steps:
             chances = torch.tensor(list(law.values()), dtype=torch.float64)
             place = torch.Generator() if generator is None else generator
             chosen = torch.multinomial(chances.to(place.device), count, replacement=True, generator=place).cpu()
@@ -65,8 +65,7 @@ class Family:
             for step in range(int(lengths.max())):
                 signal = torch.where((lengths > step).to(signal.device), smoother.apply(signal), signal)
             return signal
-        assert self.terms is not None
-        return polynomial(smoother, signal, self.terms(steps))
+        return polynomial(smoother, signal, law)
 
     def _seed(
         self, smoother: Smoother, count: int, distribution: Distribution, generator: torch.Generator | None
@@ -91,23 +90,21 @@ class Family:
 
     def covariance(self, smoother: Smoother, steps: int) -> Covariance | DenseCovariance:
         """``C``, exactly."""
+        terms = self.terms(steps)
         if self.seeds == "features":
             points, width = _unit(smoother).double(), WIDTH
             kernel = torch.exp(-torch.cdist(points, points).square() / (2 * width**2))
-            assert self.terms is not None
-            filtered = polynomial(smoother, kernel.to(smoother.dtype), self.terms(steps))
-            matrix = polynomial(smoother, filtered.T.contiguous(), self.terms(steps))
+            filtered = polynomial(smoother, kernel.to(smoother.dtype), terms)
+            matrix = polynomial(smoother, filtered.T.contiguous(), terms)
             return DenseCovariance(0.5 * (matrix + matrix.T))
         if not smoother.symmetric and self.name not in ("heat", "hadamard"):
             raise InputError(f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}")
+        if self.random_steps:
+            return Covariance(smoother, terms={2 * t: p for t, p in terms.items()})
         powers: dict[int, float] = {}
-        if self.mixture is not None:
-            powers = {2 * t: p for t, p in self.mixture(steps).items()}
-        elif self.terms is not None:
-            terms = self.terms(steps)
-            for a, first in terms.items():
-                for b, second in terms.items():
-                    powers[a + b] = powers.get(a + b, 0.0) + first * second
+        for a, first in terms.items():
+            for b, second in terms.items():
+                powers[a + b] = powers.get(a + b, 0.0) + first * second
         return Covariance(smoother, terms=powers)
 
 
@@ -128,7 +125,7 @@ FAMILIES = {
     each.name: each
     for each in (
         Family("heat", lambda t: {t: 1.0}),
-        Family("resolvent", mixture=_geometric),
+        Family("resolvent", _geometric, random_steps=True),
         Family("polynomial", lambda t: dict.fromkeys(range(t + 1), 1 / (t + 1))),
         Family("wavelet", lambda t: {t: 1.0, 2 * t: -1.0}),
         Family("hadamard", lambda t: {t: 1.0}, seeds="hadamard"),
@@ -137,7 +134,7 @@ FAMILIES = {
 }
 
 
-def register(name: str, terms: Callable[[int], Mapping[int, float]] | None = None, **options: Any) -> Family:
+def register(name: str, terms: Callable[[int], Mapping[int, float]], **options: Any) -> Family:
     """Enter a family: ``register("double", lambda t: {t: 1.0, 3 * t: 1.0})`` smooths by A^t + A^3t."""
     FAMILIES[name] = Family(name, terms, **options)
     return FAMILIES[name]
