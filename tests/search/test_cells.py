@@ -81,3 +81,14 @@ def test_centres_are_moved_to_the_means_of_their_cells(rng):
         return float((x - index.centres[index.cell]).square().sum(1).mean())
 
     assert cost(HOST.rounds) < 0.9 * cost(0)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_points_nearest_to_others(rng: np.random.Generator, dimension: int) -> None:
+    """Queries on the points, between them, and far outside: all pairs tell the same."""
+    points = torch.from_numpy(rng.normal(size=(900, dimension)))
+    queries = torch.cat([points[:50], torch.from_numpy(rng.normal(size=(700, dimension))), 30 + points[:5]])
+    found, distances = grid_search(points, 7, queries=queries)
+    exact, order = torch.cdist(queries, points, compute_mode="donot_use_mm_for_euclid_dist").sort(1)
+    assert torch.equal(found, order[:, :7])
+    assert torch.allclose(distances, exact[:, :7], rtol=1e-12, atol=1e-12)

@@ -3,7 +3,8 @@
     cell_i = floor((x_i - low) / h)        points sorted by (cloud, cell): a row of three cells is one range of them
     found:  distance k <= distance of x_i to the border of the 3^d cells around it                       else h grows
 
-Points x (n, d) of one cloud or many stacked, on any device -> indices, distances (n, k), the point itself among them.
+Points x (n, d) of one cloud or many stacked, on any device -> indices, distances (n, k), the point itself among them;
+or those of one cloud that are nearest to other points (m, d).
 The first h is taken from the distances of a few points to their k-th neighbour, so that nearly all are found at once;
 where the spacing varies, dense parts are searched with smaller cells first.  No loop over points, and one look from the
 host per pass.
@@ -42,35 +43,40 @@ class Cells:
 CELLS = Cells()
 
 
-def grid_search(points: Tensor, k: int, clouds: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
-    """The ``k`` nearest points of the same cloud, itself included, ascending: indices and distances ``(n, k)``."""
-    n, device = len(points), points.device
-    owner = Segments(clouds or (n,), device).owner
-    indices = torch.empty((n, k), dtype=torch.int64, device=device)
-    distances = torch.empty((n, k), dtype=points.dtype, device=device)
-    few, typical = _reach(points, owner, k)
-    extent = float((points.amax(0) - points.amin(0)).max())
+def grid_search(
+    points: Tensor, k: int, clouds: tuple[int, ...] = (), queries: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest points of the same cloud, itself included, ascending: indices and distances ``(n, k)``; or the
+    points of one cloud that are nearest to ``queries (m, d)``."""
+    owner = Segments(clouds or (len(points),), points.device).owner
+    own = owner if queries is None else owner.new_zeros(len(queries))
+    sought = points if queries is None else queries
+    indices = torch.empty((len(sought), k), dtype=torch.int64, device=points.device)
+    distances = torch.empty((len(sought), k), dtype=points.dtype, device=points.device)
+    few, typical = _reach(points, owner, sought, own, k)
+    bounds = torch.stack([*torch.aminmax(points, dim=0), *torch.aminmax(sought, dim=0)])
+    low, extent = bounds.amin(0), float((bounds.amax(0) - bounds.amin(0)).max())
     finer = max(0, math.ceil(math.log(max(typical / max(few, 1e-300), 1) / CELLS.shrink, CELLS.shrink)))
     size = max(typical * CELLS.wide / CELLS.shrink**finer, extent / CELLS.most)
-    waiting = torch.arange(n, device=device)
+    waiting = torch.arange(len(sought), device=points.device)
     while len(waiting):
-        grid = _Grid(points, owner, size)
+        grid = _Grid((points, owner), (sought, own), low, size)
         waiting = grid.search(waiting, k, indices, distances)
         size *= CELLS.shrink if finer > 0 else CELLS.grow
         finer -= 1
     return indices, distances
 
 
-def _reach(points: Tensor, owner: Tensor, k: int) -> tuple[float, float]:
+def _reach(points: Tensor, owner: Tensor, sought: Tensor, own: Tensor, k: int) -> tuple[float, float]:
     """Distance to the k-th neighbour of a few points: that of the densest parts, and one that most need."""
-    step = max(1, len(points) // CELLS.sample)
-    chosen = torch.arange(step // 2, len(points), step, device=points.device)
+    step = max(1, len(sought) // CELLS.sample)
+    chosen = torch.arange(step // 2, len(sought), step, device=points.device)
     found = []
     for part in chosen.split(max(1, CELLS.entries // len(points))):
         squared = torch.zeros((len(part), len(points)), dtype=points.dtype, device=points.device)
-        for x in points.unbind(1):
-            squared.add_((x[part, None] - x).square_())
-        squared.masked_fill_(owner[part, None] != owner, torch.inf)
+        for x, y in zip(points.unbind(1), sought[part].unbind(1), strict=True):
+            squared.add_((y[:, None] - x).square_())
+        squared.masked_fill_(own[part, None] != owner, torch.inf)
         found.append(squared.topk(k, largest=False).values[:, -1].sqrt())
     reach = torch.cat(found)
     few, usual = reach.quantile(reach.new_tensor([0.05, 0.9])).tolist()
@@ -78,16 +84,17 @@ def _reach(points: Tensor, owner: Tensor, k: int) -> tuple[float, float]:
 
 
 class _Grid:
-    """The points of all clouds sorted into cells of one size."""
+    """The points of all clouds sorted into cells of one size, and the cells of the points ``sought (m, d)``."""
 
-    def __init__(self, points: Tensor, owner: Tensor, size: float) -> None:
-        self.size, self.owner = size, owner
-        self.place = (points - points.amin(0)) / size  # in cells
+    def __init__(self, data: tuple[Tensor, Tensor], sought: tuple[Tensor, Tensor], low: Tensor, size: float) -> None:
+        """Points and their clouds, those that are sorted and those that are sought; no point is below ``low``."""
+        (points, owner), (self.points, self.owner) = data, sought
+        self.size, self.place = size, (self.points - low) / size  # in cells
         self.cell = self.place.long() + 1  # an empty layer all around: rows of cells do not run on in the next one
-        self.counts = (self.cell.amax(0) + 2).tolist()
-        key, self.order = self._key(self.cell, owner).sort()
+        cell = self.cell if self.points is points else ((points - low) / size).long() + 1
+        self.counts = (torch.maximum(self.cell.amax(0), cell.amax(0)) + 2).tolist()
+        key, self.order = self._key(cell, owner).sort()
         self.key, self.sorted = key, [x.contiguous() for x in points[self.order].unbind(1)]
-        self.points = points
 
     def _key(self, cell: Tensor, owner: Tensor) -> Tensor:
         key = owner

@@ -59,8 +59,8 @@ def nearest_rows(
 ) -> tuple[Tensor, Tensor]:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
     if backend == "auto":
-        if data is queries and data.device.type != "cpu" and data.shape[1] <= 3 and len(data) > GRID_ON_DEVICE:
-            return grid_search(data, k)
+        if data.device.type != "cpu" and data.shape[1] <= 3 and min(len(data), len(queries)) > GRID_ON_DEVICE:
+            return grid_search(data, k, queries=None if data is queries else queries)
         backend = _choose(data)
     if backend == "kdtree" and data is queries and not ordered and data.shape[1] <= 3 and len(data) > REORDER:
         # Along a space-filling curve consecutive queries visit the same leaves, which are then in cache.

@@ -153,6 +153,8 @@ class ContactStream:
             else:
                 chosen = spread_rows(points, order[rows], m, generator, c.spread)
                 sparse = self._noisy(points.gather(1, chosen[..., None].expand(-1, -1, 3)), generator)
+            if sparse.shape[1] <= SUSPICION.judged:
+                continue  # coarse voxels leave few points
             suspects, cloud = suspects_of(sparse)
             if suspects is None:
                 continue
