@@ -93,7 +93,7 @@ EQUIVALENT = (
     (r"eigen/(stacked|inverse)", r"range\(2\).* -> .*range\( [13]\)", ROUNDING),
     (r"eigen/inverse", r"m - 2 \* b.* -> .*m -  ?[13] ?\* b", ROUNDING),  # all blocks are taken out afterwards
     (r"probes/objective|eigen/stacked", r"passes=1.* -> .*passes= 0", "a loop over no further passes either way"),
-    (r"eigen/chebyshev", r"off\[:-1\], 1.* -> .*off\[:- 0\], 1", "the upper triangle, which LAPACK does not read"),
+    (r"eigen/problem", r"off\[:-1\], 1.* -> .*off\[:- 0\], 1", "the upper triangle, which LAPACK does not read"),
     (r"eigen/|smoothers/balanced", r"type == .cpu.* -> .*type != .cpu|not on_host\(.* -> .*if  on_host\(", WAYS),
     (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),
     (r"eigen/stacked", r"cpu_count|time.sleep", "how many threads share the work"),

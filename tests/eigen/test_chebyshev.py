@@ -11,8 +11,16 @@ import torch
 from numpy.polynomial.chebyshev import chebval
 
 from eigenprobe.eigen import solve
-from eigenprobe.eigen.chebyshev import growth, last_term, smoother_filter, spectral_bounds, terms
-from eigenprobe.eigen.problem import FunctionOperator, Problem, SparseOperator
+from eigenprobe.eigen.problem import (
+    FunctionOperator,
+    Problem,
+    SparseOperator,
+    growth,
+    last_term,
+    smoother_filter,
+    spectral_bounds,
+    terms,
+)
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
 from eigenprobe.search.layout import memory_order

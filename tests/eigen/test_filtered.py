@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from eigenprobe.eigen import filtered, stacked
-from eigenprobe.eigen.chebyshev import growth
 from eigenprobe.eigen.filtered import _Interval, _Pairs, _Sweeper, inner, rayleigh_ritz, times, without
-from eigenprobe.eigen.problem import FunctionOperator, Problem, SparseOperator
+from eigenprobe.eigen.problem import FunctionOperator, Problem, SparseOperator, growth
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import stack
 from eigenprobe.smoothers import build_smoother

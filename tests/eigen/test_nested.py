@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenprobe.eigen import inverse, multigrid, nested, solve, sparse
+from eigenprobe.eigen import inverse, multigrid, nested, solve
+from eigenprobe.eigen import multigrid as sparse
 from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Edges

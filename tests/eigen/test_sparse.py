@@ -1,4 +1,4 @@
-"""Tests of `eigen.sparse`."""
+"""Tests of the sparse algebra of `eigen.multigrid`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
-from eigenprobe.eigen import solve, sparse
+from eigenprobe.eigen import multigrid as sparse
+from eigenprobe.eigen import solve
 from eigenprobe.eigen.problem import SparseOperator
 from tests.eigen.test_nested import smoother
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from eigenprobe.eigen.chebyshev import smoother_filter
+from eigenprobe.eigen.problem import smoother_filter
 from eigenprobe.networks.spectral import filter_degree, heat_coefficients, masses, trace_moments, trace_times
 
 

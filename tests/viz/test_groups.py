@@ -1,10 +1,10 @@
-"""Tests of `viz.groups`: as many groups as there are, the largest first, each with its most typical rows."""
+"""Tests of the groups of `viz.scatter`: as many as there are, the largest first, each with its most typical rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from eigenprobe.viz.groups import find_groups
+from eigenprobe.viz.scatter import find_groups
 
 
 def test_blobs_are_found_with_their_number(rng: np.random.Generator) -> None:

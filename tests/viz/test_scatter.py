@@ -328,7 +328,7 @@ def test_groups_do_not_depend_on_the_number_of_coordinates(tmp_path: Path) -> No
     from sklearn.datasets import load_digits
 
     from eigenprobe import OptimalApproximationEigenmaps
-    from eigenprobe.viz.groups import find_groups
+    from eigenprobe.viz.scatter import find_groups
 
     x = load_digits().data[:500]
     models = [OptimalApproximationEigenmaps(k, random_state=0).fit(x) for k in (5, 20)]

@@ -1,8 +1,7 @@
 """Smoother -> span -> basis: leading eigenpairs by the solver that suits, and the one way from a span to a basis."""
 
-from .chebyshev import smoother_filter
 from .derivative import with_derivatives
 from .inverse import smallest_pairs, solve_shifted
-from .problem import Eigenpairs
+from .problem import Eigenpairs, smoother_filter
 from .solve import select_solver, solve
 from .span import Rotation, Span, basis_from_span, basis_of, canonical_signs, orthonormalise, ritz, rotate, sweep, widen

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..host.progress import report
-from .chebyshev import Operator, growth, spectral_bounds
-from .problem import Eigenpairs, Problem, inner, times, without
+from .problem import Eigenpairs, Operator, Problem, growth, inner, spectral_bounds, times, without
 from .span import small_ritz
 
 

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from ..host.progress import report
-from .chebyshev import normal_block
 from .filtered import FILTERING, refine
 from .multigrid import Level, hierarchy, in_precision, inverse
-from .problem import Eigenpairs, Problem, Unsuited, inner, times
+from .problem import Eigenpairs, Problem, Unsuited, inner, normal_block, times
 from .span import small_ritz
 
 

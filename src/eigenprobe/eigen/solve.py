@@ -27,9 +27,18 @@ from ..host.threads import limited_threads
 from ..search.layout import memory_order
 from ..smoothers import Smoother
 from . import filtered, inverse, nested
-from .chebyshev import Apply, Operator
 from .filtered import FILTERING
-from .problem import Eigenpairs, FunctionOperator, Problem, SparseOperator, Unsuited, inner, null_vectors
+from .problem import (
+    Apply,
+    Eigenpairs,
+    FunctionOperator,
+    Operator,
+    Problem,
+    SparseOperator,
+    Unsuited,
+    inner,
+    null_vectors,
+)
 
 DENSE = 640  # points up to which LAPACK is at least as fast as the sweeps
 

@@ -23,9 +23,8 @@ from ..host.threads import side_by_side
 from ..search.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
-from .chebyshev import normal_block, terms
 from .filtered import FILTERING, stalled, warn_of_unresolved
-from .problem import Eigenpairs
+from .problem import Eigenpairs, normal_block, terms
 from .span import orthonormalise
 
 

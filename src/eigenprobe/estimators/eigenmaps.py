@@ -362,7 +362,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         ``options`` are those of `viz.charts.embeddings`: path, names, side, limit.
         """
         from ..viz.charts import embeddings
-        from ..viz.groups import find_groups
+        from ..viz.scatter import find_groups
 
         if labels is None and (found := find_groups(self.layout_)) is not None:
             labels = found.labels

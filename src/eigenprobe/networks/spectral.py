@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from ..eigen import orthonormalise, smoother_filter
-from ..eigen.chebyshev import smoother_step, terms
+from ..eigen.problem import smoother_step, terms
 from ..graph import Graph, canonical_pose, stack
 from ..graph.graph import build_graph
 from ..layers import split_heads

@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from eigenprobe.eigen import Rotation, Span, ritz, rotate
-from eigenprobe.eigen.chebyshev import smoother_filter
+from eigenprobe.eigen.problem import smoother_filter
 from eigenprobe.host.threads import now
 from eigenprobe.networks.spectral import diffusion, filter_degree, heat_coefficients, masses, trace_moments, trace_times
 from eigenprobe.probes.objective import nested_basis

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from eigenprobe.eigen.chebyshev import smoother_filter
+from eigenprobe.eigen.problem import smoother_filter
 from eigenprobe.networks.spectral import diffusion, inputs, masses, trace_moments
 from eigenprobe_lab.factory.pretrain import PretrainModule
 from eigenprobe_lab.factory.reconstruction import (
