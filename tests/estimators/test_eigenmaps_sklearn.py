@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe import InputError, OptimalApproximationEigenmaps
 
 FAST = {"max_iter": 5, "hidden_layer_sizes": (8,), "random_state": 0, "device": "cpu"}
 
@@ -64,3 +64,10 @@ def test_pipeline_and_grid_search() -> None:
     name = "optimalapproximationeigenmaps__coordinates"
     search = GridSearchCV(pipeline, {name: ["sphere", "vectors"]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.9
+
+
+def test_times_in_a_data_frame_are_named(rng: np.random.Generator) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": rng.normal(size=40), "when": pandas.date_range("2020", periods=40)})
+    with pytest.raises(InputError, match="column 'when' holds times: make numbers of them first"):
+        OptimalApproximationEigenmaps(2).fit(frame)

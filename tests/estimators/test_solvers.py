@@ -12,6 +12,7 @@ from eigenprobe.estimators import solvers
 from eigenprobe.graph.arranged import arrange
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
+from eigenprobe.smoothers.smoother import csr
 from tests.estimators.test_coordinates import _parts
 
 
@@ -115,3 +116,30 @@ def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother:
         monkeypatch.setattr(solvers, "DENSE_ROWS", limit)
         batch = solvers._sampling(features[0], smoother, torch.Generator().manual_seed(0))
         assert isinstance(batch.covariance, kind) and batch.covariance.trace().item() == pytest.approx(1, rel=1e-5)
+
+
+@pytest.mark.parametrize(("n", "bulk"), [(9000, 0.6), (200_000, 0.75), (1_000_000, 0.77)])
+def test_what_is_inside_of_groups_is_no_group(n: int, bulk: float) -> None:
+    """Twenty values of 1, and as many as rows below: each adds a little to the trace, a million of them hundreds."""
+    values = torch.full((n,), bulk)
+    values[:20] = 1
+    every = torch.arange(n + 1)
+    smoother = Smoother("diagonal", csr(every, every[:-1], values, (n, n)), None, torch.full((n,), 1 / n), 1.0, 2.0)
+    smoother.__dict__["components"] = (1, torch.zeros(n, dtype=torch.int64))
+    assert solvers.needed_vectors(smoother, 21, 2.5) == 21
+    assert solvers.needed_vectors(smoother, 4, 2.5) in range(40, 44), "twice as many as groups"
+
+
+def test_vectors_that_are_not_found_are_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    cloud = arrange(torch.from_numpy(rng.normal(size=(300, 8))), 12, 5)
+    monkeypatch.setattr(solvers, "needed_vectors", lambda *_: 30)
+    asked, exact = [], solvers.solve
+
+    def solve(smoother: Smoother, k: int, **options: Any) -> Any:
+        asked.append(k)
+        return exact(smoother, k, **options)._replace(residual=0.1 if k == 30 else 1e-6)
+
+    monkeypatch.setattr(solvers, "solve", solve)
+    assert solvers.fit_direct(cloud, 5, 0, None, 2.5).k == 5 and asked == [30, 5]

@@ -171,3 +171,14 @@ def test_a_cube_is_a_solid_with_few_neighbours_too(rng: np.random.Generator, nei
         assert abs(float(found.mean()) - 1) < 0.1
     sheet = torch.from_numpy(np.pi * rng.random((2000, 3)) * (1, 1, 0))
     assert neighbourhood_smoother(build_graph(sheet, neighbours)).dimension == 2
+
+
+def test_very_many_rows_are_not_equal() -> None:
+    """Neighbours 6e-5 apart on the unit circle in single precision: that many rows were taken for equal ones."""
+    angle = 2 * np.pi * np.arange(100_000) / 100_000
+    points = torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32))
+    smoother = neighbourhood_smoother(build_graph(points, 4))
+    assert smoother.dimension == 1 and 0 < smoother.step_time < 1e-7
+    with pytest.raises(InputError, match="all rows are equal"):
+        steps = torch.randint(3, (500, 6), generator=torch.Generator().manual_seed(0))
+        neighbourhood_smoother(build_graph(1 + torch.finfo(torch.float32).eps * steps.float(), 4))

@@ -78,6 +78,8 @@ def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
 DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
 LEAST_GAP = 1e-7  # 1 - mu of separate parts, as it is computed
+TUNED = 10_000  # rows up to which 30 steps tell groups from what is inside of them
+INSIDE = 100.0  # times the tolerance: a residual that says that vectors are not apart from countless others
 TRACED = 8  # random functions of a trace: within a few per cent from 10 groups on
 MOST_FOLDED = 100  # vectors of many groups
 RANK = 1e-6  # of the largest principal direction of the parts' centres, below which one is rounding
@@ -102,9 +104,13 @@ def fit_direct(
     as many vectors as those need.
     """
     smoother, info = _smoother(cloud)
+    asked, own = count, torch.Generator().manual_seed(seed)
     if groups_per_vector < math.inf:
         count = needed_vectors(smoother, count, groups_per_vector)
-    pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=torch.Generator().manual_seed(seed))
+    pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
+    if count > asked and not pairs.residual <= INSIDE * TOLERANCE:  # no groups, but what is inside of them
+        count = asked
+        pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
     columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
     if count < info["components"]:
         columns = _part_columns(smoother, count)
@@ -120,10 +126,15 @@ def fit_direct(
 
 def needed_vectors(smoother: Smoother, count: int, groups_per_vector: float) -> int:
     """``count``, or twice the number of groups that a walk of 30 steps does not leave, ``tr A^30``, where there are too
-    many of them for so few vectors. The trace is that of a few random functions, squared after half of the steps."""
+    many of them for so few vectors. The trace is that of a few random functions, squared after half of the steps.
+
+    Every vector inside of a group adds a little to the trace, and there are as many as rows: large tables take more
+    steps, ten for every five times as many rows (20 groups of 32 dimensions: 35 at 60,000 rows, 300 at a million).
+    """
     generator = torch.Generator().manual_seed(0)
     signs = torch.randint(2, (smoother.n, TRACED), generator=generator).to(smoother.matrix) * 2 - 1
-    groups = float(smoother.power(signs, int(MOST_STEPS) // 2).double().square().sum()) / TRACED
+    longer = 5 * math.log(max(1.0, smoother.n / TUNED), 5)
+    groups = float(smoother.power(signs, int(MOST_STEPS / 2 + longer)).double().square().sum()) / TRACED
     many = groups > groups_per_vector * count or smoother.components[0] > count
     return max(count, min(MOST_FOLDED, smoother.n // 4, int(2 * groups)) + 1) if many else count
 

@@ -81,8 +81,10 @@ class InputTypeError(InputError, TypeError):
 
 
 def _not_a_number(frame: Any) -> InputError | None:
-    """What is wrong with a data frame that has a column of words, labels say."""
+    """What is wrong with a data frame that has a column of words, labels say, or of times."""
     for name in getattr(frame, "columns", ()):
+        if np.asarray(frame[name]).dtype.kind in "mM":
+            return InputError(f"features must be numbers, column {name!r} holds times: make numbers of them first")
         try:
             np.asarray(frame[name], dtype=float)
         except (ValueError, TypeError):

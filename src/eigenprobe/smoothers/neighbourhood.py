@@ -96,7 +96,7 @@ def _imbalance(matrix: Tensor, mass: Tensor, points: Tensor) -> float:
     step = x - matrix @ x
     energy = float((x * step).double().sum())
     rounding = 8 * torch.finfo(x.dtype).eps * float(points.abs().max())
-    if not energy > len(x) * x.shape[1] * rounding**2:
+    if not energy > x.shape[1] * rounding**2:  # masses add up to 1: however many rows there are
         raise InputError("all rows are equal: there is nothing to embed")
     return float(step.double().square().sum()) / energy
 
