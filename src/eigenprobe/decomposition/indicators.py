@@ -136,9 +136,18 @@ def distance_leap(graph: Graph) -> float:
 def occlusion(graph: Graph, mass: Tensor) -> float | None:
     """The share of the area at an open boundary that is sampled thinly, as where a surface turns away; or None."""
     rows = torch.arange(0, graph.n, max(1, graph.n // (4 * SIGNS.samples)), device=graph.device)
-    is_open, own = open_cells(graph, rows, 2), mass[rows]
+    own, (least, thin) = mass[rows], SIGNS.turned
+    # Whichever points are open, those above the threshold must make up for those below it: the heaviest are looked at
+    # first, and all of them only where the others that they can make up for would be enough.
+    excess, order = own - thin * own.mean(), own.argsort(descending=True)
+    heavy = order[: int((excess > 0).sum())]
+    heavy = heavy[open_cells(graph, rows[heavy], 2)] if len(heavy) else heavy
+    others = order[excess[order] <= 0]
+    others = others[-excess[others].cumsum(0) < excess[heavy].sum()]
+    if float(own[heavy].sum() + own[others].sum()) <= least * float(own.sum()):
+        return None
+    is_open = open_cells(graph, rows, 2)
     share = float(own[is_open].sum() / own.sum())
-    least, thin = SIGNS.turned
     return share if share > least and share > thin * float(is_open.double().mean()) else None
 
 
