@@ -118,6 +118,22 @@ def experiments(results: Path) -> str:
                 made("paper_overfit.json"),
             )
         )
+    one = [row for row in rows("paper_variants.json") if row["variant"] == "sigma"]
+    if one:
+        shapes = [row["shape"] for row in one]
+        same = [row for row in overfit if row["shape"] in shapes and row["method"] == THEIRS]
+        table.append(
+            line(
+                "the same, one sigma of .034 in place of the range",
+                ", ".join(shape.removesuffix(FACES) for shape in shapes) + ", drawn on the faces",
+                cell([single_shape(name) for name in shapes], COSINES, "none"),
+                cell(one, COSINES),
+                cell([row for row in controls if row["shape"] in shapes], COSINES, method="sigma 0.034 alone"),
+                cell([row for row in surfaces if row["shape"] + FACES in shapes], COSINES, method="direct"),
+                f"with the range {cell(same, COSINES)}",
+                made("paper_variants.json"),
+            )
+        )
     table.append(
         line(
             "one shape, relative error of eigenvalues",
@@ -175,7 +191,7 @@ def experiments(results: Path) -> str:
 def _short(rows: Iterable[Document], missing: int) -> str:
     """Why points on faces are not at their end: steps, and shapes without a run."""
     steps = [int(row["steps"]) for row in rows if row.get("steps")] or [0]
-    more = f"{missing} of the nine not measured" if missing else "one sigma in place of the range is better (below)"
+    more = f"{missing} of the nine not measured" if missing else "the range of sigma (next line)"
     return f"{min(steps)} to {max(steps)} of 12 000 steps; {more}"
 
 
