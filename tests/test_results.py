@@ -18,6 +18,8 @@ import torch
 
 import eigenprobe as ep
 from benchmarks import catalogue, readme, record, samples, shown, summaries
+from eigenprobe_lab.evaluation.clustering import METRICS
+from eigenprobe_lab.paper.published import table
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -207,6 +209,37 @@ def test_the_summary_of_the_paper_agrees_with_the_details() -> None:
         start = unseen.index(next(row for row in unseen if row[0] == f"the paper, {name}"))
         for row, column in ((unseen[start], 2), (unseen[start + 1], 3)):
             assert line("unseen", name)[column].split(" / ") == [row[3], row[5], row[11]]
+
+
+def test_the_summary_of_one_sigma_agrees_with_the_details() -> None:
+    results = ROOT / "benchmarks" / "results"
+    (found,) = [row for row in cells(summaries.experiments(results)) if row[0].startswith("the same, one sigma")]
+    detail = [row for row in cells(readme.section("paper_variants", results)) if row[1] == "sigma .034 alone"]
+    assert len(detail) == 3
+    means = np.mean([[float(value) for value in row[3].split(" / ")] for row in detail], 0)
+    assert np.allclose([float(value) for value in found[3].split(" / ")], means, atol=1e-3)  # details are rounded
+    assert all(name in found[1] for name in ("botijo", "elephant", "pegaso"))
+
+
+def test_every_number_of_the_papers_tables_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "paper.md").read_text()
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
+    by_name: dict[str, list[str]] = {}
+    for line in lines:
+        by_name.setdefault(line[0], []).append(" ".join(line))
+    for row in table("single_shapes"):
+        numbers = [row[key] for key in ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "deviation") if row[key]]
+        assert any(all(number in line for number in numbers) for line in by_name[row["shape"]]), row["shape"]
+        triple = [row[key] for key in ("neighbours", "steps", "sigma")]
+        assert any(line.split()[1:] == triple for line in by_name[row["shape"]]), row["shape"]
+    for row in table("generalisation"):
+        assert [row["collection"], *list(row.values())[1:]] in lines, row["collection"]
+    for row in table("image_settings"):
+        assert list(row.values()) in lines
+    scores = [line[2:] for line in lines]
+    for row in table("image_scores"):
+        printed = [f"{row[key]} ± {row[f'{key}_std']}" for key in METRICS]
+        assert printed in scores, (row["dataset"], row["extractor"], row["method"], row["k"])
 
 
 def test_calls_take_turns_and_their_spread_is_kept() -> None:
