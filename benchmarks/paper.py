@@ -373,13 +373,17 @@ def merge(o: argparse.Namespace) -> None:
 
     The estimates with the oracle's own vectors are left to `benchmarks.probes eigenvalues`.
     """
-    paths = sorted((o.state or results_file("")).glob("paper_overfit_*.json"))
+    folder = o.state or results_file("")
+    paths = sorted(folder.glob("paper_overfit_*.json"))
+    variants = [json.loads(path.read_text()) for path in sorted(folder.glob("paper_variant_*.json"))]
     old = json.loads(results_file("paper_overfit.json").read_text())
     documents = [json.loads(path.read_text()) for path in paths]
     rows: list[dict[str, Any]] = []
     for document in documents:
         made = {key: document[key] for key in ("schedule", "command", "commit")}
         rows += [row | made for row in document["rows"] if row["method"] != ORACLE]
+    if o.tag != "full":  # another run of the same, which does not replace the first
+        return write_variants(f"paper_variants_{o.tag}.json", variants, rows)
     known = {row["shape"] for row in rows}
     for row in (row for row in old["rows"] if row["shape"] not in known):
         if "command" in row or row["method"] != CONTROL:  # a closed form without its command was of drawn probes
@@ -389,9 +393,8 @@ def merge(o: argparse.Namespace) -> None:
     rows.sort(key=lambda row: row["shape"])
     about = {key: value for key, value in (documents or [old])[0].items() if key not in ("rows", "schedule", "sample")}
     write("paper_overfit.json", {**about, "command": "python -m benchmarks.paper merge", "rows": rows})
-    variants = sorted((o.state or results_file("")).glob("paper_variant_*.json"))
     if variants:
-        write_variants([json.loads(path.read_text()) for path in variants], rows)
+        write_variants("paper_variants.json", variants, rows)
     if o.state and (controls := o.state / "paper_controls.json").is_file():
         found = json.loads(controls.read_text())
         write("paper_controls.json", found | {"rows": [row for row in found["rows"] if row["method"] != ORACLE]})
@@ -401,15 +404,15 @@ def merge(o: argparse.Namespace) -> None:
     print(markdown([mean_row(group, COLUMNS, method=name) for (name,), group in grouped(rows, "method").items()]))
 
 
-def write_variants(documents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """paper_variants.json: the networks trained with one thing changed, after those of the same shapes without."""
+def write_variants(name: str, documents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """One file of all: the networks trained with one thing changed, after those of the same shapes without."""
     chosen = [row | {"variant": "paper"} for row in rows if row["method"] == THEIRS and "coordinates_10" in row]
     for document in documents:
         made = {key: document[key] for key in ("command", "commit")}
         chosen.append(document["rows"][0] | made | {"variant": document["options"]["variant"]})
     short = [{key: value for key, value in row.items() if key != "history"} for row in chosen]
     same = {key: value for key, value in documents[0].items() if key not in ("rows", "schedule", "sample")}
-    write("paper_variants.json", {**same, "command": "python -m benchmarks.paper merge", "rows": short})
+    write(name, {**same, "command": "python -m benchmarks.paper merge", "rows": short})
 
 
 def figure(o: argparse.Namespace) -> None:

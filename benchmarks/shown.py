@@ -392,7 +392,7 @@ TABLES = {
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
     "paper_overfit": Shown("paper_overfit.json", paper_overfit),
-    "paper_variants": Shown("paper_variants.json", paper_variants),
+    "paper_variants": Shown("paper_variants*.json", paper_variants),
     "paper_controls": Shown("paper_controls.json", paper_controls),
     "paper_unseen_controls": Shown("paper_unseen_controls.json", paper_unseen_controls),
     "paper_images": Shown("paper_images_*.json", paper_images),
