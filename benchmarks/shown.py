@@ -198,8 +198,13 @@ def paper_images(document: Document) -> str:
     """The triple that was tuned on development rows, and scores on the others."""
     about = document["facts"]
     tuned = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about["tuned"].items())
-    absent = "" if any(row["method"] == "paper" for row in document["rows"]) else ABSENT
-    return f"{about['table']}, tuned: {tuned}.\n\n{Images(document['rows']).markdown()}{absent}"
+    steps = [row["steps"] for row in document["rows"] if row["method"] == "paper"]
+    count = f", {about['vectors']} vectors" if about.get("vectors", 11) != 11 else ""
+    if not steps:
+        return f"{about['table']}{count}, tuned: {tuned}.\n\n{Images(document['rows']).markdown()}{ABSENT}"
+    where = about.get("training", document)["device"]
+    trained = f"The network took {steps[0]} steps of 16 batches ({where}), the scores are over {about['runs']} subsets."
+    return f"{about['table']}{count}, tuned: {tuned}. {trained}\n\n{Images(document['rows']).markdown()}"
 
 
 def learned(document: Document) -> str:
