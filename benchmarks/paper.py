@@ -59,7 +59,8 @@ from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.grid import grid_oracle
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.unseen import agreement_by_level
-from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, known, unseen
+from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
+from eigenprobe_lab.paper.generalisation import known as as_seen
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import (
@@ -248,16 +249,18 @@ def generalisation(o: argparse.Namespace) -> None:
 
 
 def unseen_controls(o: argparse.Namespace) -> None:
-    """The closed form of the probes of the generalisation experiment, on the shapes it is measured on."""
-    rows, recipe = [], GeneralisationRecipe()
-    for path in geometry.find_shapes(o.meshes):
-        if not collection(path.stem) or (shape := geometry.load(path)).n < recipe.points:
+    """The closed form of the probes of the generalisation experiment, on the shapes of the paper's collections; what an
+    earlier file has of them stays while it is confirmed."""
+    rows, recipe = earlier("paper_unseen_controls.json", about(o)["device"]).get("rows", []), GeneralisationRecipe()
+    known = {row["shape"] for row in rows}
+    for path in (path for path in geometry.find_shapes(o.meshes) if collection(path.stem) and path.stem not in known):
+        if (shape := geometry.load(path)).n < recipe.points:
             continue
         sample = Sample.on_surface(shape, recipe.points, o.k, recipe.seed)
-        vectors = best_of_probes(known(sample)[0].points[0], recipe.probes, o.k).numpy()
-        about = {"shape": sample.shape.name, "start": CONTROL, "stage": "feed-forward", "domain": "surface"}
-        rows.append(about | agreement_by_level(vectors, sample.vectors))
-    write("paper_unseen_controls.json", facts("paper", "cpu", o) | {"rows": rows})
+        vectors = best_of_probes(as_seen(sample)[0].points[0], recipe.probes, o.k).numpy()
+        row = {"shape": sample.shape.name, "start": CONTROL, "stage": "feed-forward", "domain": "surface"}
+        rows.append(row | agreement_by_level(vectors, sample.vectors))
+    write("paper_unseen_controls.json", about(o) | {"rows": rows})
 
 
 def images_network(o: argparse.Namespace) -> None:
