@@ -20,7 +20,7 @@ from eigenprobe_lab.evaluation.surface_report import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import Images
 from eigenprobe_lab.paper.peers import FITTED, METHODS
-from eigenprobe_lab.paper.published import COLLECTIONS, FACES, GENERALISATION, NINE, PAPER, collection, single_shape
+from eigenprobe_lab.paper.published import COLLECTIONS, FACES, NINE, PAPER, collection, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, THEIRS
 
 LEVELS = (10, 20, 50)
@@ -73,8 +73,10 @@ def surfaces(document: Document) -> str:
 
 
 def generalisation(document: Document) -> str:
-    """Means over the shapes: starts and stages, the paper's rows first."""
-    return Generalisation(document["rows"], {}, document["facts"], published=GENERALISATION).markdown().strip()
+    """Means over the shapes: starts and stages, the paper's rows of the same collections first."""
+    names = dict.fromkeys(collection(row["shape"]) for row in document["rows"])
+    published = {name: COLLECTIONS[name] for name in names if name in COLLECTIONS}
+    return Generalisation(document["rows"], {}, document["facts"], published=published).markdown().strip()
 
 
 def overfit(document: Document) -> str:
