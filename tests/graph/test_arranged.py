@@ -12,6 +12,7 @@ from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import arranged
 from eigenprobe.graph.arranged import arrange, extend, fingerprints, without_near_copies
 from eigenprobe.graph.graph import build_graph
+from eigenprobe.search.neighbours import Metric
 from tests.estimators.test_coordinates import _model
 
 
@@ -104,3 +105,64 @@ def test_nothing_else_is_taken_for_copies(rng, kind):
     }[kind]()
     cloud = arrange(torch.from_numpy(x), 12, 5)
     assert without_near_copies(cloud) is cloud
+
+
+@pytest.mark.parametrize("reordered", [False, True])
+def test_values_go_to_the_kept_points_and_back(
+    reordered: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mean over copies, for numbers, vectors and matrices; every copy has the value and an equal share of mass."""
+    monkeypatch.setattr(arranged, "REORDER", 10 if reordered else 1000)
+    distinct = rng.normal(size=(30, 3))
+    owner = np.concatenate([np.arange(30), [4, 4, 9]])[rng.permutation(33)]
+    with pytest.warns(UserWarning, match="3 of 33 points coincide"):
+        cloud = arrange(torch.from_numpy(distinct[owner]), 5, 4)
+    assert cloud.rows is not None and cloud.kept is not None and cloud.graph.ordered == reordered
+    np.testing.assert_array_equal(cloud.points[cloud.rows], distinct[owner])
+    groups = [np.flatnonzero(owner == owner[int(row)]) for row in cloud.kept]
+    assert all(int(row) == group[0] for row, group in zip(cloud.kept, groups, strict=True))
+    assert reordered or bool((cloud.kept.diff() > 0).all())
+    for shape in ((33,), (33, 2), (33, 2, 3)):
+        values = rng.normal(size=shape)
+        means = np.stack([values[group].mean(0) for group in groups])
+        np.testing.assert_allclose(cloud.collect(torch.from_numpy(values)), means, atol=1e-14)
+    mass, vectors = torch.from_numpy(rng.random(30)), torch.from_numpy(rng.normal(size=(30, 2)))
+    shared, spread = cloud.spread(mass, vectors)
+    for row, group in enumerate(groups):
+        np.testing.assert_allclose(shared[group], float(mass[row]) / len(group))
+        np.testing.assert_array_equal(spread[group], vectors[row].expand(len(group), 2))
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_large_clouds_of_ordinary_space_follow_a_curve(
+    columns: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their graph is the same but for the order of its rows; of more columns rows stay where they are."""
+    x = torch.from_numpy(rng.normal(size=(60, columns)))
+    plain = arrange(x, 5, 4)
+    assert plain.kept is None and not plain.graph.ordered
+    monkeypatch.setattr(arranged, "REORDER", 60)
+    assert arrange(x, 5, 4).kept is None
+    monkeypatch.setattr(arranged, "REORDER", 59)
+    moved = arrange(x, 5, 4)
+    assert (moved.kept is not None) == moved.graph.ordered == (columns <= 3)
+    if moved.kept is not None and moved.rows is not None:
+        assert torch.equal(moved.kept[moved.rows], torch.arange(60)) and moved.duplicates == 0
+        assert torch.equal(moved.kept[moved.graph.indices[moved.rows]], plain.graph.indices)
+        torch.testing.assert_close(moved.graph.points[moved.rows], plain.graph.points)
+
+
+@pytest.mark.parametrize("columns", [3, 14])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_an_extended_graph_is_that_of_all_rows(columns: int, metric: Metric, rng: np.random.Generator) -> None:
+    """Neighbours and distances of either metric, by a tree and by all pairs, for one and for many new rows."""
+    x = torch.from_numpy(rng.normal(size=(90, columns)))
+    for start in (50, 89):
+        cloud = arrange(x[:start], 6, 3, metric)
+        grown = extend(cloud, x[start:])
+        assert grown is not None
+        fresh = build_graph(cloud.frame(x, torch.float64), 6, metric=metric)
+        assert torch.equal(grown.graph.indices, fresh.indices) and grown.graph.metric == metric
+        torch.testing.assert_close(grown.graph.distances, fresh.distances, rtol=1e-9, atol=1e-12)
+        assert torch.equal(grown.given, x)
+    assert extend(cloud, x[:1]) is None  # a copy

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.graph import Edges, _joined, components, connected
+from eigenprobe.graph.graph import Edges, _joined, components, connected, undirected
 from eigenprobe.smoothers import laplacian_smoother
 from eigenprobe.smoothers.balanced import _Incidence
 
@@ -92,3 +92,31 @@ def test_parts_are_said_with_their_sizes(rng: np.random.Generator) -> None:
     stacked = replace(parts([4, 5]), clouds=(4, 5))  # as many as there are clouds
     assert stacked.warn_of_parts() == 2
     assert replace(stacked, edges=None).components[0] == 2
+
+
+def test_sums_over_edges_are_loops(rng: np.random.Generator) -> None:
+    """Undirected edges of lists, with and without a mask: each once, and where it stands; sums at either end."""
+    indices = torch.from_numpy(np.stack([rng.permutation(np.delete(np.arange(12), i))[:4] for i in range(12)]))
+    keep = torch.from_numpy(rng.random((12, 4)) < 0.6)
+    for mask in (None, keep):
+        edges, place = undirected(indices, mask)
+        entries = [(i, int(j)) for i in range(12) for j in indices[i][... if mask is None else mask[i]]]
+        expected = sorted({(min(pair), max(pair)) for pair in entries})
+        pairs = list(zip(edges.head.tolist(), edges.tail.tolist(), strict=True))
+        assert pairs == expected and len(edges) == len(expected)
+        assert [pairs[at] for at in place.tolist()] == [(min(pair), max(pair)) for pair in entries]
+        values = torch.from_numpy(rng.normal(size=(len(edges), 2)))
+        at_head, at_tail = torch.zeros(2, 12, 2, dtype=torch.float64)
+        for (head, tail), value in zip(pairs, values, strict=True):
+            at_head[head] += value
+            at_tail[tail] += value
+        torch.testing.assert_close(edges.at_head(values), at_head)
+        torch.testing.assert_close(edges.at_tail(values), at_tail)
+        torch.testing.assert_close(edges.at(values), at_head + at_tail)
+
+
+def test_the_share_of_the_largest_part(rng: np.random.Generator) -> None:
+    """Per cloud of a batch: 30 and 20 points far apart, and 50 together."""
+    x = torch.from_numpy(rng.random((2, 50, 3)))
+    x[0, 30:] += 100
+    assert connected(x, 6).tolist() == pytest.approx([0.6, 1.0])

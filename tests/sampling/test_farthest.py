@@ -157,3 +157,13 @@ def test_few_graphs_of_a_device_are_kept(monkeypatch) -> None:
     farthest_points(x.expand(3, -1, -1), 5, start=4)  # forgotten
     assert len(made) == 11
     farthest._kept.cache_clear()
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_random_starts_of_a_batch_are_any_of_its_points(partly: bool, rng) -> None:
+    """Of 200 copies of a cloud: spread over all of its (valid) points, and never another one."""
+    x = np.broadcast_to(rng.standard_normal((50, 3)), (200, 50, 3))
+    valid = torch.arange(50).expand(200, 50) % 2 == 1 if partly else None
+    first = np.asarray(farthest_points(torch.from_numpy(x.copy()), 1, seed=3, valid=valid))[:, 0]
+    allowed = set(range(1, 50, 2)) if partly else set(range(50))
+    assert set(first.tolist()) <= allowed and len(set(first.tolist())) > 0.8 * len(allowed)

@@ -46,6 +46,8 @@ def test_a_clean_cloud_has_its_quality_in_info_too(rng: np.random.Generator) -> 
     assert found["spacing"] == pytest.approx(5 * (4 * np.pi / 2000) ** 0.5, rel=0.1)
     assert found["thickness"] < 0.02 * found["spacing"]
     assert found["anisotropy"] == 1 and found["strays"] == 0 and found["copies"] == 1
+    assert found["cleaned"] is False and found["stray_share"] == 0
+    assert found["noise_over_spacing"] == pytest.approx(found["thickness"] / found["spacing"], abs=1e-4)
 
 
 def test_a_narrow_vote_is_said(rng: np.random.Generator) -> None:

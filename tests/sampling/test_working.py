@@ -11,6 +11,7 @@ import torch
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.sampling import WorkingSample, working, working_sample
+from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.sampling.quality import survey
 
 SPHERE = np.array([2.0] * 3 + [6.0] * 5 + [12.0] * 7)
@@ -182,3 +183,30 @@ def test_very_many_noisy_points_have_no_strays_and_a_small_sample(rng: np.random
     assert sample is not None and len(sample.points) <= 20_000 and not bool(sample.strays.any())
     radius = sample.points.norm(dim=1)
     assert float(radius.mean()) == pytest.approx(1, abs=0.01) and float(radius.std()) < 0.01
+
+
+def test_an_even_sample_is_a_farthest_point_order_while_that_is_affordable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to as many distances as the rule allows: exactly so many points; beyond, a maximal set of far ones."""
+    x = torch.from_numpy(sphere(900))
+    quality = survey(x)
+    asked = 2 * quality.spacing
+    found = {}
+    for passes in (900 * 225, 900 * 225 - 1):
+        monkeypatch.setattr(working, "RULE", replace(working.RULE, passes=passes, rounds=0))
+        found[passes] = working._even(x, quality, asked, 225, 0)
+    chosen = x[farthest_points(x, 225, 0, weight=torch.ones(900))]
+    assert len(found[900 * 225]) == 225 and torch.equal(found[900 * 225][:1], chosen[:1])
+    spread = found[900 * 225 - 1]
+    assert not torch.equal(spread[:225], found[900 * 225][: len(spread)])
+    near = torch.cdist(spread, spread).fill_diagonal_(9).amin(1)
+    assert float(near.min()) > 0.5 * float(asked.median()) and 120 < len(spread) < 400
+
+
+def test_thin_regions_of_very_many_points_are_no_strays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One half has a fiftieth of the density: its cells are light, and belong to the surface all the same."""
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, large=10_000, most=400))
+    x = sphere(9000, 3)
+    rng = np.random.default_rng(0)
+    x = x[(x[:, 0] < 0) | (rng.random(len(x)) < 0.02)]
+    sample = working._of_many(torch.from_numpy(x + 0.08 * rng.normal(size=x.shape)), 0)
+    assert sample is not None and float(sample.strays.double().mean()) < 0.002

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.search.layout import principal_axes
+from eigenprobe.search.layout import canonical_pose, principal_axes
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
@@ -30,3 +30,25 @@ def test_a_device_solves_many_matrices_in_closed_form(monkeypatch: pytest.Monkey
     monkeypatch.setattr(torch.linalg, "eigh", lambda _: pytest.fail("one by one"))
     values, vectors = principal_axes(torch.empty((1000, 3, 3), dtype=torch.float64, device="meta"))
     assert values.shape == (1000, 3) and vectors.shape == (1000, 3, 3)
+
+
+def test_the_canonical_pose(generator):
+    """Centred, on principal axes with the largest first, skew positive, of rms 1; weighted by the mass."""
+    x = torch.randn(6, 80, 3, generator=generator, dtype=torch.float64).exp() * torch.tensor([1.0, 3.0, 2.0]) + 5
+    mass = torch.rand(6, 80, generator=generator, dtype=torch.float64)
+    mass[:, 70:] = 0
+    mass = mass / mass.sum(1, keepdim=True)
+    for sign in (1, -1):  # a mirrored cloud has its skew turned round
+        given = sign * x
+        y = torch.cat([given, torch.ones(6, 80, 1)], 2).double() @ canonical_pose(given, mass)
+        weight = mass[..., None]
+        assert float((weight * y).sum(1).abs().max()) < 1e-12
+        covariance = (weight * y).mT @ y
+        variances = covariance.diagonal(dim1=1, dim2=2)
+        assert float((covariance - torch.diag_embed(variances)).abs().max()) < 1e-12
+        torch.testing.assert_close(variances.sum(1), torch.ones(6, dtype=torch.float64))
+        assert bool((variances.diff(dim=1) <= 0).all()) and bool(((weight * y**3).sum(1) > 0).all())
+        distances = torch.cdist(y, y) / torch.cdist(given, given).clamp_min(1e-300)  # one scale
+        assert float((distances[:, 0, 1:] / distances[:, :1, 1] - 1).abs().max()) < 1e-9
+    point = torch.ones(1, 5, 3, dtype=torch.float64)
+    assert bool(torch.isfinite(canonical_pose(point, torch.full((1, 5), 0.2, dtype=torch.float64))).all())

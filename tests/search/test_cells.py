@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
+from eigenprobe.search import cells
 from eigenprobe.search.cells import HOST, CellIndex, grid_search
 from eigenprobe.search.neighbours import _blocks, _choose
 from tests import clouds as c
@@ -92,3 +93,35 @@ def test_points_nearest_to_others(rng: np.random.Generator, dimension: int) -> N
     exact, order = torch.cdist(queries, points, compute_mode="donot_use_mm_for_euclid_dist").sort(1)
     assert torch.equal(found, order[:, :7])
     assert torch.allclose(distances, exact[:, :7], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("entries", [1 << 25, 900])
+def test_memory_does_not_change_what_is_found(entries, rng, monkeypatch):
+    """A few distances at a time; few points, fewer than are measured first, and two equal clouds."""
+    monkeypatch.setattr(cells, "CELLS", replace(cells.CELLS, entries=entries))
+    check(rng.random((500, 3)), 7)
+    check(rng.random((9, 2)), 9)
+    check(rng.random((80, 1)), 3)
+    check(np.concatenate([x := rng.random((60, 3)), x]), 5, (60, 60))
+
+
+def test_the_reach_of_a_few_points_is_that_of_all_pairs(rng):
+    x = torch.as_tensor(rng.random((70, 2)))
+    distances = torch.cdist(x, x).sort(1).values[:, 4]
+    few, usual = cells._reach(x, torch.zeros(70, dtype=torch.int64), 5)
+    torch.testing.assert_close(torch.tensor([few, usual]), distances.quantile(torch.tensor([0.05, 0.9]).double()).float())
+
+
+def test_cells_hold_every_row_once(rng):
+    """About as many cells as asked for; a query is compared with all rows of the nearest cells, enough of them."""
+    x = torch.as_tensor(rng.normal(size=(1000, 5)))
+    index = CellIndex(x, _blocks, replace(HOST, rows=100, searched=250, recall=0.0))
+    assert len(index.centres) == 10 and int(index.sizes.sum()) == 1000
+    assert torch.equal(index.cell, torch.cdist(x, index.centres).argmin(1))
+    for number in range(10):
+        rows = index._rows(number, 5)
+        near = torch.cdist(index.centres[number : number + 1], index.centres)[0].argsort()
+        needed = int((index.sizes[near].cumsum(0) < 250).sum()) + 1
+        assert sorted(rows.tolist()) == torch.isin(index.cell, near[:needed]).nonzero()[:, 0].tolist()
+    assert len(index._rows(0, 200)) >= 800
+    assert len(CellIndex(x[:50], _blocks, replace(HOST, rows=100)).centres) == 1

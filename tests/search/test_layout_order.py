@@ -26,3 +26,14 @@ def test_memory_order_is_a_permutation_for_any_cloud():
         order = memory_order(smoother.matrix, smoother.graph.points)
         assert order is not None and torch.equal(order.sort().values, torch.arange(9000))
     assert memory_order(build_smoother(points(500, 2), "symmetric", k=6).matrix) is None
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_curve_interleaves_the_bits_of_cells(d):
+    """Along it points of a grid of 8 cells each way come in the order of their keys: bit b of axis a is bit 3 b + a."""
+    axes = torch.meshgrid(*[torch.arange(8.0)] * d, indexing="ij")
+    grid = torch.stack(axes, -1).reshape(-1, d).double()
+    cells = [[int(v / 7 * (2**20 - 1)) for v in row] for row in grid.tolist()]
+    keys = [sum(((v >> b) & 1) << (3 * b + a) for a, v in enumerate(row) for b in range(20)) for row in cells]
+    order = morton_order(3 * grid - 11)
+    assert order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)

@@ -8,11 +8,15 @@ import types
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
+from scipy.spatial import cKDTree
 
 from eigenprobe.eigen.solve import solve
+from eigenprobe.errors import InputError
 from eigenprobe.graph.graph import build_graph
+from eigenprobe.search import neighbours
 from eigenprobe.search.cells import CellIndex, Division
-from eigenprobe.search.neighbours import Metric, nearest_rows, query
+from eigenprobe.search.neighbours import Metric, nearest_rows, nearest_sparse, query, self_first, without_self
 from eigenprobe.smoothers.neighbourhood import neighbourhood_smoother
 from tests.clouds import flat_torus, random_sphere
 from tests.graph.test_graph import points
@@ -110,3 +114,123 @@ def test_rounding_does_not_choose_among_tied_rows(offset: float, rng: np.random.
     indices, lengths = nearest_rows(x, x, 9, "torch")
     torch.testing.assert_close(lengths.double(), exact.sort(1).values[:, :9], atol=1e-6, rtol=0)
     torch.testing.assert_close(exact.gather(1, indices), exact.sort(1).values[:, :9], atol=1e-6, rtol=0)
+
+
+def _brute(data: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ``k`` nearest rows by all distances in double precision, ties to the lower index."""
+    distances = np.linalg.norm(data.astype(float)[None] - queries.astype(float)[:, None], axis=2)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(distances, order, 1)
+
+
+def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
+    """Copies may stand before it or push it out: then the farthest goes; ``first`` is the index of the first row."""
+    distances = torch.arange(4.0).repeat(3, 1)
+    indices = torch.tensor([[0, 5, 6, 7], [8, 1, 9, 3], [4, 5, 6, 7]])
+    kept, lengths = without_self(indices, distances)
+    assert kept.tolist() == [[5, 6, 7], [8, 9, 3], [4, 5, 6]]
+    assert lengths.tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
+    kept, lengths = without_self(indices + 10, distances, first=10)
+    assert kept.tolist() == [[15, 16, 17], [18, 19, 13], [14, 15, 16]]
+    plain, lengths = without_self(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0.0, 2.0], [0.0, 3.0]]))
+    assert plain.tolist() == [[1], [0]] and lengths.tolist() == [[2], [3]]
+
+
+def test_a_point_comes_first_in_its_own_list() -> None:
+    """It changes places with the one that stands there, and takes the place of the last one where it is missing."""
+    indices = torch.tensor([[0, 5, 6], [4, 9, 1], [7, 8, 9]])
+    found, lengths = self_first(indices, torch.tensor([[0.0, 1, 2], [0, 0, 0], [0, 0.5, 3]]))
+    assert found.tolist() == [[0, 5, 6], [1, 9, 4], [2, 8, 7]]
+    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0.5, 0]]
+    assert indices.tolist() == [[0, 5, 6], [4, 9, 1], [7, 8, 9]]  # the given lists stay
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("entries", [1 << 24, 300])
+def test_sparse_rows_have_the_neighbours_of_dense_ones(
+    metric: Metric, entries: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the size of a block; distances of either metric."""
+    monkeypatch.setattr(neighbours, "BLOCK_ENTRIES", entries)
+    x = rng.random((70, 12)) * (rng.random((70, 12)) < 0.4)
+    x[:, 0] += 0.1
+    found, lengths = nearest_sparse(csr_matrix(x), 5, metric)
+    space = x / np.linalg.norm(x, axis=1, keepdims=True) if metric == "cosine" else x
+    expected, chords = (each[:, 1:] for each in _brute(space, space, 6))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(lengths, chords**2 / 2 if metric == "cosine" else chords, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [40, 700])
+def test_all_pairs_far_from_their_mean(
+    n: int, dtype: torch.dtype, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two groups 1e3 apart of width 1: single-precision scores cannot order them, whatever the size of a block."""
+    monkeypatch.setattr(neighbours, "BLOCK_ENTRIES", 2 * n)
+    monkeypatch.setattr(neighbours, "CACHE_ENTRIES", 500)
+    x = torch.from_numpy(rng.normal(size=(n, 14)) + 1e3 * (rng.random((n, 1)) < 0.5)).to(dtype)
+    expected, lengths = _brute(x.numpy(), x.numpy(), 6)
+    found, near = nearest_rows(x, x, 6, "torch")
+    np.testing.assert_allclose(near[:, 1:], lengths[:, 1:], rtol=1e-4)
+    assert float((found.numpy() == expected).mean()) > 0.99
+    one, apart = nearest_rows(x, x[: n // 2].clone(), 6, "torch")
+    np.testing.assert_allclose(apart[:, 1:], lengths[: n // 2, 1:], rtol=1e-4)
+    assert float((one.numpy() == expected[: n // 2]).mean()) > 0.99
+
+
+def test_the_smallest_scores_are_found_in_groups(rng: np.random.Generator) -> None:
+    """Numbers of columns that are and are not multiples of a group; the rest is looked at, too."""
+    for columns in (20, 400, 403, 411):
+        scores = torch.from_numpy(rng.normal(size=(50, columns)))
+        scores[:, -1] -= torch.arange(50)  # the last one is often the smallest
+        found = neighbours._smallest(scores, 7).sort(1).values
+        assert torch.equal(found, scores.argsort(1)[:, :7].sort(1).values)
+
+
+@pytest.mark.parametrize("n", [3, 500, 2500])
+def test_a_tree_is_queried_in_pieces(n: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "FEW_QUERIES", 40)
+    monkeypatch.setattr(neighbours, "QUERIES", 90)
+    x, sought = rng.normal(size=(30, 3)), rng.normal(size=(n, 3))
+    found, lengths = neighbours.tree_query(cKDTree(x), sought, 4)
+    expected, near = _brute(x, sought, 4)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(lengths, near)
+    assert neighbours.tree_query(cKDTree(x), sought[:0], 4)[0].shape == (0, 4)
+
+
+def test_which_search_is_chosen() -> None:
+    """By dimension, number of points and their product; every backend but the unknown is taken."""
+    chosen = {(100, 12): "kdtree", (100, 13): "torch", (50_001, 13): "cells", (50_000, 20): "torch"}
+    chosen |= {(20_001, 1000): "cells", (20_000, 1000): "torch", (60_000, 3): "kdtree"}
+    for (n, d), expected in chosen.items():
+        assert neighbours._choose(torch.empty(1, 1).expand(n, d)) == expected
+    with pytest.raises(InputError, match="backend must be 'auto' or one of 'kdtree'"):
+        neighbours.searcher(torch.zeros(3, 2), "balls")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "minkowski", "jaccard"])
+def test_other_metrics_are_those_of_scipy(metric: str, rng: np.random.Generator) -> None:
+    from scipy.spatial.distance import cdist
+
+    x = (rng.random((60, 9)) < 0.4).astype(float) if metric == "jaccard" else rng.normal(size=(60, 9))
+    options = {"p": 3} if metric == "minkowski" else {}
+    search = neighbours.searcher(torch.from_numpy(x), metric=metric, options=options)
+    found, lengths = search(torch.from_numpy(x[:20] + (0 if metric == "jaccard" else 0.1)), 4)
+    names = {"manhattan": "cityblock"}
+    sought = x[:20].astype(bool) if metric == "jaccard" else x[:20] + 0.1
+    distances = cdist(sought, x.astype(bool) if metric == "jaccard" else x, names.get(metric, metric), **options)
+    np.testing.assert_allclose(lengths, np.sort(distances, 1)[:, :4], atol=1e-12)
+    np.testing.assert_allclose(np.take_along_axis(distances, found.numpy(), 1), lengths, atol=1e-12)
+
+
+def test_a_large_cloud_is_searched_along_a_curve(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reordered or not, lists are those of the rows as they were given."""
+    x = torch.from_numpy(rng.normal(size=(300, 3)))
+    plain = nearest_rows(x, x, 5, "kdtree")
+    monkeypatch.setattr(neighbours, "REORDER", 100)
+    for found, expected in zip(nearest_rows(x, x, 5, "kdtree"), plain, strict=True):
+        assert torch.equal(found, expected)
+    expected, _ = _brute(x.numpy(), x.numpy(), 5)
+    np.testing.assert_array_equal(plain[0], expected)
