@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -97,3 +99,28 @@ def test_fronts_pass_doubtful_edges_as_twenty_times_as_long() -> None:
     way = (within[0, doors, None] + gap / 0.05 + within[doors]).amin(0)
     torch.testing.assert_close(found[: m * m], within[0], rtol=0.03, atol=0.01)
     torch.testing.assert_close(found[m * m :], way, rtol=0.03, atol=0.01)
+
+
+def test_distances_on_a_working_sample_are_those_of_the_sphere(rng: np.random.Generator) -> None:
+    """At all points of a sampled cloud, from several sources: great circles, and never shorter than the chord."""
+    x = rng.normal(size=(1200, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    basis = ep.decompose(x, 4, resolution=400)
+    sources = [7, 700]
+    found = ep.apps.geodesic_distance(basis, sources)
+    chords = np.linalg.norm(x[:, None] - x[sources], axis=2)
+    true = 2 * np.arcsin(np.clip(chords / 2, 0, 1))
+    assert found.shape == (1200, 2) and bool((found >= chords - 1e-12).all())
+    assert float(np.abs(found - true).mean()) < 0.05 and float(np.abs(found - true).max()) < 0.25
+    assert bool((found[sources, [0, 1]] < 0.15).all())
+
+
+def test_parts_of_a_working_sample_that_are_not_reached(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(900, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x[450:] += [9, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        basis = ep.decompose(x, 4, resolution=300, parts="all")
+    found = ep.apps.geodesic_distance(basis, 3)
+    assert bool(np.isinf(found[450:]).all()) and bool(np.isfinite(found[:450]).all())

@@ -126,3 +126,19 @@ def test_pseudotime_of_other_parts_is_infinite(rng: np.random.Generator) -> None
     for wrong in (-1, 300):
         with pytest.raises(ep.InputError, match="expected a root between 0 and 299"):
             ep.apps.pseudotime(basis, root=wrong)
+
+
+def test_commute_times_of_other_parts_are_infinite(rng: np.random.Generator) -> None:
+    """Also where only the vectors are known: their zero eigenvalues tell the parts; a line of one part has none."""
+    line = np.linspace(0, 1, 120)[:, None] * [1.0, 0.3] + 1e-3 * rng.normal(size=(120, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        basis = ep.decompose(np.concatenate([line, line[:80] + 50]), k=20)
+    for root, own in ((0, slice(0, 120)), (150, slice(120, 200))):
+        time = ep.apps.pseudotime(basis, root, "commute")
+        inside = np.zeros(200, bool)
+        inside[own] = True
+        assert time[root] == 0 and time[inside].max() == 1
+        assert bool(np.isfinite(time[inside]).all()) and bool(np.isinf(time[~inside]).all())
+    alone = ep.apps.pseudotime(ep.decompose(line, k=20), 0, "commute")
+    assert bool(np.isfinite(alone).all()) and alone[0] == 0 and alone.max() == 1 and alone[-1] > 0.9

@@ -11,6 +11,7 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import MANIFOLDS, TRUTHS
+from eigenprobe.decomposition import uncertainty
 from eigenprobe.errors import InputError
 
 BY_NAME = {truth.name: truth for truth in TRUTHS}
@@ -106,3 +107,33 @@ def test_where_there_is_none() -> None:
         _ = ep.decompose(x, k=5, smoother=smoother).uncertainty
     with pytest.raises(InputError, match="carries none"):
         _ = ep.Basis(np.eye(4), np.full(4, 0.25), np.arange(4.0)).uncertainty
+
+
+def test_shares_and_errors_are_their_formulas(rng: np.random.Generator) -> None:
+    """Against loops: which vectors of the half are near by eigenvalue or by index; windows of differences."""
+    n, k = 60, 24
+    q, _ = np.linalg.qr(rng.normal(size=(n, k + 4)))
+    mass, rows = np.full(n, 1 / n), np.sort(rng.permutation(n)[:30])
+    values = np.sort(rng.random(k)) * 10
+    values[0] = 0
+    own = ep.Basis(q[:, :k], mass, values, rng.normal(size=(n, 3)), {"dimension": 2.0})
+    h, _ = np.linalg.qr(rng.normal(size=(30, k + 4)))
+    weights = rng.random(30) + 0.2
+    theirs = np.sort(rng.random(k + 4)) * 11
+    theirs[0] = 0
+    half = ep.Basis(h, weights / weights.sum(), theirs, rng.normal(size=(30, 3)), {})
+    shares, errors = uncertainty._shares(own, half, rows), uncertainty._errors(own, half, np.zeros(k))
+    doubt = 0.02 * rng.random(k)
+    doubted = uncertainty._errors(own, half, doubt)
+    functions, apart = own.vectors[rows], np.minimum(np.abs(theirs[:k] - values)[1:] / values[1:], 10)
+    for i in range(k):
+        f = functions[:, i] * np.sqrt(half.mass)
+        near = [
+            j for j in range(k + 4) if abs(theirs[j] - values[i]) <= 0.15 * values[i] or abs(j - i) <= max(1, i / 10)
+        ]
+        assert shares[i] == pytest.approx(min(1, sum((h[:, j] @ f) ** 2 for j in near) / (f @ f)), abs=1e-12)
+        wide = max(4, i // 2)
+        window = apart[max(0, i - 1 - wide) : i + wide]
+        assert errors[i] == pytest.approx(min(10, 2 * np.sqrt(np.mean(window**2))) if i else 0)
+        more = window**2 + 16 * doubt[1:][max(0, i - 1 - wide) : i + wide] ** 2
+        assert doubted[i] == pytest.approx(min(10, 2 * np.sqrt(np.mean(more))) if i else 0)

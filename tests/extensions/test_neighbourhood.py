@@ -210,3 +210,20 @@ def test_new_points_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, rng: 
         monkeypatch.setattr(extensions, "BLOCK", block)
         values, own = extension.with_mass(new)
         assert torch.equal(values, whole) and torch.equal(own, mass)
+
+
+def test_affinities_of_new_rows_are_weights(rng: np.random.Generator) -> None:
+    """The mean of fitted values and masses by given affinities, over the factors; none or negative ones are refused."""
+    cloud = arrange(torch.from_numpy(rng.normal(size=(30, 3))), 5, 4)
+    smoother = neighbourhood_smoother(cloud.graph)
+    values, factors = torch.from_numpy(rng.normal(size=(30, 3))), torch.tensor([1.0, 0.8, 0.5], dtype=torch.float64)
+    extension = replace(NeighbourhoodExtension.of(cloud, smoother, values, factors), metric="precomputed_affinity")
+    affinities = torch.from_numpy(rng.random((7, 30)) * (rng.random((7, 30)) < 0.3))
+    affinities[:, 0] += 0.01
+    found, mass = extension.with_mass(affinities)
+    weight = (affinities / affinities.sum(1, keepdim=True)).numpy()
+    np.testing.assert_allclose(found, weight @ extension.values.numpy() / extension.factors.numpy(), atol=1e-6)
+    np.testing.assert_allclose(mass, weight @ extension.mass.numpy(), atol=1e-9)
+    for bad in (torch.zeros(1, 30), torch.cat([affinities[:1], -affinities[:1] + 1e-3])):
+        with pytest.raises(InputError, match="affinities of at least 0"):
+            extension.with_mass(bad.double())

@@ -83,3 +83,13 @@ def test_an_open_mesh_has_no_inside() -> None:
         sample_volume((vertices, faces[1:]), 10)
     with pytest.raises(InputError, match="point cloud"):
         sample_volume(geometry.Shape(vertices), 10)
+
+
+def test_one_point_is_enough_and_none_is_refused() -> None:
+    vertices = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    faces = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    (point,) = sample_volume((vertices, faces), 1)
+    assert bool((point > 0).all()) and point.sum() < 1
+    assert sample_surface((vertices, faces), 1).shape == (1, 3)
+    with pytest.raises(InputError, match="expected 1 to"):
+        sample_volume((vertices, faces), 0)

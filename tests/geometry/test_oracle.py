@@ -155,3 +155,14 @@ def test_a_cache_that_cannot_be_written_costs_nothing(tmp_path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(EigenprobeWarning, match="could not keep the oracle"):
         assert oracle(*cube(3), 5, folder=tmp_path / "file").k == 5
+
+
+def test_signs_are_canonical_in_the_mass_of_the_mesh() -> None:
+    """Third moments of the functions themselves, whatever the areas of the vertices."""
+    vertices, faces = sphere(2)
+    vertices = vertices * np.exp(vertices[:, :1]) * [1.0, 1.4, 0.8] + 0.1 * vertices[:, [2, 0, 1]] ** 2
+    basis = oracle(vertices, faces, 12)
+    cubes = (basis.mass[:, None] * basis.vectors**3).sum(0)
+    size = (basis.mass[:, None] * np.abs(basis.vectors) ** 3).sum(0)
+    clear = np.abs(cubes) > 2e-3 * size
+    assert clear.sum() >= 8 and bool((cubes[clear] > 0).all()) and bool((basis.vectors[:, 0] > 0).all())

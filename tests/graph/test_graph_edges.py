@@ -61,39 +61,6 @@ def test_connected_tells_one_piece_from_two():
     assert share[0] == 1 and abs(share[1] - 0.5) < 0.02
 
 
-def test_blocks_of_the_dual_matrix_are_inverted(rng: np.random.Generator) -> None:
-    edges = Edges(torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3]), 4)
-    forward, backward = torch.from_numpy(rng.standard_normal((2, 4, 3)))
-    weight, ridge = (torch.from_numpy(rng.random(shape)) + 0.1 for shape in ((4,), (4, 3)))
-    incidence = _Incidence(forward, backward, edges, weight, ridge)
-    b = torch.zeros((4, 3, 4), dtype=torch.float64)  # (points, width, edges)
-    for e, (i, j) in enumerate(zip(edges.head, edges.tail, strict=True)):
-        b[i, :, e], b[j, :, e] = forward[e], backward[e]
-    torch.testing.assert_close(incidence.to_points.to_dense(), b.flatten(0, 1))
-    blocks = (b * weight) @ b.mT + torch.diag_embed(ridge)
-    torch.testing.assert_close(incidence.nearly.to_dense(), torch.block_diag(*torch.linalg.inv(blocks)))
-
-
-def test_parts_are_said_with_their_sizes(rng: np.random.Generator) -> None:
-    def parts(sizes: list[int]) -> Any:
-        heads = [torch.arange(size - 1) + sum(sizes[:i]) for i, size in enumerate(sizes)]
-        head = torch.cat(heads)
-        edges = Edges(head, head + 1, sum(sizes))
-        ones = torch.ones(len(head), dtype=torch.float64)
-        return laplacian_smoother(edges, ones, torch.ones(sum(sizes), dtype=torch.float64), None, 1.0)
-
-    with pytest.warns(EigenprobeWarning, match=r"has 2 separate parts \(5, 3 points\): 2 eigenvalues are 0"):
-        assert parts([3, 5]).warn_of_parts() == 2
-    with pytest.warns(EigenprobeWarning, match=r"6 separate parts \(7, 6, 5, 4, 3, \.\.\. points\)"):
-        assert parts([2, 3, 4, 5, 6, 7]).warn_of_parts() == 6
-    with pytest.warns(EigenprobeWarning, match=r"5 separate parts \(6, 5, 4, 3, 2 points\)"):
-        parts([2, 3, 4, 5, 6]).warn_of_parts()
-    assert parts([9]).warn_of_parts() == 1
-    stacked = replace(parts([4, 5]), clouds=(4, 5))  # as many as there are clouds
-    assert stacked.warn_of_parts() == 2
-    assert replace(stacked, edges=None).components[0] == 2
-
-
 def test_sums_over_edges_are_loops(rng: np.random.Generator) -> None:
     """Undirected edges of lists, with and without a mask: each once, and where it stands; sums at either end."""
     indices = torch.from_numpy(np.stack([rng.permutation(np.delete(np.arange(12), i))[:4] for i in range(12)]))

@@ -106,6 +106,9 @@ def test_zero_is_in_the_middle_of_the_colours() -> None:
     shades = np.asarray(ep.interop.with_scalars(mesh, values).visual.vertex_colors)
     for row, expected in ((0, middle), (1, low), (2, high)):
         np.testing.assert_allclose(shades[row], 255 * expected, atol=1)
+    shades = np.asarray(ep.interop.with_scalars(mesh, -values).visual.vertex_colors)  # from -2 to 2 again
+    for row, place in ((0, 0.5), (1, 0.75), (2, 0.0)):
+        np.testing.assert_allclose(shades[row], 255 * np.array(colormaps["RdBu_r"](place)), atol=1)
     shades = np.asarray(ep.interop.with_scalars(mesh, values + 3).visual.vertex_colors)  # one sign: from least to most
     np.testing.assert_allclose(shades[1], 255 * np.array(colormaps["RdBu_r"](0.0)), atol=1)
     np.testing.assert_allclose(shades[0], 255 * np.array(colormaps["RdBu_r"](1 / 3)), atol=1)

@@ -7,9 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import eigsh, splu, spsolve
 
 import eigenprobe as ep
+from eigenprobe.operators.matrices import _on_given
+from eigenprobe.sampling import WorkingSample
 from tests import clouds as c
 
 N = 2000
@@ -182,3 +185,54 @@ def test_lists_and_tensors(rng: np.random.Generator) -> None:
 def test_bad_input_is_one_clear_line(call: Callable[[np.ndarray], object], told: str, rng: np.random.Generator) -> None:
     with pytest.raises(ep.InputError, match=told):
         call(rng.random((50, 3)) + 1)
+
+
+def test_the_operator_of_a_sample_at_all_points_is_its_energy(rng: np.random.Generator) -> None:
+    """f^T L f = z^T S z + sum_i pull_i (f_i - z_cell)^2 with means z over cells; rows without a share are pulled by a
+    thousandth of the mean share; the mass of a cell is divided by shares."""
+    x = torch.from_numpy(rng.normal(size=(9, 3)))
+    rows, shares = (
+        torch.tensor([0, 0, 1, 2, 2, 2, 3, 1, 0]),
+        torch.tensor([0.5, 0.5, 1, 0.2, 0.3, 0.5, 1, 0, 0]).double(),
+    )
+    sample = WorkingSample(x, x[:4], rows, shares, shares == 0, {})
+    made = rng.normal(size=(4, 4))
+    stiffness, mass = made @ made.T, rng.random(4) + 0.5
+    whole, spread = _on_given(csr_matrix(stiffness), mass, sample)
+    f = rng.normal(size=9)
+    means = np.array([(shares[rows == cell].numpy() * f[rows.numpy() == cell]).sum() for cell in range(4)])
+    rate = 2 * (stiffness.diagonal() / mass).max()
+    usual = float(shares[shares > 0].mean())
+    pulls = [rate * mass[cell] * (s or 1e-3 * usual) for cell, s in zip(rows.tolist(), shares.tolist(), strict=True)]
+    energy = means @ stiffness @ means + sum(p * (f[i] - means[rows[i]]) ** 2 for i, p in enumerate(pulls))
+    assert f @ (whole @ f) == pytest.approx(energy, rel=1e-12)
+    np.testing.assert_allclose(spread.diagonal(), mass[rows] * shares.numpy())
+    np.testing.assert_allclose(whole.toarray(), whole.toarray().T, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["sphere", "square", "circle"])
+def test_a_traced_operator_is_the_untraced_one(name: str, rng: np.random.Generator) -> None:
+    """L and M of tensors with derivatives, up to the tolerance of the balance: the energy of coordinates, the mass of
+    the whole, and its derivative along the points, dim times the mass."""
+    x = MANIFOLDS[name][0](250, rng) * 3  # fewer than are looked at for a working sample
+    stiffness, mass = ep.laplacian(x)
+    moving = torch.from_numpy(x).requires_grad_()
+    traced, own = ep.laplacian(moving)
+    energy = x.T @ (traced.detach().to_dense().numpy() @ x)
+    np.testing.assert_allclose(energy, x.T @ (stiffness @ x), rtol=0.01, atol=0.01 * np.abs(energy).max())
+    total = float(own.values().sum())
+    assert total == pytest.approx(mass.diagonal().sum(), rel=0.01)
+    own.values().sum().backward()
+    assert moving.grad is not None
+    grown = float((moving.grad * moving.detach()).sum())  # grown by a factor s it has s^dim times the mass
+    assert grown == pytest.approx(MANIFOLDS[name][2] * total, rel=1e-6)
+
+
+def test_frames_of_a_solid_are_the_axes(rng: np.random.Generator) -> None:
+    """Where the manifold fills the space nothing is to be turned; elsewhere frames are orthonormal and tangent."""
+    frames, parts = ep.operators.gradient(rng.random((400, 2)))
+    assert np.array_equal(frames, np.broadcast_to(np.eye(2), (400, 2, 2))) and len(parts) == 2
+    x = c.random_sphere(400, rng)
+    frames, _ = ep.operators.gradient(x)
+    np.testing.assert_allclose(np.einsum("nda,ndb->nab", frames, frames), np.tile(np.eye(2), (400, 1, 1)), atol=1e-9)
+    assert float(np.abs(np.einsum("nd,nda->na", x, frames)).mean()) < 0.1

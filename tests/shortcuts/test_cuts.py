@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.shortcuts.cuts import DECISION, Decision, decide, find_suspects, real_neighbours
+from eigenprobe.shortcuts.cuts import DECISION, SUSPICION, Decision, decide, find_suspects, real_neighbours, shipped
 from tests.lab.factory.test_neighbours import sheets, sphere
 
 
 def test_a_sphere_has_nothing_suspicious() -> None:
     graph = build_graph(sphere(1000), 30)
     assert find_suspects(graph) is None
-    same, cut = real_neighbours(graph)
-    assert same is graph and len(cut) == 0
+    same, cut, (kept, likely) = real_neighbours(graph)
+    assert same is graph and len(cut) == len(kept) == len(likely) == 0
 
 
 def test_a_part_is_split_off_only_where_nearly_all_edges_are_sure() -> None:
@@ -31,3 +31,20 @@ def test_a_part_is_split_off_only_where_nearly_all_edges_are_sure() -> None:
     assert torch.equal(doubtful, cut & suspects.among(DECISION.adjacent))
     assert 0 < int(cut.sum()) < int(between.sum()) and not bool((cut & ~between).any())
     assert not bool(decide(graph, suspects, sure, Decision(threshold=9.0, bold=9.0))[0].any())
+
+
+def test_every_judged_edge_is_cut_or_kept_with_its_probability() -> None:
+    """Two sheets two spacings apart: logits are log odds, six times too large by the weight of short-cuts in training;
+    cut edges are not among those of the graph."""
+    graph = build_graph(sheets(2.0, m=16), 30)
+    suspects = find_suspects(graph)
+    assert suspects is not None
+    logits = shipped()(suspects).detach()
+    cut = decide(graph, suspects, logits)[0]
+    ends = torch.stack([suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1)
+    real, pairs, (kept, likely) = real_neighbours(graph)
+    assert 0 < len(pairs) < len(suspects) and torch.equal(pairs, ends[cut]) and torch.equal(kept, ends[~cut])
+    odds = logits[~cut].double().exp() / 6
+    torch.testing.assert_close(likely.double(), odds / (1 + odds), rtol=1e-4, atol=1e-7)
+    entries = {(i, int(j)) for i, row in enumerate(real.indices.tolist()) for j in row[: SUSPICION.judged]}
+    assert not any((a, b) in entries or (b, a) in entries for a, b in pairs.tolist())

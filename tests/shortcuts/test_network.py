@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch.nn.functional import silu
 
 from eigenprobe.errors import InputError
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.shortcuts.cuts import shipped
-from eigenprobe.shortcuts.network import read_shortcut, write_shortcut
+from eigenprobe.shortcuts.network import ShortcutConfig, ShortcutNetwork, _Round, read_shortcut, write_shortcut
+from eigenprobe.shortcuts.suspicion import Suspects, find_suspects
+from tests.lab.factory.test_neighbours import sheets
 
 
 def test_weights_survive_their_file(tmp_path) -> None:
@@ -18,3 +24,85 @@ def test_weights_survive_their_file(tmp_path) -> None:
     (tmp_path / "w" / "model.safetensors").write_bytes(b"nonsense")
     with pytest.raises(InputError, match="short-cut network"):
         read_shortcut(tmp_path / "w")
+
+
+def _tiny() -> tuple[ShortcutNetwork, Suspects]:
+    """A small network of random weights, and the suspicious part of two sheets."""
+    torch.manual_seed(0)
+    network = ShortcutNetwork(ShortcutConfig(width=16, pair=8, rounds=4, heads=2, depth=2, views=2)).eval()
+    for weight in network.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    x = sheets(1.5, m=12)
+    suspects = find_suspects(build_graph(x + 0.1 * x[:, :1] ** 2, 30))
+    assert suspects is not None
+    network.normalise_by(suspects)
+    return network, suspects
+
+
+@torch.no_grad()
+def test_inputs_are_normalised_and_bounded() -> None:
+    """By mean and deviation of a first batch: the same numbers in other units are the same, six deviations are most."""
+    network, s = _tiny()
+    logits = network(s)
+    assert float(logits.std()) > 0.05
+    for name in ("points", "pairs"):
+        buffer, values = getattr(network, f"{name[:-1]}_scale"), getattr(s, name)
+        torch.testing.assert_close(buffer[0], values.mean(0))
+        torch.testing.assert_close(buffer[1], values.std(0).clamp_min(1e-3))
+        kept = buffer.clone()
+        buffer[0], buffer[1] = 3 * kept[0] + 1, 3 * kept[1]
+        torch.testing.assert_close(network(replace(s, **{name: 3 * values + 1})), logits, atol=1e-3, rtol=1e-3)
+        buffer.copy_(kept)
+        one, far = (values.clone() for _ in range(2))
+        column = int((values.std(0) > 0.1).nonzero()[0, 0])
+        one[:, column], far[:, column] = (kept[0, column] + t * kept[1, column] for t in (6, 600))
+        torch.testing.assert_close(network(replace(s, **{name: one})), network(replace(s, **{name: far})))
+        one[:, column], far[:, column] = (kept[0, column] + t * kept[1, column] for t in (-6, -600))
+        torch.testing.assert_close(network(replace(s, **{name: one})), network(replace(s, **{name: far})))
+        one[:, column] = kept[0, column] + 5 * kept[1, column]
+        assert float((network(replace(s, **{name: one})) - network(replace(s, **{name: far}))).abs().max()) > 1e-4
+
+
+@torch.no_grad()
+def test_logits_follow_the_order_of_points_and_edges_and_not_their_ends() -> None:
+    network, s = _tiny()
+    logits = network(s)
+    turned = replace(s, edges=replace(s.edges, head=s.edges.tail, tail=s.edges.head))
+    torch.testing.assert_close(network(turned), logits, atol=1e-4, rtol=1e-4)
+    generator = torch.Generator().manual_seed(1)
+    edges, nodes = (torch.randperm(count, generator=generator) for count in (len(s), len(s.nodes)))
+    rank = nodes.argsort()
+    moved = replace(
+        s,
+        nodes=s.nodes[nodes],
+        points=s.points[nodes],
+        owner=s.owner[nodes],
+        landmarks=rank[s.landmarks],
+        edges=replace(s.edges, head=rank[s.edges.head[edges]], tail=rank[s.edges.tail[edges]]),
+        message=s.message[edges],
+        pairs=s.pairs[edges],
+    )
+    torch.testing.assert_close(network(moved), logits[edges], atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_round_is_its_formula() -> None:
+    """Gated means of what the edges of a point tell it, edge by edge."""
+    torch.manual_seed(1)
+    turn = _Round(6, 4).eval()
+    x, y, ends = torch.randn(5, 6), torch.randn(7, 4), torch.tensor([[0, 0, 1, 2, 3, 1, 4], [1, 2, 2, 3, 4, 3, 0]])
+    a, b, extra = turn.meeting.ends(x).split([4, 4, 4], 1)
+    told, weight, mixed = torch.zeros(5, 4), torch.zeros(5, 4), []
+    for e, (i, j) in enumerate(ends.T.tolist()):
+        own = turn.meeting.pair(y[e])
+        met = silu(own + a[i] + b[j]) + silu(own + a[j] + b[i])
+        made, gate = turn.mix(met).chunk(2)
+        gate = gate.sigmoid()
+        mixed.append(made)
+        for here, there in ((i, j), (j, i)):
+            told[here] += gate * (extra[there] + made)
+            weight[here] += gate
+    news = torch.cat([x, told / (weight + 0.01), weight.log1p()], 1)
+    points, pairs = turn(x, y, ends)
+    torch.testing.assert_close(points, turn.norm_point(x + turn.update(news)))
+    torch.testing.assert_close(pairs, turn.norm_pair(y + torch.stack(mixed)))

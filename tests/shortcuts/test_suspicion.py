@@ -75,3 +75,89 @@ def test_landmarks_are_farthest_of_a_regular_subset(rng: np.random.Generator, mo
         alone.append(rows)
     both = suspicion._landmarks(torch.cat(clouds), Segments((300, 250), clouds[0].device), 12)
     assert bool((both[0] == alone[0]).all()) and bool((both[1] == alone[1] + 300).all())
+
+
+def _loops(x: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Spacing, residual and inputs of every point ``(n, NODE)``, and normals ``(n, 3, 3)`` by scale, point by point."""
+    n = len(x)
+    offsets = x[lists] - x[:, None]
+    far = np.linalg.norm(offsets, axis=2)
+    own = np.log(np.sqrt((far[:, :6] ** 2).mean(1)))
+    h = np.exp((own + own[lists[:, :6]].sum(1)) / 7)
+    centred = x - x.mean(0)
+    rms = np.sqrt((centred**2).sum(1).mean())
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    axes = axes * np.where(((centred @ axes) ** 3).sum(0) < 0, -1, 1)
+    residual, points, normals = np.zeros(n), np.zeros((n, NODE)), np.zeros((n, 3, 3))
+    for i in range(n):
+        o = offsets[i]
+        about = o - o.mean(0)
+        value, frame = np.linalg.eigh(about.T @ about)
+        if value[0] > 0.02 * value[2]:
+            scale = np.sqrt((o**2).sum(1).max())
+            z, v, u = (o @ frame / scale).T
+            terms = np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], 1)
+            weights = np.linalg.solve(terms.T @ terms + 1e-4 * np.eye(6), terms.T @ z)
+            residual[i] = np.sqrt(((z - terms @ weights) ** 2).mean()) * scale / h[i]
+        row: list[float] = []
+        for s, count in enumerate((7, 12, 18)):
+            value, frame = np.linalg.eigh(o[:count].T @ o[:count])
+            row += [value[0] / value[2], value[1] / value[2]]
+            normals[i, s] = frame[:, 0]
+        row += [far[i, j] / h[i] for j in (0, 2, 5, 10, 17)] + [min(3, residual[i]), float(residual[i] > 0.2)]
+        row += [np.log(h[i] / rms), np.log(h[i]) - np.log(h).mean()]
+        turned, place = normals[i, 1] @ axes, centred[i] @ axes / rms
+        row += [turned[a] * turned[b] for a in range(3) for b in range(a, 3)]
+        points[i] = [*row, *place, *np.sin(3 * place), *np.cos(3 * place), *np.sin(6 * place), *np.cos(6 * place)]
+    return h, residual, points, normals
+
+
+def _edge(i: int, j: int, x: np.ndarray, lists: np.ndarray, h: np.ndarray, normals: np.ndarray) -> list[float]:
+    """The inputs of one edge."""
+    chord = x[j] - x[i]
+    d = np.linalg.norm(chord)
+    ranks = sorted(int(np.flatnonzero(lists[a] == b)[0]) for a, b in ((i, j), (j, i)) if b in lists[a])
+    ranks = [*ranks, 1.2 * 18] if len(ranks) == 1 else ranks
+    others = [p for p in {*lists[i], *lists[j]} if p not in (i, j)]
+    gap = min([3.0, *(np.linalg.norm(x[p] - (x[i] + x[j]) / 2) / d for p in others)])
+    detour = min([3.0, *(max(np.linalg.norm(x[p] - x[i]), np.linalg.norm(x[p] - x[j])) / d for p in others)])
+    row = [*sorted((d / h[i], d / h[j])), abs(np.log(h[i] / h[j])), ranks[0] / 18, ranks[1] / 18, gap, detour]
+    row += [len(set(lists[i][:count]) & set(lists[j][:count])) / count for count in (7, 12, 18)]
+    tilts = []
+    for s in range(3):
+        low, high = sorted(abs(normals[end, s] @ chord) / d for end in (i, j))
+        row += [abs(normals[i, s] @ normals[j, s]), low, high]
+        tilts.append(min(6, high * d / np.sqrt(h[i] * h[j])))
+    return row + tilts
+
+
+def test_inputs_are_their_formulas() -> None:
+    """Of every point and edge that is looked at, by loops in double precision; few normals are ambiguous."""
+    x = sheets(1.3, m=14)
+    x = x[(x[:, 2] == 0) | (x[:, 0] > 0.6)]  # the second sheet covers a part of the first
+    x = x + 0.15 * x[:, :1] ** 2 + torch.tensor([0.3, 0.1, 0.0]) * x[:, 1:2] ** 3
+    graph = build_graph(x, 30)
+    found = find_suspects(graph)
+    assert found is not None
+    y, lists = x.numpy(), graph.indices[:, :18].numpy()
+    h, residual, points, normals = _loops(y, lists)
+    strong = residual > SUSPICION.strong
+    looked = (residual > SUSPICION.residual) & (strong + strong[lists].sum(1) >= SUSPICION.together)
+    nodes = found.nodes.numpy()
+    assert 20 < looked.sum() < len(x) and set(nodes) >= set(np.flatnonzero(looked)) | set(lists[looked].ravel())
+    assert (np.abs(found.points.numpy() - points[nodes]) < 5e-3).mean(0).min() > 0.97
+    pairs = list(zip(nodes[found.edges.head], nodes[found.edges.tail], strict=True))
+    near = looked.copy()
+    near[lists[looked].ravel()] = True
+    both = [(i, int(j)) for i in range(len(x)) for j in lists[i] if looked[i] or (looked[j] and near[i])]
+    wanted = {(min(pair), max(pair)) for pair in both}
+    assert set(pairs) == wanted and len(pairs) == len(wanted)
+    some = np.arange(0, len(pairs), 7)
+    rows = np.array([_edge(*pairs[e], y, lists, h, normals) for e in some])
+    assert (np.abs(found.pairs.numpy()[some] - rows) < 5e-3).mean(0).min() > 0.97
+    among = (rows[:, 3] * 18 < SUSPICION.message - 0.5) == found.message.numpy()[some]
+    assert among.all()
+    for i in range(0, len(x), 5):
+        for entry, j in zip(found.entry[i].tolist(), lists[i], strict=True):
+            pair = (min(i, j), max(i, j))
+            assert entry == -1 and pair not in wanted or pairs[entry] == pair

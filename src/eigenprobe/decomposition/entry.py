@@ -212,7 +212,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             info |= _quality(cloud)
         rotation, found = _rotation(smoother, cloud, request)
         if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
-            warn_of_errors(prepared, rotation.eigenvalues, wanted.dimension is not None)
+            warn_of_errors(prepared, rotation, wanted.dimension is not None)
         basis = basis_of(
             rotation,
             smoother,

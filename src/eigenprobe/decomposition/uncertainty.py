@@ -1,13 +1,15 @@
 """How far a basis is to be trusted: its own error, from a second basis on half of its points.
 
-    e_i = FACTOR sqrt( mean over |j - i| <= w_i of ((mu_j - lambda_j) / lambda_j)^2 )      w_i = max(4, i / 2)
+    e_i = FACTOR sqrt( mean over |j - i| <= w_i of ((mu_j - lambda_j) / lambda_j)^2 + (DOUBT d_j)^2 )
     s_i = |P_i v_i|^2 / |v_i|^2        P_i: onto vectors of the half whose eigenvalues or indices are near those of v_i
 
-``mu`` are the eigenvalues of the half, ``lambda`` and ``v`` those of the basis, all (K,), inner products in the mass of
-the half, at its points.  The half is drawn at random: what hangs on few points (strays, sparse regions, touching parts)
-changes with them, and an error of the spacing, h^2 ~ n^(-2 / dimension), doubles on a surface.  Differences of single
-eigenvalues pass through zero, so neighbours are averaged.  What both share is not seen: of that the estimate knows the
-dimension that is counted from the growth of neighbourhoods (above three), which boundaries lower.
+``w_i = max(4, i / 2)``; ``mu`` are the eigenvalues of the half, ``lambda`` and ``v`` those of the basis, all (K,),
+inner products in the mass of the half, at its points.  The half is drawn at random: what hangs on few points (strays,
+sparse regions, touching parts) changes with them, and an error of the spacing, h^2 ~ n^(-2 / dimension), doubles on a
+surface.  Differences of single eigenvalues pass through zero, so neighbours are averaged.  What both share is not seen:
+of that the estimate knows the dimension that is counted from the growth of neighbourhoods (above three), which
+boundaries lower, and ``d``, what edges that may be short-cuts have of the energy of a vector (`indicators`): parts that
+touch do so in either half.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..basis import Basis, Uncertainty
 from ..cloud import Array
 from ..errors import InputError, held_warnings
 from ..smoothers import BALANCED_DIMENSIONS
 from .entry import decompose
+from .indicators import doubtful_shares
 from .settings import OperatorSettings
 
 
@@ -30,6 +34,7 @@ class Calibration:
     """Constants of the estimate, chosen on the clouds of known spectrum of `benchmarks.calibration`."""
 
     factor: float = 2.0  # 90 % of true errors are below 3.0 times the difference, so below 1.5 times the estimate
+    doubt: float = 4.0  # of the energy of doubtful edges: then no mean of ten was below .1 where the error was above
     dimension: float = 0.1  # cubes of 4 to 8 dimensions are .17 to .23 low, whatever the number of points
     least: int = 4  # neighbours on either side that are averaged
     share: float = 0.5  # of the index: neighbours on either side, where that is more
@@ -53,7 +58,16 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
     halved = {name: _of_rows(value, rows, n) for name, value in settings.items()}
     with held_warnings():  # said of the whole cloud already
         half = decompose(basis.points[rows], k, **halved).numpy()
-    return Uncertainty(_errors(own, half), _shares(own, half, rows))
+    return Uncertainty(_errors(own, half, _doubt(basis)), _shares(own, half, rows))
+
+
+def _doubt(basis: Basis) -> Array:
+    """What doubtful edges have of the energy of every vector, ``(K,)``; 0 where no edge was judged."""
+    if basis.source is None or (prepared := basis.prepared()).cloud.doubts is None:
+        return np.zeros(basis.k)
+    values = torch.as_tensor(np.nan_to_num(basis.numpy().vectors)).to(prepared.smoother.device)
+    values = values if prepared.sample is None else prepared.sample.collect(values)
+    return doubtful_shares(prepared, prepared.cloud.collect(values)).clamp_max(1).cpu().numpy()
 
 
 def _settings(basis: Basis) -> dict[str, Any]:
@@ -75,13 +89,14 @@ def _of_rows(value: Any, rows: np.ndarray, n: int) -> Any:
     return value[rows] if getattr(value, "shape", ())[:1] == (n,) else value
 
 
-def _errors(own: Basis, half: Basis) -> Array:
+def _errors(own: Basis, half: Basis, doubt: Array) -> Array:
     """Relative errors (K,); those that the half has too few points for count as 1."""
     known = min(own.k, half.k)
     ours, theirs = own.eigenvalues[:known], half.eigenvalues[:known]
     floor = max(1e-6 * float(np.abs(own.eigenvalues).max()), np.finfo(float).tiny)  # of eigenvalues that are 0
     apart = np.minimum(np.abs(theirs - ours) / np.maximum(np.abs(ours), floor), CALIBRATION.largest)
     first = int(apart[0] < 1e-3)  # the constant: exact, and no measure of the others
+    apart = np.hypot(apart, CALIBRATION.doubt * doubt[:known])
     result = np.ones(own.k)
     result[:first] = 0.0
     for i in range(first, known):

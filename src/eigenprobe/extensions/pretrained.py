@@ -33,8 +33,8 @@ class CloudMemory:
 
     network: SpectralNetwork
     pose: Tensor  # (4, 3)
-    fields: KernelExtension  # diffused inputs, seeds, what polishing added, guards
-    mixing: Tensor  # (49, K - 1), identity included
+    fields: KernelExtension  # diffused inputs, seeds, what mixing and polishing added to the raw columns, guards
+    widths: tuple[int, int]  # of seeds and of columns
     bias: Tensor  # (1, 1, width)
     memory: list[tuple[Tensor, Tensor]]
 
@@ -45,12 +45,13 @@ class CloudMemory:
         seen = inputs(points[None], smoother)
         raw, mixing = network.raw(seen)
         polished, seeds = network.finish(raw, mixing, seen, smoother)[0], seen.seeds[0]
-        mixing = mixing[0] + torch.eye(*mixing.shape[1:], device=mixing.device)
-        added = polished - (raw[0].float() + seeds @ mixing)
+        added = polished - raw[0].float()
         values = torch.cat([seen.features[0, :, PLACED:], seeds, added, guards(points[None], smoother, seen)[0]], -1)
         bias = network.bias(network.shape(seen.gram))[:, None]
         memory = network.transformer.context(seen.features[0], bias)
-        return cls(network, seen.pose[0], KernelExtension(points, values), mixing, bias, memory)
+        return cls(
+            network, seen.pose[0], KernelExtension(points, values), (seeds.shape[1], added.shape[1]), bias, memory
+        )
 
     @torch.no_grad()
     def __call__(self, points: Tensor) -> Tensor:
@@ -59,11 +60,11 @@ class CloudMemory:
 
     def _rows(self, points: Tensor) -> Tensor:
         values = self.fields(points)
-        width = values.shape[1] - self.mixing.shape[0] - self.mixing.shape[1] - GUARDS
-        diffused, seeds, added, further = values.split([width, *self.mixing.shape, GUARDS], -1)
+        width = values.shape[1] - sum(self.widths) - GUARDS
+        diffused, seeds, added, further = values.split([width, *self.widths, GUARDS], -1)
         features = torch.cat([*place_inputs(place(points[None], self.pose[None])[0]), diffused], -1)
         raw = self.network.transformer.query(features, self.memory, self.bias)
-        return torch.cat([raw + seeds @ self.mixing + added, seeds, further], -1)
+        return torch.cat([raw + added, seeds, further], -1)
 
 
 @extension

@@ -38,6 +38,7 @@ class Placed:
     rows: Tensor | None = None  # (N,)
     kept: Tensor | None = None  # (n,)
     short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
+    doubts: tuple[Tensor, Tensor] | None = None  # (e, 2) judged edges that were kept, and how likely each is one (e,)
 
     @classmethod
     def plain(cls, points: Tensor, **own: Any) -> Self:

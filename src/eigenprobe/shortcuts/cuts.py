@@ -22,6 +22,7 @@ statistic is taken on its own cloud.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -42,7 +43,8 @@ from .network import SHIPPED, SUSPICION, ShortcutNetwork, Suspects, Suspicion, r
 class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
-    threshold: float = 2.0  # logit above which an edge is a short-cut; in training they weigh six times as much
+    threshold: float = 2.0  # logit above which an edge is a short-cut
+    weight: float = 6.0  # of a short-cut in training: odds are so many times too large
     bold: float = 0.5  # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
     doubtful: tuple[float, float] = (0.1, 0.6)  # ... by the share of such points, from the one to the other
     careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
@@ -82,19 +84,20 @@ def without_short_cuts(
     judged = neighbours in (None, "learned") and graph.metric == "euclidean" and graph.points.shape[1] == 3
     if not judged or round(dimension) != 2 or graph.k < SUSPICION.judged:
         return cloud, dimension
-    graph, pairs = real_neighbours(graph)
-    return replace(cloud, graph=graph, short_cuts=pairs), dimension
+    graph, pairs, doubts = real_neighbours(graph)
+    return replace(cloud, graph=graph, short_cuts=pairs, doubts=doubts), dimension
 
 
 @torch.no_grad()
 def real_neighbours(
     graph: Graph, network: ShortcutNetwork | None = None, decision: Decision = DECISION
-) -> tuple[Graph, Tensor]:
-    """The graph without its short-cuts, and the edges ``(c, 2)`` that were cut, as rows of the graph."""
+) -> tuple[Graph, Tensor, tuple[Tensor, Tensor]]:
+    """The graph without its short-cuts, the edges ``(c, 2)`` that were cut, as rows of the graph, and those ``(e, 2)``
+    that were judged and kept, with the probability ``(e,)`` of each to be a short-cut after all."""
     suspects = find_suspects(graph)
-    nothing = torch.empty((0, 2), dtype=torch.int64, device=graph.device)
     if suspects is None:
-        return graph, nothing
+        nothing = torch.empty((0, 2), dtype=torch.int64, device=graph.device)
+        return graph, nothing, (nothing, graph.distances.new_empty(0))
     network = shipped() if network is None else network
     if next(network.parameters()).device != graph.device:
         network = network.to(graph.device)
@@ -102,9 +105,10 @@ def real_neighbours(
         logits = network(suspects)
     cut, doubtful = decide(graph, suspects, logits, decision)
     ends = torch.stack([suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1)
+    doubts = ends[~cut], (logits[~cut] - math.log(decision.weight)).sigmoid().to(graph.distances.dtype)
     if not bool(cut.any()):
-        return graph, nothing
-    return replace(keep_only(graph, _kept(suspects.entry, cut)), doubtful=ends[doubtful]), ends[cut]
+        return graph, ends[cut], doubts
+    return replace(keep_only(graph, _kept(suspects.entry, cut)), doubtful=ends[doubtful]), ends[cut], doubts
 
 
 def _kept(entry: Tensor, cut: Tensor) -> Tensor:
