@@ -368,3 +368,25 @@ def test_a_column_that_decides_all_distances_is_named(rng: np.random.Generator) 
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="column")
         _model(3, metric="cosine").fit(table)
+
+
+@pytest.mark.parametrize("shape", [(300, 5), (6, 40)])
+def test_effective_directions_are_those_of_unit_rows(shape: tuple[int, int], rng: np.random.Generator) -> None:
+    """(tr C)^2 / tr C^2 by the eigenvalues of the covariance, of tall and of wide tables; far rows count as others."""
+    x = rng.normal(size=shape) * np.linspace(0.2, 3, shape[1])
+    x[0] *= 1e3
+    centred = x - x.mean(0)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    values = np.linalg.eigvalsh(unit.T @ unit)
+    assert layout.directions(torch.from_numpy(x)) == pytest.approx(values.sum() ** 2 / (values**2).sum())
+    assert layout.directions(torch.zeros(4, 3)) == 0
+
+
+@pytest.mark.parametrize("parts", [3, 4])
+def test_a_coordinate_for_more_than_two_parts_is_said(parts: int, rng: np.random.Generator) -> None:
+    """One coordinate tells two parts more than the first apart; of three it warns."""
+    x = np.concatenate([rng.normal(size=(30, 3)) + 1e3 * i for i in range(parts)])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _model(1, n_neighbors=5, coordinates="vectors").fit(x)
+    assert any("far below" in str(each.message) for each in said) == (parts == 4)

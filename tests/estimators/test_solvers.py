@@ -143,3 +143,15 @@ def test_vectors_that_are_not_found_are_not_asked_for(
 
     monkeypatch.setattr(solvers, "solve", solve)
     assert solvers.fit_direct(cloud, 5, 0, None, 2.5).k == 5 and asked == [30, 5]
+
+
+def test_groups_ask_for_twice_as_many_vectors(rng: np.random.Generator) -> None:
+    """Separate groups that a walk does not leave: twice their number and the constant, at most a quarter of the rows."""
+    x = torch.from_numpy(np.repeat(100.0 * rng.normal(size=(12, 4)), 20, 0) + rng.normal(size=(240, 4)))
+    smoother = neighbourhood_smoother(build_graph(x, 6))
+    traced = np.trace(np.linalg.matrix_power(smoother.matrix.to_dense().double().numpy(), 30))
+    found = solvers.needed_vectors(smoother, 5, 1.0)
+    assert traced > 12 and abs(found - 1 - 2 * traced) < 0.2 * 2 * traced
+    few = neighbourhood_smoother(build_graph(x[::5], 3))  # 48 rows: a quarter are 12
+    assert solvers.needed_vectors(few, 3, 1.0) == 13
+    assert solvers.needed_vectors(few, 40, 1e9) == 40

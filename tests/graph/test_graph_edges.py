@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
-from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.graph import Edges, _joined, components, connected, undirected
-from eigenprobe.smoothers import laplacian_smoother
-from eigenprobe.smoothers.balanced import _Incidence
+from eigenprobe.graph.graph import _joined, components, connected, undirected
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])

@@ -160,4 +160,4 @@ def test_inputs_are_their_formulas() -> None:
     for i in range(0, len(x), 5):
         for entry, j in zip(found.entry[i].tolist(), lists[i], strict=True):
             pair = (min(i, j), max(i, j))
-            assert entry == -1 and pair not in wanted or pairs[entry] == pair
+            assert (entry == -1 and pair not in wanted) or pairs[entry] == pair
