@@ -8,7 +8,8 @@
     products  10^9 multiplications of matrix products         residual largest |A q - mu q|
     recall    found of the 13 nearest, by cells               trustworthiness, ARI: of a map, by the stages
 
-One constant changes at a time, the clouds stay the same. Solvers are measured where they are chosen among `filtered`
+One constant changes at a time, the clouds stay the same; limits of memory and of iterations that no result depends on
+(`LIMITS`) are not varied. Solvers are measured where they are chosen among `filtered`
 and `nested` alone: on clouds as small as these `inverse` would take the surfaces. The result goes to $OUT or
 benchmarks/results as JSON, from where `python -m benchmarks.readme` fills docs/constants.md.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import combinations_with_replacement, product
 from typing import Any
@@ -41,6 +42,7 @@ from eigenprobe.graph import Graph, stack
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.search.cells import HOST
 from eigenprobe.search.neighbours import nearest_rows
+from eigenprobe.shortcuts.cuts import real_neighbours
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
 from eigenprobe.smoothers.balanced import BALANCE
 from eigenprobe.smoothers.neighbourhood import SETTINGS
@@ -127,6 +129,48 @@ def with_strays(cloud: Known, count: int, rng: np.random.Generator) -> Known:
     x = cloud.graph.points.numpy().copy()
     x[:count] *= rng.uniform(1.2, 1.6, (count, 1))
     return Known(graph_of(x, 30), cloud.dimension, cloud.eigenvalues, cloud.functions)
+
+
+def torn(n: int, gap: float, angle: float, rng: np.random.Generator) -> Known:
+    """A plate that lacks a strip of so many spacings across, bent there by an angle in degrees: one part still."""
+    plate = box(n, (1.0, 0.8), 12, rng)
+    x, half, turn = plate.graph.points.numpy(), gap / 2 * (0.8 / n) ** 0.5, np.radians(angle)
+    kept = np.abs(x[:, 0] - 0.5) > half
+    out = np.maximum(x[:, 0] - 0.5, 0)
+    bent = np.stack([np.minimum(x[:, 0], 0.5) + out * np.cos(turn), x[:, 1], out * np.sin(turn)], 1)
+    return Known(graph_of(bent[kept], 30), 2, plate.eigenvalues, plate.functions[kept])
+
+
+def with_crumb(n: int, count: int, apart: float, rng: np.random.Generator) -> Known:
+    """A plate and a few points so many spacings above it, which have its values at their feet."""
+    plate, h = box(n, (1.0, 0.8), 12, rng), (0.8 / n) ** 0.5
+    near = np.argsort(np.linalg.norm(plate.graph.points.numpy() - [0.5, 0.4, 0], axis=1))[:count]
+    x = plate.graph.points.numpy()
+    above = x[near] + [0, 0, apart * h] + 0.2 * h * rng.normal(size=(count, 3))
+    functions = np.concatenate([plate.functions, plate.functions[near]])
+    return Known(graph_of(np.concatenate([x, above]), 30), 2, plate.eigenvalues, functions)
+
+
+def judged(cloud: Known) -> Known:
+    """The same graph without its short-cuts, which leaves doubtful edges."""
+    return replace(cloud, graph=real_neighbours(cloud.graph)[0])
+
+
+def lattice(side: int) -> Known:
+    """The points of a solid lattice: distances come in shells of equal ones."""
+    place = (np.arange(side) + 0.5) / side
+    x = np.stack(np.meshgrid(place, place, place, indexing="ij"), -1).reshape(-1, 3)
+    modes = sorted(product(range(4), repeat=3), key=lambda m: np.square(m).sum())[:11]
+    functions = np.stack([np.cos(np.pi * x * m).prod(1) for m in modes], 1)
+    return Known(graph_of(x, 30), 3, np.array([np.pi**2 * np.square(m).sum() for m in modes]), functions)
+
+
+def with_twins(cloud: Known, count: int, rng: np.random.Generator) -> Known:
+    """Some points have another one a ten-thousandth of the spacing away."""
+    x = cloud.graph.points.numpy()
+    twins = x[:count] + 1e-5 * rng.normal(size=(count, x.shape[1]))
+    functions = np.concatenate([cloud.functions, cloud.functions[:count]])
+    return Known(graph_of(np.concatenate([x, twins]), 30), cloud.dimension, cloud.eigenvalues, functions)
 
 
 def circle(n: int, rng: np.random.Generator) -> Known:
@@ -265,6 +309,9 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "Selection.along": (0.5, 0.9),
     "Selection.one_sided": (0.2, 0.6),
     "Selection.stray": (1.8, 5.0),
+    "Selection.tie": (1e-12, 0.1),
+    "Selection.speck": (0.005, 0.02),
+    "Balance.end_ridge": (1.0, 1e6),
     "Balance.steepest": (0.5, 0.95),
     "Balance.least_factor": (0.1, 0.6),
     "Balance.ridge": (1e-3, 1e-1),
@@ -294,6 +341,23 @@ OTHERS: dict[str, tuple[Any, Any]] = {
 }
 
 
+MEMORY = "numbers in memory at once"
+END = "a bound on iterations that end before it by their tolerance"
+ORDER = "which way to the same answer is taken: where it costs time, a test shows it"
+# Constants that no result depends on, and why: they are not varied.
+LIMITS: dict[str, str] = {
+    **dict.fromkeys(("Neighbourhood.block", "Neighbourhood.longest", "Division.block"), MEMORY),
+    **dict.fromkeys(("Nesting.sweeps", "Nesting.coarse_sweeps", "Nesting.last_sweeps", "Stacking.most_sweeps"), END),
+    "Neighbourhood.rounds": "bisection to 2^-40 of the range: half of the rounds leave 2^-20",
+    "Neighbourhood.smallest": "the scale of rows whose neighbours all coincide: 0 would divide by 0",
+    "Neighbourhood.least": "two rows alone: 0 would divide by 0",
+    **dict.fromkeys(("Nesting.entries", "Coarsening.smallest", "Coarsening.slowest", "Coarsening.densest"), ORDER),
+    **dict.fromkeys(("Coarsening.growth", "Coarsening.sampled", "Stacking.room", "Stacking.at_once"), ORDER),
+    **dict.fromkeys(("Division.exact", "Division.wider", "Division.tried"), ORDER),
+    "Balance.farthest": "exp(-50) is below rounding and above underflow: a lone far point keeps a tangent frame",
+}
+
+
 def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callable[[], Numbers]]]]:
     """Class -> the constants in use, and what measures them."""
 
@@ -312,7 +376,15 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
         return [sphere(3000, 2, 1, rng), sphere(8000, 2, 1, rng), box(4000, (1.0, 0.9, 0.8), 1, rng)]
 
     def hard() -> list[Known]:
-        return [sheets(500, 3.0, rng), with_strays(sphere(800, 2, 3, rng), 8, rng)]
+        return [
+            sheets(500, 3.0, rng),
+            with_strays(sphere(800, 2, 3, rng), 40, rng),
+            judged(sheets(400, 1.6, rng)),
+            torn(900, 5.0, 65.0, rng),
+            with_crumb(1500, 6, 3.0, rng),
+            with_crumb(1500, 14, 2.5, rng),
+            lattice(10),
+        ]
 
     return {
         "Selection": (SELECTION, lambda: adaptive(low() + hard(), balance=True)),
@@ -320,7 +392,12 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
         "VariableBandwidth": (
             KERNEL,
             lambda: adaptive(
-                [sphere(1500, 4, 1, rng), sphere(1500, 4, 1, rng, uneven=True), sphere(1500, 5, 1, rng)], balance=False
+                [
+                    sphere(1500, 4, 1, rng),
+                    with_twins(sphere(1500, 4, 1, rng, uneven=True), 100, rng),
+                    sphere(1500, 5, 1, rng),
+                ],
+                balance=False,
             ),
         ),
         "Neighbourhood": (SETTINGS, lambda: embeddings(rng)),
@@ -359,6 +436,8 @@ def vary(group: str, constants: Any, run: Callable[[], Numbers]) -> list[dict[st
     """A row per constant: less, as it is, more."""
     rows, usual = [], run()
     for name, value in vars(constants).items():
+        if f"{group}.{name}" in LIMITS:
+            continue
         less, more = neighbours(group, name, value)
         cells: list[dict[str, Any]] = [{"value": each} for each in (less, value, more)]
         for cell in cells:
@@ -382,7 +461,8 @@ def main() -> None:
             if not options.groups or name in options.groups:
                 tables[name] = vary(name, constants, prepare())
     if not options.groups:
-        write("constants.json", facts("constants", "cpu", options, seed=options.seed) | {"tables": tables})
+        made = facts("constants", "cpu", options, seed=options.seed)
+        write("constants.json", made | {"tables": tables, "limits": LIMITS})
 
 
 if __name__ == "__main__":

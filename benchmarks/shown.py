@@ -297,7 +297,8 @@ def constants(document: Document) -> str:
         measures = [key for key in table[0]["default"] if key != "value"]
         lines = [{key: cell(row, key) for key in ("value", *measures)} for row in table]
         parts.append(f"`{group}`\n\n" + markdown([{"constant": r["constant"], **x} for r, x in zip(table, lines)]))
-    return "\n\n".join(parts)
+    limits = [{"not varied": name, "why": why} for name, why in document.get("limits", {}).items()]
+    return "\n\n".join([*parts, *([markdown(limits)] if limits else [])])
 
 
 def operators(document: Document) -> str:
@@ -348,7 +349,9 @@ def mutants(document: Document) -> str:
         tried, killed, same = row["tried"], row["killed"], len(row["equivalent"])
         share, others = f"{killed / tried:.0%}", f"{killed / max(1, tried - same):.0%}"
         counts = {"folder": folder, "changes": tried, "noticed": killed, "without effect": same}
-        table.append(counts | {"share noticed": share, "share of those with an effect": others})
+        shares = {"share noticed": share, "share of those with an effect": others}
+        own = {"by tests of the folder": f"{row['own'] / max(1, tried - same):.0%}"} if "own" in row else {}
+        table.append(counts | shares | own)
     return markdown(table)
 
 

@@ -146,7 +146,7 @@ def test_vectors_that_are_not_found_are_not_asked_for(
 
 
 def test_groups_ask_for_twice_as_many_vectors(rng: np.random.Generator) -> None:
-    """Separate groups that a walk does not leave: twice their number and the constant, at most a quarter of the rows."""
+    """Groups that a walk does not leave: twice their number and the constant; at most a quarter of the rows."""
     x = torch.from_numpy(np.repeat(100.0 * rng.normal(size=(12, 4)), 20, 0) + rng.normal(size=(240, 4)))
     smoother = neighbourhood_smoother(build_graph(x, 6))
     traced = np.trace(np.linalg.matrix_power(smoother.matrix.to_dense().double().numpy(), 30))
