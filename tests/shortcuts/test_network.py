@@ -10,9 +10,8 @@ from torch.nn.functional import silu
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.shortcuts.cuts import shipped
+from eigenprobe.shortcuts.cuts import Suspects, find_suspects, shipped
 from eigenprobe.shortcuts.network import ShortcutConfig, ShortcutNetwork, _Round, read_shortcut, write_shortcut
-from eigenprobe.shortcuts.suspicion import Suspects, find_suspects
 from tests.lab.factory.test_neighbours import sheets
 
 

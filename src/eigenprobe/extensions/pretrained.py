@@ -1,10 +1,10 @@
 r"""A shipped model as a function of points: what it predicts for one cloud, at new points.
 
-    z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x), p(x), g(x)] T + r(x)
+    z(x) = raw(x; context) + a(x),       v(x) = [1, z(x), p(x), g(x)] T + r(x)
 
-`raw` attends to the frozen context only. What comes from diffusion (inputs, diffused seeds `p`, guards `g`) is known at
-the context's points and extended to `x` by its kernel; `T` maps columns to vectors; `r` is what refinement added at
-the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
+`raw` attends to the frozen context only. What comes from diffusion (inputs, diffused seeds `p`, guards `g`) and `a`,
+which mixed seeds and polishing added to the columns, is known at the context's points and extended to `x` by its
+kernel; `T` maps columns to vectors; `r` is what refinement added at the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
 point.
 """
 
