@@ -127,6 +127,10 @@ def test_what_cannot_be_is_one_line():
         ep.decompose(sphere(500), k=5, resolution=600)
     with pytest.raises(InputError, match="plain operator"):
         ep.decompose(sphere(500), k=5, resolution=300, smoother="symmetric")
+    with pytest.raises(InputError, match="needs a cloud of 300 points or more, got 200 points of 3"):
+        ep.decompose(sphere(200), k=5, resolution=50)
+    with pytest.raises(InputError, match="needs a cloud of 2 or 3 dimensions, got 400 points of 4"):
+        ep.decompose(np.random.default_rng(0).normal(size=(400, 4)), k=5, resolution=50)
     with pytest.raises(InputError, match="parts must be"):
         ep.decompose(sphere(500), k=5, parts="some")
 

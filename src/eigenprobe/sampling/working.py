@@ -112,7 +112,8 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
     if resolution == "all" or d not in (2, 3) or n < RULE.least:
         if isinstance(resolution, int):
             _check(resolution, n)
-            raise InputError(f"a resolution of {resolution} points needs a cloud in 2 or 3 dimensions, got {d}")
+            needed = "2 or 3 dimensions" if d not in (2, 3) else f"{RULE.least} points or more"
+            raise InputError(f"a resolution of {resolution} points needs a cloud of {needed}, got {n} points of {d}")
         return None
     if isinstance(resolution, int):
         _check(resolution, n)
