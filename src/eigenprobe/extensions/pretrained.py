@@ -4,8 +4,8 @@ r"""A shipped model as a function of points: what it predicts for one cloud, at 
 
 `raw` attends to the frozen context only. What comes from diffusion (inputs, diffused seeds `p`, guards `g`) and `a`,
 which mixed seeds and polishing added to the columns, is known at the context's points and extended to `x` by its
-kernel; `T` maps columns to vectors; `r` is what refinement added at the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
-point.
+kernel; `T` maps columns to vectors; `r` is what refinement added at the context's points, extended likewise. So a row
+depends on its own point alone, but for the rounding of single precision, and is the fitted value at a fitted point.
 """
 
 from __future__ import annotations
