@@ -141,7 +141,7 @@ def torn(n: int, gap: float, angle: float, rng: np.random.Generator) -> Known:
     return Known(graph_of(bent[kept], 30), 2, plate.eigenvalues, plate.functions[kept])
 
 
-def with_crumb(n: int, count: int, apart: float, rng: np.random.Generator) -> Known:
+def with_speck(n: int, count: int, apart: float, rng: np.random.Generator) -> Known:
     """A plate and a few points so many spacings above it, which have its values at their feet."""
     plate, h = box(n, (1.0, 0.8), 12, rng), (0.8 / n) ** 0.5
     near = np.argsort(np.linalg.norm(plate.graph.points.numpy() - [0.5, 0.4, 0], axis=1))[:count]
@@ -165,11 +165,12 @@ def lattice(side: int) -> Known:
     return Known(graph_of(x, 30), 3, np.array([np.pi**2 * np.square(m).sum() for m in modes]), functions)
 
 
-def with_twins(cloud: Known, count: int, rng: np.random.Generator) -> Known:
-    """Some points have another one a ten-thousandth of the spacing away."""
+def with_twins(cloud: Known, count: int, rng: np.random.Generator, times: int = 14) -> Known:
+    """Some points have others a ten-thousandth of the spacing away."""
     x = cloud.graph.points.numpy()
-    twins = x[:count] + 1e-5 * rng.normal(size=(count, x.shape[1]))
-    functions = np.concatenate([cloud.functions, cloud.functions[:count]])
+    rows = np.repeat(np.arange(count), times)
+    twins = x[rows] + 1e-5 * rng.normal(size=(len(rows), x.shape[1]))
+    functions = np.concatenate([cloud.functions, cloud.functions[rows]])
     return Known(graph_of(np.concatenate([x, twins]), 30), cloud.dimension, cloud.eigenvalues, functions)
 
 
@@ -354,6 +355,7 @@ LIMITS: dict[str, str] = {
     **dict.fromkeys(("Nesting.entries", "Coarsening.smallest", "Coarsening.slowest", "Coarsening.densest"), ORDER),
     **dict.fromkeys(("Coarsening.growth", "Coarsening.sampled", "Stacking.room", "Stacking.at_once"), ORDER),
     **dict.fromkeys(("Division.exact", "Division.wider", "Division.tried"), ORDER),
+    "Selection.crumb": "parts smaller than a stencil appear only where edges round them were cut, which cuts undo",
     "Balance.farthest": "exp(-50) is below rounding and above underflow: a lone far point keeps a tangent frame",
 }
 
@@ -380,9 +382,9 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
             sheets(500, 3.0, rng),
             with_strays(sphere(800, 2, 3, rng), 40, rng),
             judged(sheets(400, 1.6, rng)),
-            torn(900, 5.0, 65.0, rng),
-            with_crumb(1500, 6, 3.0, rng),
-            with_crumb(1500, 14, 2.5, rng),
+            torn(900, 4.3, 65.0, rng),
+            torn(900, 4.7, 100.0, rng),
+            with_speck(2400, 22, 4.0, rng),
             lattice(10),
         ]
 
@@ -394,7 +396,7 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
             lambda: adaptive(
                 [
                     sphere(1500, 4, 1, rng),
-                    with_twins(sphere(1500, 4, 1, rng, uneven=True), 100, rng),
+                    with_twins(sphere(1500, 4, 1, rng, uneven=True), 20, rng),
                     sphere(1500, 5, 1, rng),
                 ],
                 balance=False,
