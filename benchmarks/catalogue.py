@@ -111,7 +111,7 @@ RESULTS = {
     "direct_cpu.json": _bench("direct", "decomposition", **CLOUD),
     "direct_cuda.json": _bench("direct --device cuda --sizes 100000 1000000 --embeddings", "decomposition", **CLOUD),
     "multigrid.json": _bench("multigrid", "decomposition", **CLOUD),
-    "calibration.json": _bench(f"calibration {DATA}/surfaces", "uncertainty", **CLOUD),
+    "calibration.json": _bench(f"calibration {DATA}/surfaces --points 1500", "uncertainty", **CLOUD),
     "constants.json": _bench("constants", "decomposition", **CLOUD),
     "encode_cpu.json": _bench("encode --device cpu", "encoding", **CLOUD),
     "encode_cuda.json": _bench("encode --device cuda", "encoding", **CLOUD),

@@ -355,6 +355,16 @@ def mutants(document: Document) -> str:
     return markdown(table)
 
 
+def calibration(document: Document) -> str:
+    """How often true errors are below multiples of the estimate; silent errors and false alarms."""
+    table = []
+    for kind, row in document["curve"].items():
+        within = {f"within {t}": f"{row[t]:.3f}" for t in ("0.5", "1.0", "2.0", "4.0")}
+        silent, false = f"{row['silent']} of {row['wrong']}", f"{row['false alarms']} of {row['right']}"
+        table.append({"clouds": kind, "number": row["clouds"], **within, "silent": silent, "false alarms": false})
+    return markdown(table)
+
+
 def _milliseconds(row: Document) -> str:
     return spread({"seconds": row["median_ms"], **({"range": row["range_ms"]} if "range_ms" in row else {})})
 
@@ -426,4 +436,5 @@ TABLES = {
     "sweep": Shown("sweep_*.json", embedding),
     "scale": Shown("scale_*.json", scale),
     "mutants": Shown("mutants.json", mutants),
+    "calibration": Shown("calibration.json", calibration),
 }
