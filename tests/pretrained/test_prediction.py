@@ -11,6 +11,7 @@ from eigenprobe.eigen import rotate
 from eigenprobe.networks.spectral import SpectralNetwork
 from eigenprobe.pretrained import model as module
 from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.pretrained.prediction import Surfaces
 from tests.pretrained.conftest import ball, shipped
 
 
@@ -50,3 +51,13 @@ def test_a_constant_cloud_in_a_batch_is_refused_in_words():
     model = SpectralModel.from_pretrained("surface")
     with pytest.raises(ep.InputError, match="distinct points"):
         model.encode([np.random.default_rng(0).normal(size=(200, 3)), np.ones((200, 3))], k=10, smoother="heat")
+
+
+def test_small_balls_are_solids_and_small_spheres_are_not() -> None:
+    """Of random points; a solid is encoded by itself."""
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(10, 300, 3))
+    spheres = directions / np.linalg.norm(directions, axis=2, keepdims=True)
+    balls = spheres * rng.random((10, 300, 1)) ** (1 / 3)
+    _, plain = Surfaces.of([torch.from_numpy(x) for x in (*balls, *spheres)])
+    assert sum(plain[:10]) <= 2 and all(plain[10:])

@@ -26,7 +26,7 @@ from ..smoothers import Smoother
 from ..smoothers.prepared import Prepared
 
 BATCH_POINTS = 131_072  # points that go through the network together
-LOCAL = 16  # neighbours that tell a surface from a solid
+LOCAL = 30  # neighbours that tell a surface from a solid: of 20 balls of 300 points 20 are solid, with 16 only 3
 
 
 @dataclass(frozen=True)
