@@ -375,7 +375,8 @@ def test_effective_directions_are_those_of_unit_rows(shape: tuple[int, int], rng
     """(tr C)^2 / tr C^2 by the eigenvalues of the covariance, of tall and of wide tables; far rows count as others."""
     x = rng.normal(size=shape) * np.linspace(0.2, 3, shape[1])
     x[0] *= 1e3
-    centred = x - x.mean(0)
+    rows = x / np.linalg.norm(x, axis=1, keepdims=True)
+    centred = rows - rows.mean(0)
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     values = np.linalg.eigvalsh(unit.T @ unit)
     assert layout.directions(torch.from_numpy(x)) == pytest.approx(values.sum() ** 2 / (values**2).sum())
