@@ -108,7 +108,8 @@ def test_memory_does_not_change_what_is_found(entries, rng, monkeypatch):
 def test_the_reach_of_a_few_points_is_that_of_all_pairs(rng):
     x = torch.as_tensor(rng.random((70, 2)))
     distances = torch.cdist(x, x).sort(1).values[:, 4]
-    few, usual = cells._reach(x, torch.zeros(70, dtype=torch.int64), 5)
+    owner = torch.zeros(70, dtype=torch.int64)
+    few, usual = cells._reach(x, owner, x, owner, 5)
     torch.testing.assert_close(
         torch.tensor([few, usual]), distances.quantile(torch.tensor([0.05, 0.9]).double()).float()
     )
