@@ -77,7 +77,7 @@ EQUIVALENT = (
     (r"eigen/span", r"[*] signs.* -> .*/ signs", "a sign is its own inverse"),
     (r"eigen/|estimators/pre", r"(matrix|laplacian|graph)\.shape\[-?\d.* -> .*\.shape\[ ?-? ?[012]\]", AXIS),
     (
-        r"eigen/(problem|multigrid|sparse)|estimators/solvers|smoothers/",
+        r"eigen/(problem|multigrid)|estimators/solvers|smoothers/",
         r"(cumsum|index_add_?)\(0.* -> .*\w\( -1",
         AXIS,
     ),
