@@ -76,11 +76,7 @@ DEVICE = "code for a GPU, which the tests do not have"
 EQUIVALENT = (
     (r"eigen/span", r"[*] signs.* -> .*/ signs", "a sign is its own inverse"),
     (r"eigen/|estimators/pre", r"(matrix|laplacian|graph)\.shape\[-?\d.* -> .*\.shape\[ ?-? ?[012]\]", AXIS),
-    (
-        r"eigen/(problem|multigrid)|estimators/solvers|smoothers/",
-        r"(cumsum|index_add_?)\(0.* -> .*\w\( -1",
-        AXIS,
-    ),
+    (r"eigen/(problem|multigrid)|estimators/solvers|smoothers/", r"(cumsum|index_add_?)\(0.* -> .*\w\( -1", AXIS),
     (r"probes/covariance", r"(sum|unsqueeze)\(-1\).* -> .*(sum|unsqueeze)\(1\)|shape\[-1\].* -> .*shape\[1\]", AXIS),
     (r"probes/learned", r"sum\(-1\)\.mean.* -> .*sum\( ?1\)\.mean", AXIS),
     (r"smoothers/balanced", r"None\]\)\[\.\.\., 0\].* -> .*\[\.\.\., ?-1\]", "an axis of length one"),
