@@ -189,9 +189,11 @@ def experiments(results: Path) -> str:
 
 
 def _short(rows: Iterable[Document], missing: int) -> str:
-    """Why points on faces are not at their end: steps, and shapes without a run."""
-    steps = [int(row["steps"]) for row in rows if row.get("steps")] or [0]
-    more = f"{missing} of the nine not measured" if missing else "one seed each, whose spread is below"
+    """Why points on faces are not at their end: steps, shapes without a run, and what vectors in any order reach."""
+    rows = [row for row in rows if row.get("steps")]
+    steps = [int(row["steps"]) for row in rows] or [0]
+    matched = cell(rows, [key.replace("cosine", "matched") for key in COSINES])
+    more = f"{missing} of the nine not measured" if missing else f"in any order {matched}"
     return f"{min(steps)} to {max(steps)} of 12 000 steps; {more}"
 
 
