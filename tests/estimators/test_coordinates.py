@@ -391,3 +391,20 @@ def test_a_coordinate_for_more_than_two_parts_is_said(parts: int, rng: np.random
         warnings.simplefilter("always")
         _model(1, n_neighbors=5, coordinates="vectors").fit(x)
     assert any("far below" in str(each.message) for each in said) == (parts == 4)
+
+
+@pytest.mark.parametrize(("groups", "width", "apart"), [(60, 64, 0.55), (30, 100, 0.5), (60, 40, 0.7)])
+def test_groups_that_overlap_are_not_lost_either(groups: int, width: int, apart: float) -> None:
+    """Ten coordinates for many groups that no walk tells apart: their vectors go on beyond the tenth."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score
+
+    rng = np.random.default_rng(3)
+    labels = rng.integers(groups, size=1500)
+    X = rng.standard_normal((1500, width)) + apart * rng.standard_normal((groups, width))[labels]
+    scores = {}
+    for kind in ("auto", "sphere"):
+        model = _model(10, coordinates=kind).fit(X)
+        found = KMeans(groups, n_init=2, random_state=0).fit_predict(model.embedding_)
+        scores[kind] = adjusted_rand_score(labels, found)
+    assert scores["auto"] > scores["sphere"] + 0.08

@@ -155,3 +155,18 @@ def test_groups_ask_for_twice_as_many_vectors(rng: np.random.Generator) -> None:
     few = neighbourhood_smoother(build_graph(x[::5], 3))  # 48 rows: a quarter are 12
     assert solvers.needed_vectors(few, 3, 1.0) == 13
     assert solvers.needed_vectors(few, 40, 1e9) == 40
+
+
+def test_gaps_say_how_many_vectors_overlapping_groups_need() -> None:
+    steady = np.linspace(0.05, 0.09, 40)  # which leaves no place to stop
+    assert solvers.overlapping_groups(steady, 10) == solvers.MOST_FOLDED
+    ended = np.concatenate([np.linspace(0.01, 0.07, 24), np.linspace(0.2, 0.25, 16)])
+    assert solvers.overlapping_groups(ended, 10) == 48
+    here = np.concatenate([np.linspace(0.01, 0.02, 10), np.linspace(0.1, 0.14, 30)])
+    assert solvers.overlapping_groups(here, 10) == 10, "the gap is that of the vectors asked for"
+    near = np.concatenate([np.linspace(0.01, 0.02, 12), np.linspace(0.1, 0.14, 28)])
+    assert solvers.overlapping_groups(near, 10) == 10, "a few more"
+    grown = np.concatenate([np.linspace(0.001, 0.07, 24), np.linspace(0.2, 0.25, 16)])
+    assert solvers.overlapping_groups(grown * np.arange(1, 41), 10) == 10, "what follows is not like the first"
+    assert solvers.overlapping_groups(np.zeros(40), 10) == solvers.MOST_FOLDED
+    assert solvers.largest_gap(1 - ended) == 24 and solvers.largest_gap(np.array([0.5])) == 1

@@ -50,7 +50,7 @@ from .coordinates import (
 )
 from .layout import joint, map_layout
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
-from .solvers import Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
+from .solvers import PARTS_ONLY, Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
 from .sources import MOST_SEEDS, PRECOMPUTED, open_table, rows_to_fit, sampled, transformed
 
 Array = NDArray[Any]
@@ -95,9 +95,10 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
     coordinates : {"auto", "sphere", "diffusion", "vectors", "normalized"}, default="auto"
         ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``. ``auto`` is the sphere; where at least
-        4 coordinates are asked for and rows have more separate parts than that, or (cosine distances) 2.5 times as many
-        groups, up to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart, so
-        that no group is lost: then no column belongs to one eigenvalue, and ``sphere`` gives those. Take ``vectors``
+        4 coordinates are asked for and rows have more separate parts than that, (cosine distances) 2.5 times as many
+        groups, or (up to 20,000 rows) eigenvalues that hardly grow beyond, up to 100 vectors are projected and folded
+        into ``n_components`` directions that keep rows apart, so that no group is lost: then no column belongs to one
+        eigenvalue, and ``sphere`` gives those. Take ``vectors``
         where rows lie on a curve or a surface and a coordinate is to follow it: the projection serves groups and bends
         it (rank correlation with the first harmonic of a sphere .999 of the vector, .91 to .97 on the sphere).
     diffusion_steps : float or "auto", default="auto"
@@ -468,7 +469,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if self.solver == "direct":
             many = math.inf
             if self.coordinates == "auto" and self.n_components >= FEWEST_FOLDED:
-                many = MANY_GROUPS if self.metric_ == "cosine" else 1e9  # otherwise groups may be a shape: parts only
+                many = MANY_GROUPS if self.metric_ == "cosine" else PARTS_ONLY  # otherwise groups may be a shape
             basis = fit_direct(clouds[0], count, seed, start, many)
         else:
             training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
