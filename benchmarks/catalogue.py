@@ -134,7 +134,9 @@ RESULTS = {
     "paper_images_*.json": _bench(f"paper images {TABLES}", "clusters", n=240, methods=["direct", "pca", "isomap"]),
     "embedding_cpu.json": _bench(f"embedding {TABLES} --rows 1000000", "table", n=300, k=6),
     "embedding_cuda.json": _bench("embedding --device cuda --rows 1000000", "table", n=300, k=6),
-    "mutants.json": _bench("mutants --each 16 --seed 1717", None),  # of the sources themselves: of its commit only
+    "mutants.json": _bench(
+        "mutants --own --each 16 --seed 9091", None
+    ),  # of the sources themselves: of its commit only
     "probes_families.json": _bench(f"probes families {DATA}/mpz14 --n 500", "probes", n=300, k=8),
     "probes_learned.json": _bench(f"probes learned {DATA}/mpz14 --n 400 --k 20", "learned_probes", n=200, k=6),
     "probes_eigenvalues.json": _bench(f"probes eigenvalues {DATA}/mpz14 --n 4000", "probes", n=300, k=8),

@@ -1,8 +1,10 @@
 """Do the tests bite? One-line changes of the mathematical core, each of which a test that runs the line should notice.
 
-    python -m benchmarks.mutants                        16 mutants of every room, drawn with a seed; writes mutants.json
-    python -m benchmarks.mutants probes --each 0        all mutants of one room (hours for all rooms); writes nothing
-    python -m benchmarks.mutants graph --own            against the tests of this room alone: minutes
+    python -m benchmarks.mutants --own                  16 mutants of every room, drawn with a seed, against the tests of
+                                                        their own room: an hour; writes mutants.json
+    python -m benchmarks.mutants graph --own            those of one room: minutes; rows of other rooms that were
+                                                        measured with this seed stay
+    python -m benchmarks.mutants probes --each 0        all mutants of one room, against all tests; writes nothing
 
 Changes are made by cosmic-ray's operators (the extra ``mutants``): + and -, * and /, powers, comparisons turned round,
 signs and negations dropped, True and False, and and or, numbers one more or less, loops that do not run. Left out:
@@ -45,7 +47,7 @@ import pytest
 import torch
 
 from benchmarks.catalogue import ROOT
-from benchmarks.record import facts, write
+from benchmarks.record import facts, results_file, write
 
 ROOMS = (  # the mathematical folders
     *("search", "sampling", "graph", "shortcuts", "smoothers", "eigen", "probes", "extensions"),
@@ -104,7 +106,8 @@ EQUIVALENT = (
     (r"graph/arranged", r"1 << 62|1 << 61|manual_seed", "another odd factor of a fingerprint"),
     (r"graph/arranged", r"CACHE if points|CACHE <<", MEMORY),
     (r"graph/graph", r"own\[:, 0\] < start.* -> .*own\[:, ?-?1\] < start", "edges do not leave their cloud"),
-    (r"search/layout", r"f\.(values|indices) for f in found", DEVICE),
+    (r"search/layout", r"f\.(values|indices) for f in found|scatter_\(-1, found", DEVICE),
+    (r"search/neighbours", r"!= .cpu. and data|GRID_ON_DEVICE|BLOCKS_ON_DEVICE", DEVICE),
     (r"search/cells", r"nearest\]\.cumsum\(0.* -> .*cumsum\( ?-1", AXIS),
     (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
     (r"graph/arranged", r"scatter_reduce_\(0.* -> .*scatter_reduce_\( -1", AXIS),
@@ -327,8 +330,8 @@ def forked(work: Callable[[], Any], limit: float) -> int | None:
 class Trial:
     """A pytest plugin: collected tests against mutants instead of the tests alone."""
 
-    def __init__(self, rooms: list[str], each: int, seed: int) -> None:
-        self.rooms, self.each, self.seed = rooms, each, seed
+    def __init__(self, rooms: list[str], each: int, seed: int, own: bool = False) -> None:
+        self.rooms, self.each, self.seed, self.own = rooms, each, seed, own
         self.found: dict[str, Any] = {}
         self.failed: list[str] = []
 
@@ -345,11 +348,16 @@ class Trial:
         functions = [f for f in functions if f.__code__.co_filename.startswith(str(PACKAGE))]
         items = {item.nodeid: item for item in session.items}
         known = self.trace(session, items)
-        made = facts("mutants", "cpu", {"each": self.each, "seed": self.seed}, seed=self.seed, peers=("cosmic-ray",))
+        options = {"own": self.own, "each": self.each, "seed": self.seed}
+        made = facts("mutants", "cpu", options, seed=self.seed, peers=("cosmic-ray",))
         for room in self.rooms:
             self.found[room] = self.score(session, items, known, functions, room)
-            if self.rooms == list(ROOMS):
-                write("mutants.json", made | {"rooms": self.found})  # a run that is stopped leaves the rooms before
+            if self.own:
+                path = results_file("mutants.json")
+                before = json.loads(path.read_text()) if path.is_file() else {}
+                same = before.get("own_tests") and before.get("seed") == self.seed
+                rooms = (before["rooms"] if same else {}) | {room: self.found[room]}
+                write("mutants.json", made | {"own_tests": True, "rooms": {r: rooms[r] for r in ROOMS if r in rooms}})
         return True
 
     def run(self, session: Any, items: list[Any], room: str) -> None:
@@ -405,7 +413,7 @@ class Trial:
             if isinstance(mutant, Mutant) and not mutant.fits(functions):
                 raise SystemExit(f"{mutant.path} has changed since it was imported: start again")
             lines, total, meets = mutant.lines, 0.0, []
-            meeting = (name for name in known if known[name][1] & lines)
+            meeting = (n for n in known if known[n][1] & lines and (not self.own or f"/{room}/" in n))
             for name in sorted(meeting, key=lambda n: (f"/{room}/" not in n, len(known[n][1]))):
                 if not meets or total + known[name][0] <= PATIENCE:
                     meets.append(items[name])
@@ -445,19 +453,18 @@ class Trial:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all of them write the result")
+    parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)} (default: all)")
     parser.add_argument("--each", type=int, default=16, help="mutants of each room, 0 for all")
     parser.add_argument("--seed", type=int, default=1717, help="one that no test was written for")
-    parser.add_argument("--own", action="store_true", help="tests of the rooms named alone, which writes nothing")
+    parser.add_argument("--own", action="store_true", help="tests of their own room alone; writes the result")
     options = parser.parse_args()
-    if options.own and not options.rooms:
-        parser.error("--own needs the names of rooms")
     if unknown := set(options.rooms) - set(ROOMS):
         parser.error(f"rooms are {', '.join(ROOMS)}, got {sorted(unknown)[0]}")
     torch.set_num_threads(1)
     os.chdir(ROOT)
-    trial = Trial(options.rooms or list(ROOMS), options.each, options.seed)
-    tests = [*(options.rooms if options.own else ROOMS), *([] if options.own else TESTS.split())]
+    rooms = options.rooms or list(ROOMS)
+    trial = Trial(rooms, options.each, options.seed, options.own)
+    tests = rooms if options.own else [*ROOMS, *TESTS.split()]
     pytest.main(
         ["-q", "-s", *("-p", "no:cacheprovider", "-p", "no:xdist"), *(f"tests/{name}" for name in tests)],
         plugins=[trial],
