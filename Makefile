@@ -20,7 +20,7 @@ fuzz: $(READY)
 # 16 one-line changes of each mathematical folder, which the tests that run the line should notice: about an hour.
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
-	$(BIN)/python -m benchmarks.mutants
+	$(BIN)/python -m benchmarks.mutants --own
 
 lint: $(READY)
 	$(BIN)/ruff check .
