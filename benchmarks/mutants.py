@@ -1,6 +1,6 @@
 """Do the tests bite? One-line changes of the mathematical core, each of which a test that runs the line should notice.
 
-    python -m benchmarks.mutants --own                  16 mutants of every room, drawn with a seed, against the tests of
+    python -m benchmarks.mutants --own                  16 mutants of every room, drawn with a seed, against tests of
                                                         their own room: an hour; writes mutants.json
     python -m benchmarks.mutants graph --own            those of one room: minutes; rows of other rooms that were
                                                         measured with this seed stay
