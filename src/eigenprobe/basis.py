@@ -362,11 +362,8 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
     q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
-    if (
-        q.ndim != 2
-        or not q.is_floating_point()
-        or not bool((mass > 0).all() if "lifted" not in tensors else (mass >= 0).all())
-    ):
+    sound = (mass > 0).all() if "lifted" not in tensors else (mass >= 0).all()
+    if q.ndim != 2 or not q.is_floating_point() or not bool(sound):
         raise InputError(f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}")
     if points is not None and (points.ndim != 2 or len(points) != len(q)):
         raise InputError(f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}")

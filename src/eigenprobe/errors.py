@@ -62,10 +62,7 @@ def warn(message: str) -> None:
         said.append(message)
         return
     frame: FrameType | None = sys._getframe(1)
-    depth, between = (
-        2,
-        (__name__.partition(".")[0], "torch", "lightning", "sklearn"),
-    )  # what lies between us and the caller
+    depth, between = 2, (__name__.partition(".")[0], "torch", "lightning", "sklearn")  # up to the caller
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, EigenprobeWarning, stacklevel=depth)

@@ -398,11 +398,8 @@ def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
     for given in shapes:
         folder = given.is_dir() or not given.suffix or address(given)
         for file in find_shapes([given], below=True) if folder else [given]:
-            if (
-                folder
-                and written in file.resolve().parents
-                and written not in (given.resolve(), *given.resolve().parents)
-            ):
+            ours = folder and written in file.resolve().parents
+            if ours and written not in (given.resolve(), *given.resolve().parents):
                 continue
             found.setdefault(file, Path(file.name) if file == given else file.relative_to(given))
     alike = Counter(name.with_suffix("") for name in {*found.values()})

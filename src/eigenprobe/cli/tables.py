@@ -79,13 +79,9 @@ def embed(
     options = {name: value for name, value in options.items() if value is not None}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
-    chosen, left_out = (
-        _words(columns),
-        [*_words(drop), *(word for word in (text,) if word and not Path(word).is_file())],
-    )
-    tabular = table.suffix.lower() in TABULAR
-    if not tabular:
-        left_out = _words(drop)  # texts and labels are arrays of their own
+    chosen, left_out, tabular = _words(columns), _words(drop), table.suffix.lower() in TABULAR
+    if tabular and text and not Path(text).is_file():  # elsewhere texts and labels are arrays of their own
+        left_out.append(text)
     asked: Any = {"key": key, "columns": chosen}
     words = None
     if text is not None:

@@ -158,12 +158,8 @@ def decompose(
     operator = partial(OperatorSettings, smoother, metric, neighbours, bandwidth, dimension)
     request = partial(Request, k, method, seed=seed, device=device, tol=tol, eigenvalues=eigenvalues, options=options)
     operator = partial(operator, resolution=resolution, parts=parts)
-    per_point: dict[str, Any] = {
-        "potential": potential,
-        "boundary": boundary,
-        "anisotropy": anisotropy,
-        "measure": measure,
-    }
+    per_point: dict[str, Any] = {"potential": potential, "boundary": boundary}
+    per_point |= {"anisotropy": anisotropy, "measure": measure}
     if (clouds := listed_clouds(points)) is None:
         return _decompose_cloud(points, request(operator(**per_point), probes))
     own = values_by_cloud(per_point | {"probes": probes}, len(clouds))
@@ -213,13 +209,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         rotation, found = _rotation(smoother, cloud, request)
         if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation, wanted.dimension is not None)
-        basis = basis_of(
-            rotation,
-            smoother,
-            cloud,
-            info=info | found,
-            extension=lambda turned: KernelExtension(cloud.points, turned.vectors, wanted.search_metric),
-        )
+        function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
+        basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
         if wanted.differentiable(smoother):
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT

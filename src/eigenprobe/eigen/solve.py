@@ -229,11 +229,8 @@ def _unpack(
     """The operator as solvers see it, its known vectors, the order of its rows, and the precision of the answer."""
     if isinstance(operator, Smoother) and operator.symmetric:
         graph = operator.graph
-        order = (
-            None
-            if graph is not None and graph.ordered
-            else memory_order(operator.matrix, None if graph is None else graph.points)
-        )
+        points, ordered = (None, False) if graph is None else (graph.points, graph.ordered)
+        order = None if ordered else memory_order(operator.matrix, points)
         work = SparseOperator(operator.matrix, order, operator.leaving)
         return work, _known(operator, work, order, k), order, operator.dtype
     if isinstance(operator, Tensor):

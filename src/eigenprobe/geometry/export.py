@@ -48,11 +48,7 @@ def _write_columns(target: Path, basis: Basis) -> None:
     """A line per point: its coordinates, its mass and its entry of every vector."""
     d = 0 if basis.points is None else basis.points.shape[1]
     names = ["x", "y", "z"][:d] if d <= 3 else [f"x{i}" for i in range(d)]
-    parts = (
-        [basis.mass[:, None], basis.vectors]
-        if basis.points is None
-        else [basis.points, basis.mass[:, None], basis.vectors]
-    )
+    parts = [*([] if basis.points is None else [basis.points]), basis.mass[:, None], basis.vectors]
     header = ",".join([*names, "mass", *(f"v{i:03d}" for i in range(1, basis.k + 1))])
     with atomic_path(target) as temporary:
         np.savetxt(temporary, np.column_stack(parts), fmt="%.9g", delimiter=",", header=header, comments="")

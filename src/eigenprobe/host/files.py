@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the command line starts without numpy
 
 EXPANSION = 200  # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
 UNCHECKED = 1 << 28  # bytes that any file may grow to: a small table of zeros compresses a thousand times
+OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"  # in messages of numpy
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -209,18 +210,7 @@ def _in_words(error: Exception) -> str:
     """The first line of what a parser says; words instead of what only its author understands."""
     reason = next(iter(str(error).strip().splitlines()), "")
     inner = isinstance(error, (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError))
-    arrays = (
-        "array dimension",
-        "inhomogeneous",
-        "broadcast",
-        "reshape",
-        "buffer",
-        "unpack",
-        "axis",
-        "operands",
-        "index",
-    )
-    if inner or (isinstance(error, ValueError) and any(word in reason for word in arrays)):
+    if inner or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
         return "the file is damaged, or not what its name says"
     return reason
 

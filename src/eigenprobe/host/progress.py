@@ -147,12 +147,8 @@ class Progress:
         if not self.done or self.total is None or self.done >= self.total:
             return ""
         seconds = (time.monotonic() - self._started) * (self.total - self.done) / self.done
-        minutes = int(seconds // 60)
-        return (
-            f"{minutes // 60} h {minutes % 60:02d} min left"
-            if minutes >= 60
-            else f"{minutes}:{int(seconds % 60):02d} left"
-        )
+        hours, minutes = divmod(int(seconds // 60), 60)
+        return f"{hours} h {minutes:02d} min left" if hours else f"{minutes}:{int(seconds % 60):02d} left"
 
     def _wait(self) -> None:
         if self._outermost and enabled():

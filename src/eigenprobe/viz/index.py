@@ -104,20 +104,13 @@ class Index:
 
 def _stem(link: Path) -> Path:
     """The name under which a result lies: its folder, or its file without endings."""
-    return (
-        link.parent
-        if link.suffix == ".html" or link.name == "basis.safetensors"
-        else link.with_name(link.name.partition(".")[0])
-    )
+    whole = link.suffix == ".html" or link.name == "basis.safetensors"
+    return link.parent if whole else link.with_name(link.name.partition(".")[0])
 
 
 def _ordered(row: Mapping[str, Any]) -> dict[str, Any]:
-    first = {name: row.get(name, "") for name in ("file", "status")}
-    return (
-        first
-        | {name: value for name, value in row.items() if name not in HIDDEN}
-        | {name: row.get(name, "") for name in ("link", "reason")}
-    )
+    figures = [name for name in row if name not in HIDDEN]
+    return {name: row.get(name, "") for name in ("file", "status", *figures, "link", "reason")}
 
 
 def _said(value: Any) -> str:
