@@ -287,7 +287,11 @@ class Frame:
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
         # In parts: of large tables no copy in double precision is made, and from a processor's cache it is faster.
         size = max(1, (BLOCK if points.device.type == "cpu" else BLOCK << 7) // max(1, points.shape[1]))
-        return torch.cat([self._moved(part, i * size).to(dtype) for i, part in enumerate(points.split(size))])
+        found = torch.cat([self._moved(part, i * size).to(dtype) for i, part in enumerate(points.split(size))])
+        if dtype == torch.float32 and not bool(torch.isfinite(found).all()):
+            row = int((~torch.isfinite(found)).any(1).nonzero()[0, 0])
+            raise InputError(f"row {row} is too far from the fitted points for single precision: change its unit")
+        return found
 
     def _moved(self, points: Tensor, first: int) -> Tensor:
         points = unit_rows(points.double(), first) if self.unit else points.double()

@@ -337,3 +337,15 @@ assert not failed, failed
     assert threading.active_count() >= 1
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-800:]
+
+
+def test_rows_beyond_single_precision_are_refused(rng: np.random.Generator) -> None:
+    """The estimator and the pretrained model place new rows in float32, in units of the fitted cloud."""
+    model = ep.Eigenmaps(3, random_state=0).fit(rng.normal(size=(60, 10)))
+    far = rng.normal(size=(4, 10)) * np.array([[1], [1], [1e100], [1]])
+    with pytest.raises(InputError, match="row 2 is too far from the fitted points"):
+        model.transform(far)
+    x = rng.normal(size=(100, 3))
+    basis = ep.SpectralModel.from_pretrained("surface").encode(x / np.linalg.norm(x, axis=1, keepdims=True), k=4)
+    with pytest.raises(InputError, match="row 1 is too far"):
+        basis(np.array([[0.0, 0, 1], [1e60, 0, 0]]))
