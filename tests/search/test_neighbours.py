@@ -234,3 +234,13 @@ def test_a_large_cloud_is_searched_along_a_curve(rng: np.random.Generator, monke
         assert torch.equal(found, expected)
     expected, _ = _brute(x.numpy(), x.numpy(), 5)
     np.testing.assert_array_equal(plain[0], expected)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_copies_among_sparse_rows_are_at_distance_zero(metric: Metric, rng: np.random.Generator) -> None:
+    """Squares less twice a product round to either side of 0: no root of a negative number, no negative distance."""
+    x = rng.random((40, 30)) * (rng.random((40, 30)) < 0.5) * 1e3 + np.eye(40, 30)
+    found, lengths = nearest_sparse(csr_matrix(np.repeat(x, 3, 0)), 2, metric)
+    assert bool(torch.isfinite(lengths).all()) and float(lengths.min()) >= 0
+    assert float(lengths.max()) < (1e-3 if metric == "euclidean" else 1e-12)
+    assert bool((found // 3 == torch.arange(120)[:, None] // 3).all())
