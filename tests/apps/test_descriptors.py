@@ -87,6 +87,8 @@ def test_the_slope_of_shape_dna_is_that_of_the_line_through_the_origin(basis: Ba
         (lambda b: wks(b, [1.0]), "sigma"),
         (lambda b: wks(b, 0), "expected 1 to 10000 energies"),
         (lambda b: wks(b, [1.0], sigma=-1.0), "sigma > 0"),
+        (lambda b: wks(b, [1.0], sigma=0.0), "sigma > 0"),
+        (lambda b: wks(b, [1.0], sigma=-0.5), "sigma > 0"),
         (lambda b: shape_dna(b, 99), "1 <= count <= 23"),
         (lambda b: shape_dna(b, normalise="area"), "normalise"),
     ],

@@ -9,6 +9,7 @@ import eigenprobe as ep
 from eigenprobe import geometry
 from eigenprobe.errors import InputError
 from eigenprobe.geometry.draws import draw_surface, sample_surface, sample_volume, winding_number
+from eigenprobe.sampling.farthest import farthest_points
 from tests.meshes import cube, sphere, torus
 from tests.spectra import ball_neumann
 
@@ -93,3 +94,10 @@ def test_one_point_is_enough_and_none_is_refused() -> None:
     assert sample_surface((vertices, faces), 1).shape == (1, 3)
     with pytest.raises(InputError, match="expected 1 to"):
         sample_volume((vertices, faces), 0)
+
+
+def test_spread_points_are_the_farthest_of_four_times_as_many() -> None:
+    mesh = cube()
+    many = sample_volume(mesh, 400, seed=3)
+    few = sample_volume(mesh, 100, spread=True, seed=3)
+    np.testing.assert_array_equal(few, many[np.sort(farthest_points(many, 100, start=0))])
