@@ -126,7 +126,7 @@ EQUIVALENT = (
     (r"smoothers/alteration", r"sum\(1\)\) / \(1.* -> .*sum\(1\)\) [*] \(1", "one factor of all, taken out by a mean"),
     (r"apps/spectral", r"tensors\(basis\)\[0\].* -> .*tensors\(basis\)\[ 1\]", "both have one precision and device"),
     (r"apps/geodesics", r"BAND [*] spacing.* -> .*BAND / spacing", "the order of updates, until nothing changes"),
-    (r"geometry/draws", r"int\(1\.1 [*] .* -> .*int\( \d", MEMORY),
+    (r"geometry/draws", r"int\(1\.1 [*] .* -> .*int\( \d|if drawn else 0|share\) \+ 100", MEMORY),
     (r"search/neighbours", r"BLOCK_ENTRIES // .* -> .*BLOCK_ENTRIES [*] ", MEMORY),
     (r"probes/families", r"torch\.empty\(0.* -> .*torch\.empty\( 1", "its precision and device are used alone"),
 )

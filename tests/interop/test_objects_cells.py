@@ -13,6 +13,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
+from eigenprobe.interop.objects import _neighbours
 from tests.playground import clusters
 
 
@@ -139,3 +140,21 @@ def test_scanpy_goes_on_from_there(rows: tuple[np.ndarray, np.ndarray]) -> None:
     assert adata.uns["neighbors"]["params"]["use_rep"] == "X_eigenprobe" and adata.obsp["connectivities"].nnz > 0
     ep.interop.eigenmaps(adata, neighbors_key="neighbors", key_added="X_again", n_components=3)
     assert adata.obsm["X_again"].shape == (240, 3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_two_stored_neighbours_are_enough_and_one_is_not(count: int, rng: np.random.Generator) -> None:
+    """Lists of every cell as scanpy stored them, nearest first, from two on; half of those it was asked for suffice."""
+    x = rng.normal(size=(40, 4))
+    distances = kneighbors_graph(x, count, mode="distance")
+    for asked in (count + 1, 2 * count + 1, 2 * count + 2):  # scanpy counts the cell itself
+        facts = {"params": {"metric": "euclidean", "n_neighbors": asked}}
+        adata = SimpleNamespace(uns={"neighbors": facts}, obsp={"distances": distances})
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = _neighbours(adata, "neighbors", {})
+        assert bool(said) == (found is None) == (count < 2 or asked - 1 > 2 * count)
+        if found is not None:
+            exact = np.linalg.norm(x[:, None] - x, axis=2)
+            assert np.array_equal(np.asarray(found[0]), np.argsort(exact, 1)[:, 1 : count + 1])
+            np.testing.assert_allclose(found[1], np.sort(exact, 1)[:, 1 : count + 1])
