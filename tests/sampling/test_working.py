@@ -129,6 +129,8 @@ def test_what_cannot_be_is_one_line():
         ep.decompose(sphere(500), k=5, resolution=300, smoother="symmetric")
     with pytest.raises(InputError, match="needs a cloud of 300 points or more, got 200 points of 3"):
         ep.decompose(sphere(200), k=5, resolution=50)
+    with pytest.raises(InputError, match="needs a cloud of 300 points or more, got 100 points of 2"):
+        ep.decompose(sphere(100)[:, :2], k=5, resolution=50)
     with pytest.raises(InputError, match="needs a cloud of 2 or 3 dimensions, got 400 points of 4"):
         ep.decompose(np.random.default_rng(0).normal(size=(400, 4)), k=5, resolution=50)
     with pytest.raises(InputError, match="parts must be"):
@@ -214,3 +216,9 @@ def test_thin_regions_of_very_many_points_are_no_strays(monkeypatch: pytest.Monk
     x = x[(x[:, 0] < 0) | (rng.random(len(x)) < 0.02)]
     sample = working._of_many(torch.from_numpy(x + 0.08 * rng.normal(size=x.shape)), 0)
     assert sample is not None and float(sample.strays.double().mean()) < 0.002
+
+
+def test_the_anisotropy_of_lines_is_their_distance_over_the_spacing() -> None:
+    """Lines eight times as far apart as their points: the square root of 8 over the mean spacing; none, one."""
+    lined = survey(torch.from_numpy(rings(3000, 8.0))).facts(0, 3000)
+    assert 1.5 < lined["anisotropy"] < 6 and survey(torch.from_numpy(sphere(3000))).facts(0, 3000)["anisotropy"] == 1
