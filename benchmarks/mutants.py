@@ -115,6 +115,7 @@ EQUIVALENT = (
     (r"graph/graph", r"clamp_min\(1.* -> .*clamp_min\( 0", "the first variance over itself is one"),
     (r"graph/graph", r"nd points\.shape\[1\].* -> ", DEVICE),
     (r"sampling/farthest", r"b >= MANY", DEVICE),
+    (r"shortcuts/network", r"cumsum\(0.* -> .*cumsum\( -1", AXIS),
     (r"sampling/quality", r"radius, 2\).* -> .*radius,  ?3\)", "what is not 1 is 2"),
     (r"search/cells", r"count = max\(1, min.* -> .*count = max\( 2, min", MEMORY),
     (r"search/layout", r"2[*][*]31", "a matrix of 2^31 entries, which no test has"),

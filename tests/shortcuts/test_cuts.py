@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.shortcuts.cuts import DECISION, SUSPICION, Decision, decide, find_suspects, real_neighbours, shipped
+from eigenprobe.shortcuts.cuts import (
+    DECISION,
+    SUSPICION,
+    Decision,
+    _quantiles,
+    _share_of,
+    decide,
+    find_suspects,
+    real_neighbours,
+    shipped,
+)
 from tests.lab.factory.test_neighbours import sheets, sphere
 
 
@@ -48,3 +59,10 @@ def test_every_judged_edge_is_cut_or_kept_with_its_probability() -> None:
     torch.testing.assert_close(likely.double(), odds / (1 + odds), rtol=1e-4, atol=1e-7)
     entries = {(i, int(j)) for i, row in enumerate(real.indices.tolist()) for j in row[: SUSPICION.judged]}
     assert not any((a, b) in entries or (b, a) in entries for a, b in pairs.tolist())
+
+
+def test_thresholds_move_from_one_end_to_the_other_and_quantiles_are_those_of_groups() -> None:
+    assert _share_of(torch.tensor([0.0, 0.1, 0.35, 0.6, 2.0]), (0.1, 0.6)).tolist() == pytest.approx([0, 0, 0.5, 1, 1])
+    values, group = torch.tensor([5.0, 1.0, 3.0, 9.0, 7.0, 2.0]), torch.tensor([0, 0, 0, 2, 0, 0])
+    assert _quantiles(values, group, 4, 0.5).tolist() == [3.0, torch.inf, 9.0, torch.inf]
+    assert _quantiles(values, group, 3, 0.25).tolist() == [2.0, torch.inf, 9.0]
