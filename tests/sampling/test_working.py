@@ -222,3 +222,18 @@ def test_the_anisotropy_of_lines_is_their_distance_over_the_spacing() -> None:
     """Lines eight times as far apart as their points: the square root of 8 over the mean spacing; none, one."""
     lined = survey(torch.from_numpy(rings(3000, 8.0))).facts(0, 3000)
     assert 1.5 < lined["anisotropy"] < 6 and survey(torch.from_numpy(sphere(3000))).facts(0, 3000)["anisotropy"] == 1
+
+
+def test_means_of_more_noisy_points_than_are_cleaned_are_cleaned(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sphere with noise of four spacings, and strays: means alone had eigenvalues 5 to 10 % too small."""
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, cleaned=8000))
+    x = rng.normal(size=(20_000, 3))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    x = np.concatenate([x + 0.02 * rng.normal(size=x.shape), rng.uniform(-1.4, 1.4, size=(40, 3))])
+    with pytest.warns(EigenprobeWarning, match=r"strays; moved noisy points back.*averaged points because of noise"):
+        basis = ep.decompose(x, k=9)
+    assert basis.eigenvalues[1:4] == pytest.approx(2, rel=0.03) and basis.eigenvalues[4:9] == pytest.approx(6, rel=0.03)
+    far = np.abs(np.linalg.norm(x, axis=1) - 1) > 0.15
+    assert (basis.mass[far] == 0).mean() > 0.8 and (basis.mass[~far] > 0).mean() > 0.995

@@ -8,8 +8,10 @@ import torch
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.shortcuts.cuts import (
     DECISION,
+    MOVED,
     SUSPICION,
     Decision,
+    _on_a_grid,
     _quantiles,
     _share_of,
     decide,
@@ -66,3 +68,16 @@ def test_thresholds_move_from_one_end_to_the_other_and_quantiles_are_those_of_gr
     values, group = torch.tensor([5.0, 1.0, 3.0, 9.0, 7.0, 2.0]), torch.tensor([0, 0, 0, 2, 0, 0])
     assert _quantiles(values, group, 4, 0.5).tolist() == [3.0, torch.inf, 9.0, torch.inf]
     assert _quantiles(values, group, 3, 0.25).tolist() == [2.0, torch.inf, 9.0]
+
+
+def test_the_network_must_be_surer_of_points_that_were_moved() -> None:
+    graph = build_graph(sheets(1.2, m=20), 30)
+    cuts = [{tuple(pair) for pair in real_neighbours(graph, decision=each)[1].tolist()} for each in (DECISION, MOVED)]
+    assert cuts[1] < cuts[0]
+
+
+def test_voxels_are_known_by_their_few_coordinates() -> None:
+    x = sphere(3000)
+    assert not _on_a_grid(x) and not _on_a_grid(sheets(2.0))
+    voxels = ((16 * x).floor() + 0.5).unique(dim=0) / 16
+    assert _on_a_grid(voxels) and not _on_a_grid(voxels @ torch.linalg.qr(x[:3])[0])

@@ -128,11 +128,12 @@ class OperatorSettings:
         cloud = self._arrange(x if sample is None else sample.points, k)
         if not early and (sample := self._sample(x, cloud)) is not None:
             cloud = self._arrange(sample.points, k)
-        made = self._prepared(cloud, k)
+        moved = sample is not None and sample.facts.get("cleaned", False)
+        made = self._prepared(cloud, k, moved)
         left_out = self._left_out(made)
         if left_out is not None:
             sample = (WorkingSample.whole(x) if sample is None else sample).without(left_out)
-            made = self._prepared(self._arrange(sample.points, k), k)
+            made = self._prepared(self._arrange(sample.points, k), k, moved)
         return replace(made, sample=sample)
 
     @property
@@ -174,15 +175,15 @@ class OperatorSettings:
         rows = made.cloud.rows
         return small[labels] if rows is None else small[labels][rows]
 
-    def _prepared(self, cloud: Arranged, k: int) -> Prepared:
-        """The smoother of a cloud, after its short-cuts are cut."""
+    def _prepared(self, cloud: Arranged, k: int, moved: bool) -> Prepared:
+        """The smoother of a cloud, after its short-cuts are cut; cleaning may have ``moved`` its points."""
         smoother, dimension = self.smoother, self.dimension
         assert not isinstance(smoother, Smoother)
         width = None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
         own: dict[str, Any] = {}
         if smoother == "adaptive":
             if self.bandwidth is None:
-                cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension)
+                cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension, moved)
             own["settings"] = self.balance
         if self.anisotropy is not None:
             if smoother != "adaptive":

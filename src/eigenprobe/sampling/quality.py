@@ -262,6 +262,7 @@ class StrayRule:
     few: int = 3  # points beyond doubt, or ...
     share: float = 5e-4  # ... this share of all, below which nothing is removed
     mostly: float = 0.7  # share of bad points among those far from all others; .3 to .6 at steps of the density
+    noisy: float = 4.0  # bad points per one beyond doubt from which the sheet is thick; up to 1.6 in a thin one
     rounds: int = 6
 
 
@@ -281,6 +282,8 @@ def find_strays(points: Tensor, rule: StrayRule = RULE) -> Tensor:
             break
         if number == 0 and not _sparse_are_bad(reach, bad, rule):
             break
+        if int(bad.sum()) > rule.noisy * int(certain.sum()):
+            bad = certain  # in a thick sheet many points lie above the plane of their neighbours
         if not bool(bad.any()):
             break
         stray[live[bad]] = True

@@ -51,6 +51,7 @@ class SampleRule:
     cleaned: int = 50_000  # points of a noisy surface up to which a network moves them back onto it
     passes: float = 1e8  # distances of a farthest-point order, which is more even than a maximal set of points
     large: int = 200_000  # points from which a grid thins them before anything is asked of every point
+    crowded: float = 1.2  # more than so many times the points asked for are thinned once more
     voxels: float = 3.0  # a cloud with more points per spacing is thinned by a grid first
 
 
@@ -141,16 +142,7 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
     if count > worth * len(x) and not isinstance(resolution, int):
         nothing = not facts.get("cleaned") and not bool(stray.any())
         return None if nothing else _whole(points, x, kept, stray, facts)
-    z = _even(x, quality, asked, round(count), seed)
-    rows = query(z, points, 1)[0][:, 0]
-    counts = torch.bincount(rows[kept], minlength=len(z))
-    used = counts > 0
-    if not bool(used.all()):
-        z = z[used]
-        rows = query(z, points, 1)[0][:, 0]
-        counts = torch.bincount(rows[kept], minlength=len(z))
-    shares = torch.where(stray, 0.0, 1 / counts[rows].clamp_min(1).to(points.dtype))
-    return WorkingSample(points, z, rows, shares, stray, facts | {"sampled": len(z)})
+    return _in_cells(points, stray, *_even(x, quality, asked, round(count), seed, facts), facts)
 
 
 def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
@@ -166,16 +158,20 @@ def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
     x, cells, weight = _by_grid(points, float(asked.quantile(0.1)) / RULE.voxels)
     usual = float(weight.square().sum() / weight.sum())  # points in the cell of a point
     bad = find_strays(x) & (weight < RULE.light * usual)  # a cell of many points is no stray
-    z = _even(x[~bad], quality, asked, count, seed, weight[~bad])
-    if len(z) > RULE.most:  # a thick sheet has room for several layers
-        z = _means(z[farthest_points(z, RULE.most, seed)], x[~bad], weight[~bad])
-    if z.shape[1] == 3 and quality.dimension == 2:
-        z, _ = clean(z)
-    stray = bad[cells]
+    return _in_cells(points, bad[cells], *_even(x[~bad], quality, asked, count, seed, facts, weight[~bad]), facts)
+
+
+def _in_cells(points: Tensor, stray: Tensor, z: Tensor, bad: Tensor, facts: dict[str, Any]) -> WorkingSample:
+    """All points in the cells of ``z (m, d)``; those in ``bad (m,)`` cells are strays too."""
     rows = query(z, points, 1)[0][:, 0]
-    counts = torch.zeros_like(z[:, 0]).index_add_(0, rows, (~stray).to(z))
-    shares = torch.where(stray, 0.0, 1 / counts[rows].clamp_min(1))
-    facts |= {"strays": int(stray.sum()), "sampled": len(z)}
+    stray = stray | bad[rows]
+    used = torch.bincount(rows[~stray], minlength=len(z)) > 0
+    if not bool(used.all()):
+        z = z[used]
+        rows = query(z, points, 1)[0][:, 0]
+    counts = torch.bincount(rows[~stray], minlength=len(z))
+    shares = torch.where(stray, 0.0, 1 / counts[rows].clamp_min(1).to(points.dtype))
+    facts = facts | {"strays": int(stray.sum()), "sampled": len(z)}
     return WorkingSample(points, z, rows, shares, stray, facts)
 
 
@@ -191,12 +187,17 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
     """
     nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    if not quality.noisy(*RULE.noisy) or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
+    if not _can_be_cleaned(x, quality):
         return x, nothing, quality
     places, logits = clean(x)
     if torch.equal(places, x):
         return x, nothing, replace(quality, noise=torch.zeros_like(quality.noise))
     return places, logits > 0, replace(quality, cleaned=True)
+
+
+def _can_be_cleaned(x: Tensor, quality: Quality) -> bool:
+    """Whether these are noisy points of a surface, and not too many of them."""
+    return quality.noisy(*RULE.noisy) and x.shape[1] == 3 and quality.dimension == 2 and len(x) <= RULE.cleaned
 
 
 def _whole(points: Tensor, x: Tensor, kept: Tensor, stray: Tensor, facts: dict[str, Any]) -> WorkingSample:
@@ -228,8 +229,19 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
     return torch.stack(asked).amax(0)
 
 
-def _even(x: Tensor, quality: Quality, asked: Tensor, count: int, seed: int, weight: Tensor | None = None) -> Tensor:
-    """Points ``(m, d)`` at about the distances asked for at the centres, each the mean of its cell."""
+def _even(
+    x: Tensor,
+    quality: Quality,
+    asked: Tensor,
+    count: int,
+    seed: int,
+    facts: dict[str, Any],
+    weight: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Points ``(m, d)`` at about the distances asked for at the centres, each the mean of its cell, and strays.
+
+    Means of a noisy sheet are noisy too, if less: they are cleaned, unless the points were, which ``facts`` take down.
+    """
     if weight is None and float((asked / quality.spacing).median()) > RULE.voxels:
         x, _, weight = _by_grid(x, float(asked.min()) / RULE.voxels)
     weight = torch.ones_like(x[:, 0]) if weight is None else weight
@@ -243,7 +255,15 @@ def _even(x: Tensor, quality: Quality, asked: Tensor, count: int, seed: int, wei
         z = x[_spread(x, spacing, seed)]
     for _ in range(RULE.rounds):
         z = _means(z, x, weight)
-    return z
+    if len(z) > RULE.crowded * count:  # a thick sheet has room for several layers
+        z = _means(z[farthest_points(z, count, seed)], x, weight)
+    bad = torch.zeros(len(z), dtype=torch.bool, device=z.device)
+    if not quality.cleaned and _can_be_cleaned(z, quality):
+        total = torch.zeros_like(z[:, 0]).index_add_(0, query(z, x, 1)[0][:, 0], weight)
+        places, logits = clean(z)
+        bad = (logits > 0) & (total < RULE.light * total.median())  # a cell of many points is no stray
+        facts["cleaned"], z = not torch.equal(places, z), places
+    return z, bad
 
 
 def _means(z: Tensor, x: Tensor, weight: Tensor) -> Tensor:

@@ -58,6 +58,10 @@ class Decision:
 
 
 DECISION = Decision()
+MOVED = Decision(
+    threshold=4.5, bold=3.0, careful=6.0, certain=5.5, sure=4.7
+)  # of points that cleaning moved, or voxels
+LOOKED, DISTINCT = 4096, 0.125  # points whose coordinates are compared; share of distinct ones below which it is a grid
 
 
 @cache
@@ -70,9 +74,11 @@ Neighbours = Literal["learned", "plain"] | int
 
 
 def without_short_cuts(
-    cloud: Arranged, neighbours: Neighbours | None = None, dimension: float | None = None
+    cloud: Arranged, neighbours: Neighbours | None = None, dimension: float | None = None, moved: bool = False
 ) -> tuple[Arranged, float]:
     """The cloud with the short-cuts cut from its graph, and its dimension; `"learned"` is the default.
+
+    ``moved`` says that its points were cleaned. Such clouds and voxels the network has not seen: it must be surer.
 
     Only surfaces in three dimensions are judged: a number of neighbours, `"plain"`, another metric and any other
     dimension leave the graph as it is.
@@ -84,8 +90,14 @@ def without_short_cuts(
     judged = neighbours in (None, "learned") and graph.metric == "euclidean" and graph.points.shape[1] == 3
     if not judged or round(dimension) != 2 or graph.k < SUSPICION.judged:
         return cloud, dimension
-    graph, pairs, doubts = real_neighbours(graph)
+    graph, pairs, doubts = real_neighbours(graph, decision=MOVED if moved or _on_a_grid(graph.points) else DECISION)
     return replace(cloud, graph=graph, short_cuts=pairs, doubts=doubts), dimension
+
+
+def _on_a_grid(points: Tensor) -> bool:
+    """Whether points ``(n, d)`` are the voxels of a grid along the axes: their distinct coordinates are few."""
+    some = points[:: max(1, len(points) // LOOKED)]
+    return all(len(x.unique()) < DISTINCT * len(some) for x in some.unbind(1))
 
 
 @torch.no_grad()
