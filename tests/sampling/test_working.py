@@ -237,3 +237,15 @@ def test_means_of_more_noisy_points_than_are_cleaned_are_cleaned(
     assert basis.eigenvalues[1:4] == pytest.approx(2, rel=0.03) and basis.eigenvalues[4:9] == pytest.approx(6, rel=0.03)
     far = np.abs(np.linalg.norm(x, axis=1) - 1) > 0.15
     assert (basis.mass[far] == 0).mean() > 0.8 and (basis.mass[~far] > 0).mean() > 0.995
+
+
+def test_strays_among_very_many_noisy_points(rng: np.random.Generator) -> None:
+    """One point in a thousand: found by the network among the means, and hardly a point of the sheet with them."""
+    x = rng.normal(size=(210_000, 3))
+    x = x / np.linalg.norm(x, axis=1, keepdims=True) + 0.01 * rng.normal(size=x.shape)
+    far = rng.uniform(-1.4, 1.4, size=(400, 3))
+    far = far[np.abs(np.linalg.norm(far, axis=1) - 1) > 0.1][:210]
+    sample = working_sample(torch.from_numpy(np.concatenate([x, far])))
+    assert sample is not None and sample.facts["cleaned"]
+    assert float(sample.strays[210_000:].double().mean()) > 0.9 and int(sample.strays[:210_000].sum()) < 60
+    assert bool((sample.shares[sample.strays] == 0).all())

@@ -272,7 +272,7 @@ RULE = StrayRule()
 def find_strays(points: Tensor, rule: StrayRule = RULE) -> Tensor:
     """Which points ``(n,)`` of a cloud ``(n, d)`` in two or three dimensions are strays."""
     n = len(points)
-    stray = torch.zeros(n, dtype=torch.bool, device=points.device)
+    stray, thick = torch.zeros(n, dtype=torch.bool, device=points.device), False
     for number in range(rule.rounds):
         live = (~stray).nonzero()[:, 0]
         if len(live) < 4 * rule.nearest:
@@ -282,8 +282,10 @@ def find_strays(points: Tensor, rule: StrayRule = RULE) -> Tensor:
             break
         if number == 0 and not _sparse_are_bad(reach, bad, rule):
             break
-        if int(bad.sum()) > rule.noisy * int(certain.sum()):
-            bad = certain  # in a thick sheet many points lie above the plane of their neighbours
+        if number == 0:
+            thick = int(bad.sum()) > rule.noisy * int(certain.sum())
+        if thick:
+            bad = certain  # many points of the sheet lie above the plane of their neighbours
         if not bool(bad.any()):
             break
         stray[live[bad]] = True

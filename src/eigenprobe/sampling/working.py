@@ -41,6 +41,8 @@ class SampleRule:
     grade: float = 0.35  # the spacing asked for changes by so much per length
     smallest: int = 400  # points of a working sample, if there are as many
     light: float = 0.1  # of the usual number of points in a cell of the grid: fewer may be strays
+    within: float = 0.999  # share of points that are nearer to their mean than a stray is to any
+    sure: float = 2.5  # logit of a mean that is a stray: those of the tails of noise have 0 to 2
     most: int = 20_000  # averaged points of very many: hundreds of them per wave of the fiftieth vector
     narrow: float = 0.6  # share of places that agree on a dimension, below which it is said
     judged: int = 1000  # points from which it is
@@ -157,14 +159,21 @@ def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
         asked, count = asked * (count / RULE.most) ** (1 / quality.dimension), RULE.most
     x, cells, weight = _by_grid(points, float(asked.quantile(0.1)) / RULE.voxels)
     usual = float(weight.square().sum() / weight.sum())  # points in the cell of a point
-    bad = find_strays(x) & (weight < RULE.light * usual)  # a cell of many points is no stray
+    bad = weight < RULE.light * usual  # a cell of many points is no stray ...
+    bad &= False if _is_noisy(points, quality) else find_strays(x)  # ... and those of a thick sheet the network knows
     return _in_cells(points, bad[cells], *_even(x[~bad], quality, asked, count, seed, facts, weight[~bad]), facts)
 
 
 def _in_cells(points: Tensor, stray: Tensor, z: Tensor, bad: Tensor, facts: dict[str, Any]) -> WorkingSample:
-    """All points in the cells of ``z (m, d)``; those in ``bad (m,)`` cells are strays too."""
-    rows = query(z, points, 1)[0][:, 0]
-    stray = stray | bad[rows]
+    """All points in the cells of ``z (m, d)``; those in ``bad (m,)`` cells and far from all others are strays too."""
+    rows, distance = (found[:, 0] for found in query(z, points, 1))
+    if bool(bad.any()):
+        there = bad[rows].nonzero()[:, 0]
+        usual = distance[~bad[rows]]
+        nearest, apart = (found[:, 0] for found in query(z[~bad], points[there], 1))
+        rows[there] = (~bad).nonzero()[:, 0][nearest]
+        stray = stray.clone()
+        stray[there] = apart > usual.kthvalue(max(1, round(RULE.within * len(usual)))).values
     used = torch.bincount(rows[~stray], minlength=len(z)) > 0
     if not bool(used.all()):
         z = z[used]
@@ -187,7 +196,7 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
     """
     nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    if not _can_be_cleaned(x, quality):
+    if not _is_noisy(x, quality) or len(x) > RULE.cleaned:
         return x, nothing, quality
     places, logits = clean(x)
     if torch.equal(places, x):
@@ -195,13 +204,14 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     return places, logits > 0, replace(quality, cleaned=True)
 
 
-def _can_be_cleaned(x: Tensor, quality: Quality) -> bool:
-    """Whether these are noisy points of a surface, and not too many of them."""
-    return quality.noisy(*RULE.noisy) and x.shape[1] == 3 and quality.dimension == 2 and len(x) <= RULE.cleaned
+def _is_noisy(x: Tensor, quality: Quality) -> bool:
+    """Whether these are noisy points of a surface in space."""
+    return quality.noisy(*RULE.noisy) and x.shape[1] == 3 and quality.dimension == 2
 
 
 def _whole(points: Tensor, x: Tensor, kept: Tensor, stray: Tensor, facts: dict[str, Any]) -> WorkingSample:
-    """Every point but the strays, at the places ``x`` of those that are kept."""
+    """Every point but the strays, at the places ``x`` of those that are kept: nothing is averaged."""
+    facts = {name: value for name, value in facts.items() if name not in ("averaged", "merged", "scan_lines")}
     rows = torch.empty(len(points), dtype=torch.int64, device=points.device)
     rows[kept] = torch.arange(len(kept), device=points.device)
     rows[stray] = query(x, points[stray], 1)[0][:, 0]
@@ -255,13 +265,13 @@ def _even(
         z = x[_spread(x, spacing, seed)]
     for _ in range(RULE.rounds):
         z = _means(z, x, weight)
-    if len(z) > RULE.crowded * count:  # a thick sheet has room for several layers
-        z = _means(z[farthest_points(z, count, seed)], x, weight)
+    if len(z) > max(RULE.most, RULE.crowded * count):  # a thick sheet has room for several layers
+        z = _means(z[farthest_points(z, RULE.most, seed)], x, weight)
     bad = torch.zeros(len(z), dtype=torch.bool, device=z.device)
-    if not quality.cleaned and _can_be_cleaned(z, quality):
+    if not quality.cleaned and _is_noisy(z, quality) and len(z) <= RULE.cleaned:
         total = torch.zeros_like(z[:, 0]).index_add_(0, query(z, x, 1)[0][:, 0], weight)
         places, logits = clean(z)
-        bad = (logits > 0) & (total < RULE.light * total.median())  # a cell of many points is no stray
+        bad = (logits > RULE.sure) & (total < RULE.light * total.median())
         facts["cleaned"], z = not torch.equal(places, z), places
     return z, bad
 
