@@ -199,7 +199,7 @@ def test_an_even_sample_is_a_farthest_point_order_while_that_is_affordable(monke
     found = {}
     for passes in (900 * 225, 900 * 225 - 1):
         monkeypatch.setattr(working, "RULE", replace(working.RULE, passes=passes, rounds=0))
-        found[passes] = working._even(x, quality, asked, 225, 0)
+        found[passes] = working._even(x, quality, asked, 225, 0, {})[0]
     chosen = x[farthest_points(x, 225, 0, weight=torch.ones(900))]
     assert len(found[900 * 225]) == 225 and torch.equal(found[900 * 225][:1], chosen[:1])
     spread = found[900 * 225 - 1]
