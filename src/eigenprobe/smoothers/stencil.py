@@ -263,6 +263,7 @@ class StarRule:
     thin: float = 0.3  # 4 det / trace^2 of the nearest below which they span no plane
     stretched: tuple[float, float] = (1.5, 30.0)  # ratios of the axes of C at which neighbours are chosen by it
     along: float = 0.75  # tangential share of an offset on the same sheet
+    tried: int = 1000  # rows that are looked at first: where none of them is stretched, none is
     rows: int = 8192  # stars at a time
     widest: int = 8  # coordinates up to which a moment per point is small
 
@@ -335,27 +336,47 @@ def find_lines(
     moment = flat.mT @ flat
     thin = 4 * torch.linalg.det(moment) < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
     plane = torch.where(thin[:, None, None], wide, frames[rows])
-    around = torch.cat([rows[:, None], near.indices[rows, : rule.around]], 1)
-    place = torch.full((len(frames),), len(rows), device=rows.device)
-    place[rows] = torch.arange(len(rows), device=rows.device)
-    others = place[around]  # those of no row in lines are the last, which is empty
-    count = (others < len(rows)).sum(1)
-    flat = near.offsets[rows] @ plane
-    same = flat.square().sum(2) > rule.along**2 * near.offsets[rows].square().sum(2)
-    white = torch.where(same[..., None], flat, 1e3 * flat).detach()  # what is on another sheet is far
-    star = torch.cat([voronoi_neighbours(part) for part in white.split(rule.rows)]) & same
-    weight = star.to(flat) / star.sum(1, keepdim=True).clamp_min(1)
-    moments = plane @ (2 * (weight[..., None] * flat).mT @ flat) @ plane.mT
-    moments = torch.cat([moments, torch.zeros_like(moments[:1])])
-    inside = plane.mT @ (sum(moments[column] for column in others.unbind(1)) / count[:, None, None]) @ plane
-    trace, det = inside.diagonal(dim1=1, dim2=2).sum(1), torch.linalg.det(inside)
-    least, most = ((ratio + 1 / ratio) ** 2 for ratio in rule.stretched)  # trace^2 / det of axes with that ratio
-    stretched = (trace.square() > least * det) & (trace.square() < most * det) & (2 * count > rule.around)
     frames = frames.index_copy(0, rows, plane)
+    some = torch.arange(0, len(rows), max(1, len(rows) // rule.tried), device=rows.device)
+    if 4 * len(some) < len(rows) and not bool(_stretched(*_moments(near, rows, plane, some, rule), rule).any()):
+        return frames, None
+    inside, count = _moments(near, rows, plane, torch.arange(len(rows), device=rows.device), rule)
+    stretched = _stretched(inside, count, rule)
     if not bool(stretched.any()):
         return frames, None
     root = torch.linalg.inv(torch.linalg.cholesky(inside[stretched]))
     return frames, Lines(rows[stretched], root @ plane[stretched].mT)
+
+
+def _moments(near: Neighbours, rows: Tensor, plane: Tensor, asked: Tensor, rule: StarRule) -> tuple[Tensor, Tensor]:
+    """Mean moments ``(a, 2, 2)`` of the stars of some of the ``rows`` and of those round them, and how many they are.
+
+    ``plane (r, d, 2)`` are the planes of the rows, ``asked (a,)`` count among these.
+    """
+    around = torch.cat([rows[asked, None], near.indices[rows[asked], : rule.around]], 1)
+    place = torch.full((len(near.indices),), len(rows), device=rows.device)
+    place[rows] = torch.arange(len(rows), device=rows.device)
+    needed, others = place[around].unique(return_inverse=True)
+    needed = needed[needed < len(rows)]
+    count = (others < len(needed)).sum(1)  # those of no row in lines are the last, which is empty
+    own = plane[needed]
+    offsets = near.offsets[rows[needed]]
+    flat = offsets @ own
+    same = flat.square().sum(2) > rule.along**2 * offsets.square().sum(2)
+    white = torch.where(same[..., None], flat, 1e3 * flat).detach()  # what is on another sheet is far
+    star = torch.cat([voronoi_neighbours(part) for part in white.split(rule.rows)]) & same
+    weight = star.to(flat) / star.sum(1, keepdim=True).clamp_min(1)
+    moments = own @ (2 * (weight[..., None] * flat).mT @ flat) @ own.mT
+    moments = torch.cat([moments, torch.zeros_like(moments[:1])])
+    mean = sum(moments[column] for column in others.unbind(1)) / count[:, None, None]
+    return plane[asked].mT @ mean @ plane[asked], count
+
+
+def _stretched(inside: Tensor, count: Tensor, rule: StarRule) -> Tensor:
+    """Which moments ``(a, 2, 2)`` of enough stars are those of lines, longer one way than the other ``(a,)``."""
+    trace, det = inside.diagonal(dim1=1, dim2=2).sum(1), torch.linalg.det(inside)
+    least, most = ((ratio + 1 / ratio) ** 2 for ratio in rule.stretched)  # trace^2 / det of axes with that ratio
+    return (trace.square() > least * det) & (trace.square() < most * det) & (2 * count > rule.around)
 
 
 @torch.no_grad()
