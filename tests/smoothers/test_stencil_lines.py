@@ -10,8 +10,9 @@ import torch
 from scipy.spatial import Delaunay
 
 import eigenprobe as ep
+from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.smoothers.balanced import EXACT, balanced_stencil
-from eigenprobe.smoothers.stencil import Neighbours, find_lines, tangent_frames, voronoi_neighbours
+from eigenprobe.smoothers.stencil import STAR, Neighbours, find_lines, tangent_frames, voronoi_neighbours
 
 
 def rows(along: int, across: int, jitter: float, rng: np.random.Generator) -> np.ndarray:
@@ -99,3 +100,14 @@ def test_derivatives_in_lines(rng: np.random.Generator) -> None:
     step = 1e-6
     high, low = (total((given + sign * step * direction).requires_grad_()).detach() for sign in (1, -1))
     assert float((gradient * direction).sum()) == pytest.approx(float(high - low) / (2 * step), rel=1e-4)
+
+
+@pytest.mark.parametrize(("radius", "n"), [(0.06, 400), (0.1, 600), (0.15, 400)])
+def test_a_thin_tube_of_even_points_has_no_lines(rng: np.random.Generator, radius: float, n: int) -> None:
+    """Its nearest points lie along it, but the third is hardly farther than the first."""
+    u, v = rng.uniform(0, 2 * np.pi, (2, 20 * n))
+    wide = 1 + radius * np.cos(v)
+    x = np.column_stack([wide * np.cos(u), wide * np.sin(u), radius * np.sin(v)])
+    near, frames = nearest(x[farthest_points(x, n, 0)])
+    assert find_lines(near, frames, (), replace(STAR, third=0.0))[1] is not None
+    assert find_lines(near, frames, ())[1] is None

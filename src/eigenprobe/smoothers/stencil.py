@@ -263,6 +263,10 @@ class StarRule:
     thin: float = 0.3  # 4 det / trace^2 of the nearest below which they span no plane
     stretched: tuple[float, float] = (1.5, 30.0)  # ratios of the axes of C at which neighbours are chosen by it
     along: float = 0.75  # tangential share of an offset on the same sheet
+    third: float = (
+        1.5  # mean distance to the third neighbour over that to the first; 1.2 on an even cloud, 1.8 in lines
+    )
+    longest: float = 3.0  # the same of one point, at most
     tried: int = 1000  # rows that are looked at first: where none of them is stretched, none is
     rows: int = 8192  # stars at a time
     widest: int = 8  # coordinates up to which a moment per point is small
@@ -328,7 +332,10 @@ def find_lines(
     clouds = Segments(sizes or (len(alike),), alike.device)
     one = torch.ones_like(alike)
     share = clouds.inner((alike > rule.clear).to(alike), one) / clouds.inner(one, one)
-    rows = ((alike > rule.lined) & (clouds.spread(share) > rule.share)).nonzero()[:, 0]
+    lined, distances = alike > rule.lined, near.distances.detach()
+    third = (distances[:, 2] / distances[:, 0].clamp_min(torch.finfo(distances.dtype).tiny)).clamp_max(rule.longest)
+    third = clouds.inner(lined.to(third), third) / clouds.inner(lined.to(third), one).clamp_min(1)
+    rows = (lined & clouds.spread((share > rule.share) & (third > rule.third))).nonzero()[:, 0]
     if not len(rows):
         return frames, None
     wide = tangent_frames(near.offsets[rows], near.distances[rows], 2)
