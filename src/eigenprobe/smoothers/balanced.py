@@ -40,15 +40,18 @@ from ..graph.graph import local_spacing
 from ..search.layout import Segments
 from .smoother import Smoother, conjugate_gradients, csr, laplacian_smoother
 from .stencil import (
+    CELLS,
     SELECTION,
     STRETCHED,
     Neighbours,
+    bridged,
+    cell_edges,
     choose_edges,
-    find_lines,
+    planar_frames,
     principal,
     stretch,
     tangent_frames,
-    with_doubtful,
+    with_pairs,
 )
 
 
@@ -119,30 +122,23 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
     """
     points = graph.points
     near = Neighbours.of(points, graph.indices, graph.distances)
+    if dimension == 2 and field is None:
+        return _cell_stencil(graph, near, settings)
     few = slice(0, SELECTION.frame)
     frames = tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
     if field is not None:
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
-    frames, lines = find_lines(near, frames, graph.clouds) if field is None else (frames, None)
-    if lines is None:
-        chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
-    else:
-        spacing = lines.spacing(spacing)
-        ordered, directions = lines.ordered(near, frames)
-        chosen = choose_edges(ordered, frames, directions=directions)
-    edges, faint = with_doubtful(chosen, graph.doubtful)
+    chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
+    edges, faint = with_pairs(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail
 
     chord = points[tail] - points[head]
     chord2 = chord.square().sum(1)
     spread = spacing[head] * spacing[tail]
-    relative = chord2 / spread  # squared lengths in units of the spacing
-    if lines is not None:
-        relative = (lines.squared(head, chord, spacing) * lines.squared(tail, chord, spacing)).sqrt()
     if dimension < points.shape[1]:
-        close = torch.exp(-(relative / 2).clamp_max(settings.farthest)).masked_fill(faint, 0)
+        close = torch.exp(-(chord2 / spread / 2).clamp_max(settings.farthest)).masked_fill(faint, 0)
         frames = _edge_frames(chord, edges, close, dimension, frames)
         forward, ahead = _logarithm(chord, chord2, frames[head], settings.steepest)
         backward, behind = _logarithm(-chord, chord2, frames[tail], settings.steepest)
@@ -161,17 +157,35 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
         loose = stray[head] | stray[tail]
         length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
         forward, backward = (part.masked_fill((loose | faint)[:, None], 0) for part in (forward, backward))
-        stretching = relative * spread / chord2  # 1 but for lines, where edges along and across get equal shares
-        weight = length2 ** ((dimension - 2) / 2) * stretching
-        weight = weight * (1 + length2 * stretching / (2 * settings.bandwidth * spread)) ** -2
-        if lines is not None:
-            weight = weight / lines.moments(edges.at(_outer(weight.masked_fill(faint, 0), chord)), near, edges, chord)
+        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
         share = torch.where(faint, settings.doubtful_weight, weight.new_ones(()))
         weight = weight * torch.where(loose, settings.stray_weight, share)
         crossing = _boundary_direction(near, frames, settings)
         vectors = _Vectors(forward, backward, length2.masked_fill(faint, 0), crossing)
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
     return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension))
+
+
+def _cell_stencil(graph: Graph, near: Neighbours, settings: Balance) -> Stencil:
+    """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have."""
+    points = graph.points
+    frames, thin = planar_frames(near)
+    if points.shape[1] > 2:
+        edges, weight = cell_edges(near, frames, thin)
+        frames = _edge_frames(points[edges.tail] - points[edges.head], edges, weight, 2, frames)
+    edges, weight = cell_edges(near, frames, thin)
+    joined = bridged(near, edges, frames)
+    known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
+    weight = weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
+    edges, faint = with_pairs(joined, graph.doubtful)
+    weight = weight.new_full((len(edges),), settings.doubtful_weight).masked_scatter(~faint, weight)
+    chord = points[edges.tail] - points[edges.head]
+    length2 = chord.square().sum(1)
+    if points.shape[1] > 2:
+        ends = ((chord, edges.head), (-chord, edges.tail))
+        ahead, behind = (_logarithm(part, length2, frames[end], settings.steepest)[1] for part, end in ends)
+        length2 = (ahead + behind) / 2
+    return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / 4)
 
 
 def _tangential(field: Tensor, frames: Tensor) -> Tensor:

@@ -8,14 +8,13 @@
 On a curve the nearest neighbour on either side is kept, elsewhere the shortest list of nearest ones that surround the
 point.  Parts that these lists leave apart are joined by edges of the whole graph that run along one sheet.
 
-A surface may be sampled more closely along one direction than across it: scan lines, long cells.  There lengths are
+On a surface the neighbours are those that share an edge of the Voronoi cell of a point in its tangent plane:
 
-    S_i                              the star of point i: who shares an edge of its Voronoi cell in the tangent plane
-    C_i = 2 mean_{j in S_i} l l^T    averaged over i and its nearest; h^2 times the identity on an even cloud
-    |l|_i^2 = l^T C_i^-1 l           lengths in which the neighbours of i are even
+    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: arc to neighbour j in the tangent plane of i
+    sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed cell
 
-in which the nearest neighbours surround a point where the nearest in space lie in a line.  Weights that are round in
-them are not round in space: dividing by the mean second moment along an edge makes them nearly so.
+whatever the density and however much closer points lie along one direction than across it (scan lines).  Where the
+nearest lie in a line, all neighbours of the graph are looked at, else the nearest few.
 
 How much length, area or volume a cloud covers, from the Voronoi cells of its points in their tangent planes.
 
@@ -39,7 +38,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Edges, Graph, undirected
 from ..graph.graph import components, sphere_directions
-from ..search.layout import Segments, principal_axes
+from ..search.layout import principal_axes
 from .smoother import Smoother
 
 
@@ -147,25 +146,21 @@ def principal(matrices: Tensor, count: int) -> Tensor:
     return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
 
 
-def choose_edges(
-    near: Neighbours, frames: Tensor, selection: Selection = SELECTION, directions: Tensor | None = None
-) -> Edges:
-    """The edges of the chosen neighbours, and those that bridge gaps between them.
-
-    ``directions (n, k, dim)`` are those of the offsets in the tangent frames, if not as they are in space.
-    """
+def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
+    """The edges of the chosen neighbours, and those that bridge gaps between them."""
     if frames.shape[2] == 1:
-        return _bridged(near, _adjacent(near, frames), frames, selection)
-    most = (selection.planar if frames.shape[2] == 2 else selection.solid)[1]
-    directions = near.directions(frames, most) if directions is None else directions[:, :most]
-    return _bridged(near, _surrounding(near, directions, selection), frames, selection)
+        keep = _adjacent(near, frames)
+    else:
+        most = (selection.planar if frames.shape[2] == 2 else selection.solid)[1]
+        keep = _surrounding(near, near.directions(frames, most), selection)
+    return bridged(near, undirected(near.indices, keep)[0], frames, selection)
 
 
-def with_doubtful(edges: Edges, doubtful: Tensor | None) -> tuple[Edges, Tensor]:
-    """The edges and those that may be real, and which are the latter."""
-    if doubtful is None:
+def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
+    """The edges with further ``pairs (c, 2)`` of points, the lower one first, and which ``(e,)`` are the latter."""
+    if pairs is None:
         return edges, torch.zeros_like(edges.head, dtype=torch.bool)
-    known, more = edges.head * edges.n + edges.tail, doubtful[:, 0] * edges.n + doubtful[:, 1]
+    known, more = edges.head * edges.n + edges.tail, (pairs[:, 0] * edges.n + pairs[:, 1]).unique()
     key, order = torch.cat([known, more[~torch.isin(more, known)]]).sort()
     return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
 
@@ -208,12 +203,11 @@ def _adjacent(near: Neighbours, frames: Tensor) -> Tensor:
     return (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
 
 
-def _bridged(near: Neighbours, keep: Tensor, frames: Tensor, selection: Selection) -> Edges:
-    """The kept edges; a gap in a sheet wider than the kept stencils is bridged by whatever the whole graph offers.
+def bridged(near: Neighbours, edges: Edges, frames: Tensor, selection: Selection = SELECTION) -> Edges:
+    """The edges; a gap in a sheet wider than the stencils is bridged by whatever the whole graph offers.
 
     Two sheets stay two parts: an edge between them leaves at least one of them steeply.
     """
-    edges, _ = undirected(near.indices, keep)
     count, labels = edges.components
     if count == 1:
         return edges
@@ -234,7 +228,9 @@ def _bridged(near: Neighbours, keep: Tensor, frames: Tensor, selection: Selectio
         )
     if not bool(crossing.any()):
         return edges
-    return _bridged(near, keep | crossing, frames, selection)
+    head, place = crossing.nonzero(as_tuple=True)
+    ends = torch.stack([head, near.indices[head, place]], 1).sort(dim=1).values
+    return bridged(near, with_pairs(edges, ends)[0], frames, selection)
 
 
 def _along(unit: Tensor, frames: Tensor, selection: Selection) -> Tensor:
@@ -252,167 +248,77 @@ def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selectio
 
 
 @dataclass(frozen=True)
-class StarRule:
-    """Constants of points in lines and of their stars, with derivation."""
+class CellRule:
+    """Constants of the cells of a surface, chosen on six meshes (even, random, in scan lines, in a step of density)."""
 
-    nearest: int = 4  # neighbours that lie in a line where lines are more than two steps apart
-    around: int = 10  # points whose stars are averaged
-    lined: float = 0.2  # |mean of the doubled directions| of those, of points in lines
-    clear: float = 0.3  # the same where lines are clear: in 0 to .2 of an even or random cloud, in .33 to 1 of lines
-    share: float = 0.27  # least share of clear points in a cloud that has lines at all
-    thin: float = 0.3  # 4 det / trace^2 of the nearest below which they span no plane
-    stretched: tuple[float, float] = (1.5, 30.0)  # ratios of the axes of C at which neighbours are chosen by it
-    along: float = 0.75  # tangential share of an offset on the same sheet
-    third: float = (
-        1.5  # mean distance to the third neighbour over that to the first; 1.2 on an even cloud, 1.8 in lines
-    )
-    longest: float = 3.0  # the same of one point, at most
-    tried: int = 1000  # rows that are looked at first: where none of them is stretched, none is
-    rows: int = 8192  # stars at a time
-    widest: int = 8  # coordinates up to which a moment per point is small
+    nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts
+    radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
+    along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
+    thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
+    bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
+    rows: int = 16384  # cells at a time
 
 
-STAR = StarRule()
+CELLS = CellRule()
 
 
-class Lines(NamedTuple):
-    """Rows ``(r,)`` of points in lines, and inverse roots ``(r, 2, d)`` of their ``C``: ``|root l|`` is ``|l|_i``."""
-
-    rows: Tensor
-    roots: Tensor
-
-    def squared(self, ends: Tensor, chord: Tensor, spacing: Tensor) -> Tensor:
-        """``|l|_i^2`` of chords ``(e, d)`` at their ``ends (e,)``; at other points lengths over their spacing."""
-        place = torch.full_like(spacing, -1, dtype=torch.int64)
-        place[self.rows] = torch.arange(len(self.rows), device=place.device)
-        usual = chord.square().sum(1) / spacing[ends].square()
-        edge = (place[ends] >= 0).nonzero()[:, 0]
-        inside = (self.roots[place[ends[edge]]] @ chord[edge, :, None]).square().sum((1, 2))
-        return usual.index_copy(0, edge, inside)
-
-    def spacing(self, spacing: Tensor) -> Tensor:
-        """The spacing ``(n,)`` with ``det(C)^(1/4)`` at points in lines."""
-        area = torch.linalg.det(self.roots @ self.roots.mT).rsqrt()  # of the cell, sqrt(det C)
-        return spacing.index_copy(0, self.rows, area.sqrt())
-
-    def moments(self, second: Tensor, near: Neighbours, edges: Edges, chord: Tensor) -> Tensor:
-        """How much of the ``second`` moments ``(n, d, d)`` of the weights lies along every edge ``(e,)``, 1 if round.
-
-        The mean over a point and those round it is what lines do to all of them; other points do not count.
-        """
-        mean = second[self.rows] + sum(second[column] for column in near.indices[self.rows, : STAR.around].unbind(1))
-        mean = mean * (2 / mean.diagonal(dim1=1, dim2=2).sum(1))[:, None, None]
-        identity = torch.eye(chord.shape[1], dtype=chord.dtype, device=chord.device).expand(edges.n, -1, -1)
-        mean = identity.index_copy(0, self.rows, mean)
-        unit = chord / chord.norm(dim=1, keepdim=True)
-        head, tail = (((unit[:, None] @ mean[end])[:, 0] * unit).sum(1) for end in (edges.head, edges.tail))
-        return (head * tail).sqrt()
-
-    def ordered(self, near: Neighbours, frames: Tensor) -> tuple[Neighbours, Tensor]:
-        """The neighbours, those of points in lines in the order of ``|l|_i``, and their directions ``(n, k, 2)``."""
-        white = near.offsets[self.rows] @ self.roots.mT
-        order = white.square().sum(2).argsort(dim=1, stable=True)
-        indices, distances, offsets = near.indices.clone(), near.distances.clone(), near.offsets.clone()
-        for values in (indices, distances, offsets, white):
-            wide = order.view(*order.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:])
-            rows = self.rows if len(values) == len(near.indices) else slice(None)
-            values[rows] = values[rows].gather(1, wide)
-        near = near._replace(indices=indices, distances=distances, offsets=offsets)
-        unit = white / white.norm(dim=2, keepdim=True).clamp_min(torch.finfo(white.dtype).tiny)
-        return near, near.directions(frames, near.indices.shape[1]).index_copy(0, self.rows, unit)
-
-
-def find_lines(
-    near: Neighbours, frames: Tensor, sizes: tuple[int, ...], rule: StarRule = STAR
-) -> tuple[Tensor, Lines | None]:
-    """Frames ``(n, d, 2)`` that span a plane where the nearest neighbours lie in a line, and the points in lines."""
-    if frames.shape[2] != 2 or frames.shape[1] > rule.widest or near.indices.shape[1] < rule.around:
-        return frames, None
-    alike = _alike(near, frames, rule)
-    clouds = Segments(sizes or (len(alike),), alike.device)
-    one = torch.ones_like(alike)
-    share = clouds.inner((alike > rule.clear).to(alike), one) / clouds.inner(one, one)
-    lined, distances = alike > rule.lined, near.distances.detach()
-    third = (distances[:, 2] / distances[:, 0].clamp_min(torch.finfo(distances.dtype).tiny)).clamp_max(rule.longest)
-    third = clouds.inner(lined.to(third), third) / clouds.inner(lined.to(third), one).clamp_min(1)
-    rows = (lined & clouds.spread((share > rule.share) & (third > rule.third))).nonzero()[:, 0]
-    if not len(rows):
-        return frames, None
-    wide = tangent_frames(near.offsets[rows], near.distances[rows], 2)
-    flat = near.offsets[rows, : SELECTION.frame] @ wide
+def planar_frames(near: Neighbours, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
+    """Frames ``(n, d, 2)`` of the nearest neighbours, or of all where the nearest lie in a line, and where that is."""
+    few = slice(0, SELECTION.frame)
+    frames = tangent_frames(near.offsets[:, few], near.distances[:, few], 2)
+    flat = near.offsets[:, few] @ frames
     moment = flat.mT @ flat
-    thin = 4 * torch.linalg.det(moment) < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
-    plane = torch.where(thin[:, None, None], wide, frames[rows])
-    frames = frames.index_copy(0, rows, plane)
-    some = torch.arange(0, len(rows), max(1, len(rows) // rule.tried), device=rows.device)
-    if 4 * len(some) < len(rows) and not bool(_stretched(*_moments(near, rows, plane, some, rule), rule).any()):
-        return frames, None
-    inside, count = _moments(near, rows, plane, torch.arange(len(rows), device=rows.device), rule)
-    stretched = _stretched(inside, count, rule)
-    if not bool(stretched.any()):
-        return frames, None
-    root = torch.linalg.inv(torch.linalg.cholesky(inside[stretched]))
-    return frames, Lines(rows[stretched], root @ plane[stretched].mT)
+    det = moment[:, 0, 0] * moment[:, 1, 1] - moment[:, 0, 1].square()
+    thin = 4 * det < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
+    rows = thin.nonzero()[:, 0]
+    if len(rows):
+        frames = frames.index_copy(0, rows, tangent_frames(near.offsets[rows], near.distances[rows], 2))
+    return frames, thin
 
 
-def _moments(near: Neighbours, rows: Tensor, plane: Tensor, asked: Tensor, rule: StarRule) -> tuple[Tensor, Tensor]:
-    """Mean moments ``(a, 2, 2)`` of the stars of some of the ``rows`` and of those round them, and how many they are.
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = CELLS) -> tuple[Edges, Tensor]:
+    """Edges of the Voronoi cells, and their weights ``(e,)``: means of what the cells of both ends say."""
+    k, n = near.indices.shape[1], len(thin)
+    column = torch.arange(k, device=thin.device)
+    real = torch.as_tensor(near.real, device=thin.device).view(-1, 1).expand(n, 1)
+    weight = near.offsets.new_zeros((n, k))
+    for lined, count in ((False, min(rule.nearest, k)), (True, k)):
+        for rows in (thin == lined).nonzero()[:, 0].split(rule.rows):
+            found = _cell_weights(near, rows, frames[rows], column[:count] < real[rows], rule)
+            weight = torch.index_put(weight, (rows[:, None], column[:count]), found)
+    kept = weight.detach() > torch.finfo(weight.dtype).eps
+    edges, place = undirected(near.indices, kept)
+    return edges, weight.new_zeros(len(edges)).index_add(0, place, weight[kept] / 2)
 
-    ``plane (r, d, 2)`` are the planes of the rows, ``asked (a,)`` count among these.
+
+def _cell_weights(near: Neighbours, rows: Tensor, frames: Tensor, asked: Tensor, rule: CellRule) -> Tensor:
+    """Length of the edge of the Voronoi cell of each of some points towards its neighbours, over their distance.
+
+    The edge towards ``p`` lies on its bisector ``p / 2 + t J p``; every other neighbour ``q`` leaves the side
+    ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  Beyond the radius a cell is cut off: it may be open.
     """
-    around = torch.cat([rows[asked, None], near.indices[rows[asked], : rule.around]], 1)
-    place = torch.full((len(near.indices),), len(rows), device=rows.device)
-    place[rows] = torch.arange(len(rows), device=rows.device)
-    needed, others = place[around].unique(return_inverse=True)
-    needed = needed[needed < len(rows)]
-    count = (others < len(needed)).sum(1)  # those of no row in lines are the last, which is empty
-    own = plane[needed]
-    offsets = near.offsets[rows[needed]]
-    flat = offsets @ own
-    same = flat.square().sum(2) > rule.along**2 * offsets.square().sum(2)
-    white = torch.where(same[..., None], flat, 1e3 * flat).detach()  # what is on another sheet is far
-    star = torch.cat([voronoi_neighbours(part) for part in white.split(rule.rows)]) & same
-    weight = star.to(flat) / star.sum(1, keepdim=True).clamp_min(1)
-    moments = own @ (2 * (weight[..., None] * flat).mT @ flat) @ own.mT
-    moments = torch.cat([moments, torch.zeros_like(moments[:1])])
-    mean = sum(moments[column] for column in others.unbind(1)) / count[:, None, None]
-    return plane[asked].mT @ mean @ plane[asked], count
-
-
-def _stretched(inside: Tensor, count: Tensor, rule: StarRule) -> Tensor:
-    """Which moments ``(a, 2, 2)`` of enough stars are those of lines, longer one way than the other ``(a,)``."""
-    trace, det = inside.diagonal(dim1=1, dim2=2).sum(1), torch.linalg.det(inside)
-    least, most = ((ratio + 1 / ratio) ** 2 for ratio in rule.stretched)  # trace^2 / det of axes with that ratio
-    return (trace.square() > least * det) & (trace.square() < most * det) & (2 * count > rule.around)
-
-
-@torch.no_grad()
-def _alike(near: Neighbours, frames: Tensor, rule: StarRule) -> Tensor:
-    """How far the directions to the very nearest, of a point and those round it, are the same up to sign, ``(n,)``."""
-    unit = near.directions(frames, rule.nearest)
-    moment = frames @ (unit.mT @ unit) @ frames.mT
-    moment = moment + sum(moment[column] for column in near.indices[:, : rule.around].unbind(1))
-    inside = frames.mT @ moment @ frames
-    x, y, z = inside[:, 0, 0], inside[:, 1, 1], inside[:, 0, 1]
-    return ((x - y).square() + 4 * z.square()).sqrt() / (x + y)
-
-
-def voronoi_neighbours(flat: Tensor) -> Tensor:
-    """Which of the points ``flat (n, k, 2)`` share an edge of the Voronoi cell of the origin with it, ``(n, k)``.
-
-    The edge towards ``p`` lies on its bisector ``p / 2 + t J p``; every other point ``q`` leaves the side
-    ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it, and what all leave must not be empty.
-    """
-    squared = flat.square().sum(2)
-    turned = torch.stack([-flat[..., 1], flat[..., 0]], 2)
-    itself = torch.eye(flat.shape[1], dtype=torch.bool, device=flat.device)
-    slope = (turned @ flat.mT).masked_fill(itself, 0.0)  # (n, p, q)
-    bound = ((squared[:, None] - flat @ flat.mT) / 2).masked_fill(itself, 0.0)
-    ratio = bound / torch.where(slope == 0, 1.0, slope)
-    high = ratio.masked_fill(slope <= 0, torch.inf).amin(2)
-    low = ratio.masked_fill(slope >= 0, -torch.inf).amax(2)
-    hidden = ((slope == 0) & (bound < 0)).any(2)
-    return (low < high) & ~hidden & (squared > 0)
+    count, tiny, rounding = asked.shape[1], torch.finfo(frames.dtype).tiny, 8 * torch.finfo(frames.dtype).eps
+    offsets = near.offsets[rows, :count]
+    length = offsets.norm(dim=2).clamp_min(tiny)
+    flat = offsets @ frames
+    size = flat.norm(dim=2).clamp_min(tiny)
+    same = (asked & (size > rule.along * length)).mT.contiguous()  # (count, r): long rows are quick
+    sine = (1 - (size / length).square()).clamp_min(1e-8).sqrt()  # of the angle to the plane: an arc is longer
+    x, y = (flat * (length / size * torch.asin(sine) / sine)[..., None]).permute(2, 1, 0).contiguous()
+    squared = x.square() + y.square()
+    radius = rule.radius * length[:, : SELECTION.nearest].mean(1)
+    if count > rule.nearest:  # points in a line: the next lines end their cells
+        radius = torch.maximum(radius, length[:, -1] / 2)
+    limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
+    high, low, hidden = limit, -limit, ~same
+    for q in range(count):
+        side = x * y[q] - y * x[q]
+        room = (squared[q] - x * x[q] - y * y[q]) / 2
+        bound = room / torch.where(side == 0, 1.0, side)
+        high = torch.where(same[q] & (side > 0), torch.minimum(high, bound), high)
+        low = torch.where(same[q] & (side < 0), torch.maximum(low, bound), low)
+        hidden = hidden | (same[q] & (side == 0) & (room < -rounding * squared[q]))  # not by the neighbour itself
+    return torch.where(hidden, 0.0, (high - low).clamp_min(0.0)).mT
 
 
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
