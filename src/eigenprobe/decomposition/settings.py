@@ -128,12 +128,12 @@ class OperatorSettings:
         cloud = self._arrange(x if sample is None else sample.points, k)
         if not early and (sample := self._sample(x, cloud)) is not None:
             cloud = self._arrange(sample.points, k)
-        moved = sample is not None and sample.facts.get("cleaned", False)
-        made = self._prepared(cloud, k, moved)
+        facts = {} if sample is None else sample.facts
+        made = self._prepared(cloud, k, facts)
         left_out = self._left_out(made)
         if left_out is not None:
             sample = (WorkingSample.whole(x) if sample is None else sample).without(left_out)
-            made = self._prepared(self._arrange(sample.points, k), k, moved)
+            made = self._prepared(self._arrange(sample.points, k), k, facts)
         return replace(made, sample=sample)
 
     @property
@@ -175,16 +175,17 @@ class OperatorSettings:
         rows = made.cloud.rows
         return small[labels] if rows is None else small[labels][rows]
 
-    def _prepared(self, cloud: Arranged, k: int, moved: bool) -> Prepared:
-        """The smoother of a cloud, after its short-cuts are cut; cleaning may have ``moved`` its points."""
+    def _prepared(self, cloud: Arranged, k: int, facts: Mapping[str, Any]) -> Prepared:
+        """The smoother of a cloud, after its short-cuts are cut; ``facts`` of the working sample, if it is one."""
         smoother, dimension = self.smoother, self.dimension
         assert not isinstance(smoother, Smoother)
         width = None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
         own: dict[str, Any] = {}
         if smoother == "adaptive":
             if self.bandwidth is None:
+                moved = facts.get("cleaned", False)
                 cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension, moved)
-            own["settings"] = self.balance
+            own["settings"] = replace(self.balance, cells=facts.get("scan_lines", False))
         if self.anisotropy is not None:
             if smoother != "adaptive":
                 raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")

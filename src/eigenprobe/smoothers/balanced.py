@@ -21,6 +21,9 @@ Near a boundary the direction across it stays free.  The mass is the local time,
 and the operator M^-1 (R - W) is in the units of the input with nothing to calibrate.  Arrays: e edges, (e, dim)
 directions; n points, (n, 4) or (n, 8) dual variables.
 
+Clouds of a surface in scan lines or with steps of their density (`uneven_clouds`) have the weights of Voronoi cells,
+the mean of what the cells of both ends say: no choice of nearest points surrounds a point there.
+
 An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count 1 + |f_i| times.  Neighbours are sorted
 and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after is the same.
 """
@@ -29,6 +32,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -51,6 +55,7 @@ from .stencil import (
     principal,
     stretch,
     tangent_frames,
+    uneven_clouds,
     with_pairs,
 )
 
@@ -72,6 +77,7 @@ class Balance:
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
     doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
+    cells: bool = False  # weights of Voronoi cells, even if the cloud does not look uneven: a sample of scan lines
     stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
 
 
@@ -122,12 +128,16 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
     """
     points = graph.points
     near = Neighbours.of(points, graph.indices, graph.distances)
-    if dimension == 2 and field is None:
-        return _cell_stencil(graph, near, settings)
     few = slice(0, SELECTION.frame)
     frames = tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
     if field is not None:
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
+    if dimension == 2 and field is None:
+        uneven = uneven_clouds(near, frames, graph.clouds)
+        if settings.cells or bool(uneven.all()):
+            return _cell_stencil(graph, near, frames, settings)
+        if bool(uneven.any()):
+            return _stacked([balanced_stencil(part, dimension, settings) for part in graph.parts()])
     spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
     stray = excess > math.log(SELECTION.stray)
     chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
@@ -166,10 +176,20 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
     return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension))
 
 
-def _cell_stencil(graph: Graph, near: Neighbours, settings: Balance) -> Stencil:
+def _stacked(stencils: list[Stencil]) -> Stencil:
+    """The stencils of several clouds as one."""
+    first = [0, *accumulate(len(each.mass) for each in stencils)]
+    heads, tails = (
+        torch.cat([getattr(each.edges, end) + at for each, at in zip(stencils, first)]) for end in ("head", "tail")
+    )
+    values = (torch.cat([getattr(each, name) for each in stencils]) for name in ("weight", "length2", "mass"))
+    return Stencil(Edges(heads, tails, first[-1]), *values)
+
+
+def _cell_stencil(graph: Graph, near: Neighbours, frames: Tensor, settings: Balance) -> Stencil:
     """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have."""
     points = graph.points
-    frames, thin = planar_frames(near)
+    frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
         edges, weight = cell_edges(near, frames, thin)
         frames = _edge_frames(points[edges.tail] - points[edges.head], edges, weight, 2, frames)

@@ -8,7 +8,8 @@
 On a curve the nearest neighbour on either side is kept, elsewhere the shortest list of nearest ones that surround the
 point.  Parts that these lists leave apart are joined by edges of the whole graph that run along one sheet.
 
-On a surface the neighbours are those that share an edge of the Voronoi cell of a point in its tangent plane:
+In an uneven cloud of a surface (scan lines, steps of the density) they are those that share an edge of the Voronoi cell
+of a point in its tangent plane:
 
     w_ij = |edge of cell i towards j| / |l_ij|        l_ij: arc to neighbour j in the tangent plane of i
     sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed cell
@@ -38,7 +39,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Edges, Graph, undirected
 from ..graph.graph import components, sphere_directions
-from ..search.layout import principal_axes
+from ..search.layout import Segments, principal_axes
 from .smoother import Smoother
 
 
@@ -248,6 +249,59 @@ def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selectio
 
 
 @dataclass(frozen=True)
+class UnevenRule:
+    """Constants of clouds whose weights are those of Voronoi cells: scan lines, sudden steps of the density."""
+
+    nearest: int = 4  # neighbours that lie in a line where lines are more than two steps apart
+    around: int = 10  # points whose directions are compared
+    lined: float = 0.2  # |mean of the doubled directions| of those, of points in lines
+    clear: float = 0.3  # the same where lines are clear: in 0 to .2 of an even or random cloud, in .33 to 1 of lines
+    share: float = 0.27  # least share of clear points in a cloud that has lines at all
+    third: float = 1.5  # mean distance to the third neighbour over that to the first: 1.2 if even, 1.8 in lines
+    longest: float = 3.0  # the same of one point, at most
+    widest: int = 8  # coordinates up to which a moment per point is small
+    steep: float = 3.0  # spacing over that of one of the nearest at a step of the density; up to 2.7 in a random cloud
+    several: float = 2.5  # points at a step at least, (sum a)^2 / sum a^2 of their areas: fewer are strays ...
+    area: float = 0.02  # ... and their share of the area; up to .01 in a random cloud
+
+
+UNEVEN = UnevenRule()
+
+
+@torch.no_grad()
+def uneven_clouds(near: Neighbours, frames: Tensor, sizes: tuple[int, ...], rule: UnevenRule = UNEVEN) -> Tensor:
+    """Which of the stacked clouds of a surface lie in lines or have steps of their density, ``(b,)`` of bool."""
+    clouds = Segments(sizes or (len(frames),), frames.device)
+    area = near.distances[:, : SELECTION.nearest].square().mean(1)
+    one = torch.ones_like(area)
+
+    def share(rows: Tensor, weight: Tensor) -> Tensor:
+        return clouds.inner(rows.to(weight), weight) / clouds.inner(one, weight)
+
+    steep = area > rule.steep**2 * area[near.indices[:, : rule.around]].amin(1)
+    stepped = area * steep
+    several = clouds.inner(stepped, one).square() > rule.several * clouds.inner(stepped, stepped)
+    uneven = several & (share(steep, area) > rule.area)
+    if frames.shape[1] > rule.widest or near.indices.shape[1] < rule.around:
+        return uneven
+    alike = _alike(near, frames, rule)
+    lined, shortest = alike > rule.lined, near.distances[:, 0].clamp_min(torch.finfo(alike.dtype).tiny)
+    third = (near.distances[:, 2] / shortest).clamp_max(rule.longest)
+    third = clouds.inner(lined.to(third), third) / clouds.inner(lined.to(third), one).clamp_min(1)
+    return uneven | ((share(alike > rule.clear, one) > rule.share) & (third > rule.third))
+
+
+def _alike(near: Neighbours, frames: Tensor, rule: UnevenRule) -> Tensor:
+    """How far the directions to the very nearest, of a point and those round it, are the same up to sign, ``(n,)``."""
+    unit = near.directions(frames, rule.nearest)
+    moment = frames @ (unit.mT @ unit) @ frames.mT
+    moment = moment + sum(moment[column] for column in near.indices[:, : rule.around].unbind(1))
+    inside = frames.mT @ moment @ frames
+    x, y, z = inside[:, 0, 0], inside[:, 1, 1], inside[:, 0, 1]
+    return ((x - y).square() + 4 * z.square()).sqrt() / (x + y)
+
+
+@dataclass(frozen=True)
 class CellRule:
     """Constants of the cells of a surface, chosen on six meshes (even, random, in scan lines, in a step of density)."""
 
@@ -262,11 +316,9 @@ class CellRule:
 CELLS = CellRule()
 
 
-def planar_frames(near: Neighbours, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
-    """Frames ``(n, d, 2)`` of the nearest neighbours, or of all where the nearest lie in a line, and where that is."""
-    few = slice(0, SELECTION.frame)
-    frames = tangent_frames(near.offsets[:, few], near.distances[:, few], 2)
-    flat = near.offsets[:, few] @ frames
+def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
+    """The frames ``(n, d, 2)``, those of all neighbours where the nearest lie in a line, and where that is ``(n,)``."""
+    flat = near.offsets[:, : SELECTION.frame] @ frames
     moment = flat.mT @ flat
     det = moment[:, 0, 0] * moment[:, 1, 1] - moment[:, 0, 1].square()
     thin = 4 * det < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
@@ -277,7 +329,10 @@ def planar_frames(near: Neighbours, rule: CellRule = CELLS) -> tuple[Tensor, Ten
 
 
 def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = CELLS) -> tuple[Edges, Tensor]:
-    """Edges of the Voronoi cells, and their weights ``(e,)``: means of what the cells of both ends say."""
+    """Edges of the Voronoi cells, and their weights ``(e,)``: means of what the cells of both ends say.
+
+    An end whose list does not have the other says nothing: dense points do not see the sparse side of a step.
+    """
     k, n = near.indices.shape[1], len(thin)
     column = torch.arange(k, device=thin.device)
     real = torch.as_tensor(near.real, device=thin.device).view(-1, 1).expand(n, 1)
@@ -288,7 +343,9 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = 
             weight = torch.index_put(weight, (rows[:, None], column[:count]), found)
     kept = weight.detach() > torch.finfo(weight.dtype).eps
     edges, place = undirected(near.indices, kept)
-    return edges, weight.new_zeros(len(edges)).index_add(0, place, weight[kept] / 2)
+    ends = zip(kept.nonzero()[:, 0].split(rule.rows), near.indices[kept].split(rule.rows), strict=True)
+    both = torch.cat([(near.indices[other] == own[:, None]).any(1) for own, other in ends])
+    return edges, weight.new_zeros(len(edges)).index_add(0, place, weight[kept] / (1 + both.to(weight)))
 
 
 def _cell_weights(near: Neighbours, rows: Tensor, frames: Tensor, asked: Tensor, rule: CellRule) -> Tensor:
