@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from eigenprobe.viz.raster import _boxed
+from eigenprobe.viz.raster import rasterise
+from eigenprobe.viz.scene import display_coordinates, look_at
+
+from .conftest import Sphere
 
 
-def test_a_box_is_a_mean_of_neighbours(rng: np.random.Generator) -> None:
-    layers = rng.normal(size=(2, 9, 7)).astype(np.float32)
-    for axis in (1, 2):
-        padded = np.pad(layers.astype(float), [(2, 2) if each == axis else (0, 0) for each in range(3)])
-        direct = np.stack([padded.take(range(i, i + 5), axis).mean(axis) for i in range(layers.shape[axis])], axis)
-        np.testing.assert_allclose(_boxed(layers, 2, axis), direct, atol=1e-6)
+@pytest.mark.parametrize("mesh", [True, False])
+def test_only_the_near_half_of_a_sphere_is_seen(sphere: Sphere, mesh: bool) -> None:
+    camera = look_at(sphere.points)
+    raster = rasterise(sphere.points, sphere.faces if mesh else None, camera, 200)
+    towards_eye = sphere.points @ camera.rotation[2]
+    assert raster.interpolate(towards_eye).min() > (-0.02 if mesh else -0.15)
+    np.testing.assert_allclose(np.asarray(raster.blend.sum(1)).ravel(), 1.0)
+    # The silhouette of a sphere is a disc: it fills pi/4 of its square.
+    y, x = np.divmod(raster.pixel, raster.width)
+    covered = len(raster.pixel) / ((np.ptp(x) + 1) * (np.ptp(y) + 1))
+    assert abs(covered - np.pi / 4) < 0.06
+
+
+def test_interpolation_reproduces_linear_functions(sphere: Sphere) -> None:
+    raster = rasterise(sphere.points, sphere.faces, look_at(sphere.points), 160)
+    xyz = raster.interpolate(sphere.points)
+    np.testing.assert_allclose(raster.interpolate(sphere.points @ [1.0, 2.0, -3.0]), xyz @ [1.0, 2.0, -3.0], atol=1e-12)
+    assert np.all(np.linalg.norm(xyz, axis=1) < 1 + 1e-12)
+
+
+def test_a_near_triangle_hides_a_far_one() -> None:
+    corners = np.array([[-1.0, -1, 0], [1, -1, 0], [0, 1, 0]])
+    points = np.concatenate([corners, corners * 0.9 + [0, 0, 0.5]])
+    faces = np.array([[0, 1, 2], [3, 4, 5]])
+    camera = look_at(points, azimuth=0.0, elevation=0.0, up="y")
+    raster = rasterise(points, faces, camera, 120)
+    which = raster.interpolate(np.repeat([0.0, 1.0], 3))
+    middle = np.linalg.norm(raster.interpolate(points[:, :2]), axis=1) < 0.2
+    np.testing.assert_allclose(which[middle], 1.0)
+
+
+@pytest.mark.parametrize("shape", [(30, 1), (30, 2), (30, 3), (200, 12), (1, 3), (3, 2)])
+def test_any_cloud_can_be_drawn(rng: np.random.Generator, shape: tuple[int, int]) -> None:
+    xyz = display_coordinates(rng.normal(size=shape))
+    raster = rasterise(xyz, None, look_at(xyz), 80)
+    image = raster.image(np.array([0.2, 0.4, 0.6]))
+    assert image.shape[2] == 4
+    assert np.isfinite(image).all()
+    assert image[..., 3].max() == 1.0
+
+
+def test_what_lies_behind_its_surroundings_is_darker() -> None:
+    """A floor with a frame before it: the floor in the frame is in the shade, the frame is not."""
+    x, y = (axis.ravel() for axis in np.meshgrid(np.linspace(-1, 1, 41), np.linspace(-1, 1, 41)))
+    frame = np.maximum(np.abs(x), np.abs(y)) > 0.21
+    points = np.column_stack([x, y, np.where(frame, 0.3, 0.0)])
+    corner = np.arange(41 * 40).reshape(40, 41)[:, :-1].ravel()
+    faces = np.concatenate([np.column_stack([corner, corner + 1, corner + 41]), corner[:, None] + [1, 42, 41]])
+    raster = rasterise(points, faces, look_at(points, azimuth=0.0, elevation=0.0, up="y"), 200)
+    at = raster.interpolate(points)
+    inside, outside = np.abs(at[:, :2]).max(1) < 0.15, np.abs(at[:, :2]).max(1) > 0.7
+    assert raster.shade[inside].max() < raster.shade[outside].min() - 0.01
+    assert raster.shade[inside].mean() < 0.97 * raster.shade[outside].min()

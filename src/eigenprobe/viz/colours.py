@@ -60,10 +60,8 @@ MAPS = {  # what a page offers; the first is for signed functions, the second fo
 
 def lookup(table: Array, t: Array) -> Array:
     """Linear interpolation in a colour table at t in [0, 1]."""
-    position = np.clip(np.nan_to_num(t), 0.0, 1.0) * (len(table) - 1)
-    low = np.minimum(position.astype(int), len(table) - 2)
-    fraction = (position - low)[..., None]
-    return table[low] * (1 - fraction) + table[low + 1] * fraction
+    places = np.linspace(0.0, 1.0, len(table))
+    return np.stack([np.interp(np.nan_to_num(t), places, channel) for channel in table.T], -1)
 
 
 def symmetric_limit(values: Array, quantile: float = 0.995) -> float:

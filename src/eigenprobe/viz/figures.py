@@ -9,22 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
 from ..errors import InputError
 from ..readers.mesh import to_numpy
 from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
-from .layout import AXIS, Path, axes_at, bare, finish, grid, new_figure, tidy
+from .layout import AXIS, Path, canvas, grid
 from .raster import Raster, rasterise
 from .scene import Array, as_faces, display_coordinates, look_at, thin
 
 __all__ = ["against_oracle", "eigenfunctions", "eigenvalue_curves", "embeddings", "gallery", "mass", "reconstructions"]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-
-
-def _name(column: int) -> str:
-    return f"φ{str(column + 1).translate(SUBSCRIPT)}"
 
 
 def _signed_image(raster: Raster, values: Array) -> Array:
@@ -48,32 +46,28 @@ class _Stage:
     """A shape before its camera."""
 
     def __init__(self, points: Any, view: View, size: int = 420) -> None:
+        angles: Any = dict(view)
         self.xyz = display_coordinates(points)
-        self.faces = as_faces(view.get("faces"), len(self.xyz))
-        angles = {name: value for name, value in view.items() if name not in ("faces", "size")}
-        self.camera = look_at(self.xyz, **angles)  # type: ignore[arg-type]
-        self.size = view.get("size", size)
+        self.faces, self.size = as_faces(angles.pop("faces", None), len(self.xyz)), angles.pop("size", size)
+        self.camera = look_at(self.xyz, **angles)
 
     def raster(self, xyz: Array | None = None, bounds: Array | None = None) -> Raster:
         return rasterise(self.xyz if xyz is None else xyz, self.faces, self.camera, self.size, bounds=bounds)
 
 
-def _columns(count: int, columns: int | Sequence[int]) -> list[int]:
-    whole = isinstance(columns, int | np.integer)
-    chosen = list(range(min(int(columns), count))) if whole else [int(c) for c in columns]  # type: ignore[arg-type,union-attr]
-    if not chosen or min(chosen) < 0 or max(chosen) >= count:
-        raise InputError(f"columns must lie in 0..{count - 1}, got {columns}")
-    return chosen
-
-
 def chosen_columns(
-    vectors: Array, columns: int | Sequence[int] | None, eigenvalues: Any = None
+    vectors: Array, columns: int | Sequence[int] | None, eigenvalues: Any = None, most: int = 10
 ) -> tuple[list[int], list[str]]:
-    """Which columns of `vectors` (n, K) are drawn, ten after the constant unless given, and their titles."""
+    """Which columns of `vectors` (n, K) are drawn, `most` after the constant unless given, and their titles."""
     k = vectors.shape[1]
-    first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
-    chosen = _columns(k, list(range(first, min(first + 10, k))) if columns is None else columns)
-    titles = [_name(c) for c in chosen]
+    if columns is None:
+        first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
+        chosen = list(range(first, min(first + most, k)))
+    else:
+        chosen = list(range(min(int(columns), k))) if np.ndim(columns) == 0 else [int(c) for c in columns]  # type: ignore[arg-type,union-attr]
+    if not chosen or min(chosen) < 0 or max(chosen) >= k:
+        raise InputError(f"columns must lie in 0..{k - 1}, got {columns}")
+    titles = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]
     if eigenvalues is not None:
         shown = [0.0 if abs(value) < 1e-9 else value for value in to_numpy(eigenvalues)[chosen]]
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, shown, strict=True)]
@@ -102,10 +96,10 @@ def eigenfunctions(
     chosen, named = chosen_columns(v, columns, eigenvalues)
     titles = named if titles is None else titles
     if to_numpy(points).shape[1] == 1:
-        return finish(functions_on_a_line(stage.xyz[:, 0], v[:, chosen], titles, per_row), path)
+        return functions_on_a_line(stage.xyz[:, 0], v[:, chosen], titles, per_row, path)
     raster = stage.raster()
     images = [_signed_image(raster, v[:, c]) for c in chosen]
-    return finish(grid(images, titles, min(per_row, len(chosen)), bar="each scaled by itself"), path)
+    return grid(images, titles, min(per_row, len(chosen)), path, bar="each scaled by itself")
 
 
 def against_oracle(
@@ -126,55 +120,44 @@ def against_oracle(
     if v.shape[0] != n or reference.shape[0] != n:
         raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
     count = min(v.shape[1], reference.shape[1], len(cosine))
-    chosen = _columns(count, columns if columns is not None else list(range(1, min(count, 9))) or [0])
+    chosen, titles = chosen_columns(v[:, :count], columns, most=8)
     raster = stage.raster()
-    signs = [float(np.sign(v[:, c] @ reference[:, c])) or 1.0 for c in chosen]
-    images = [_signed_image(raster, s * v[:, c]) for s, c in zip(signs, chosen, strict=True)]
-    images += [_signed_image(raster, reference[:, c]) for c in chosen]
-    titles = [_name(c) for c in chosen]
+    v, reference = v[:, chosen], reference[:, chosen]
+    signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
+    images = [_signed_image(raster, function) for function in np.concatenate([signed, reference], 1).T]
     notes = [""] * len(chosen) + [f"|cos| = {cosine[c]:.3f}" for c in chosen]
-    return finish(grid(images, titles, len(chosen), row_labels=names, notes=notes, panel=1.6), path)
+    return grid(images, titles, len(chosen), path, row_labels=names, notes=notes, panel=1.6)
 
 
 def mass(points: Any, mass: Any, *, reference: Any = None, path: Path | None = None, **view: Unpack[View]) -> Figure:
     """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
-    m = to_numpy(mass) * len(to_numpy(mass))
     raster = _Stage(points, view, 560).raster()
-    truth = None if reference is None else to_numpy(reference) / to_numpy(reference).sum() * len(m)
-    low, high = colours.robust_range(np.concatenate([m] if truth is None else [m, truth]))
-    shown = [("mass", m)] + ([] if truth is None else [("reference", truth)])
-    aspect = raster.height / raster.width
-    panel = 2.6 / max(aspect, 1.0)
-    tall, wide = max(panel * aspect, 2.2) + 0.4, panel * len(shown) + 0.8 + (0 if truth is None else 2.6)
-    figure = new_figure(wide, tall)
-    for index, (name, values) in enumerate(shown):
-        axes = figure.add_axes((index * panel / wide, 0.02, panel * 0.96 / wide, 1 - 0.36 / tall))
-        picture = raster.image(colours.sequential(raster.interpolate(values), low, high))
-        axes.imshow(picture, interpolation="antialiased")
-        axes.set_axis_off()
-        axes.set_title(name, fontsize=9.5)
-    bar = figure.add_axes(((panel * len(shown) + 0.12) / wide, 0.2, 0.09 / wide, 0.6))
-    bar.imshow(colours.SEQUENTIAL[::-1, None], aspect="auto", extent=(0, 1, low, high))
-    bar.set_xticks([])
-    bar.yaxis.tick_right()
-    bar.tick_params(labelsize=7.5, length=2, color=AXIS)
-    bar.set_title("× 1/n", fontsize=7.5)
-    bare(bar)
-    if truth is not None:
-        _one_against_other(figure, truth, m, (low, high))
-    return finish(figure, path)
-
-
-def _one_against_other(figure: Figure, truth: Array, m: Array, limits: tuple[float, float]) -> None:
-    wide, tall = figure.get_size_inches()
-    axes = axes_at(figure, wide - 2.1, 0.5, 1.9, tall - 0.9)
-    keep = thin(len(m), 4000)
-    axes.plot(limits, limits, color=AXIS, lw=0.8, zorder=1)
-    axes.scatter(truth[keep], m[keep], s=3, alpha=0.35, lw=0, color=colours.OKABE_ITO[0], rasterized=True)
-    axes.set(xlabel="reference", ylabel="mass", xlim=limits, ylim=limits)
-    varied = min(np.ptp(truth), np.ptp(m)) > 1e-9
-    axes.set_title(f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}" if varied else "constant", fontsize=9)
-    tidy(axes)
+    shown = {"mass": to_numpy(mass)} | ({} if reference is None else {"reference": to_numpy(reference)})
+    shown = {name: values * len(values) for name, values in shown.items()}
+    if reference is not None:
+        shown["reference"] /= shown["reference"].mean()
+    low, high = colours.robust_range(np.concatenate([*shown.values()]))
+    panel = 2.6 / max(raster.height / raster.width, 1.0)
+    widths = [panel] * len(shown) + ([] if reference is None else [2.6])
+    tall = max(panel * raster.height / raster.width, 2.2) + 0.4
+    with canvas(sum(widths) + 0.8, tall, path, layout="constrained") as figure:
+        axes = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
+        for picture, (name, values) in zip(axes, shown.items(), strict=False):
+            picture.imshow(raster.image(colours.sequential(raster.interpolate(values), low, high)))
+            picture.set(title=name)
+            picture.set_axis_off()
+        scale = ScalarMappable(Normalize(low, high), ListedColormap(colours.SEQUENTIAL))
+        bar = figure.colorbar(scale, ax=axes[len(shown) - 1], shrink=0.6, pad=0.02)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.ax.set_title("× 1/n", fontsize=7.5)
+        if reference is not None:
+            m, truth, keep = shown["mass"], shown["reference"], thin(len(shown["mass"]), 4000)
+            axes[-1].plot((low, high), (low, high), color=AXIS, lw=0.8, zorder=1)
+            axes[-1].scatter(truth[keep], m[keep], s=3, alpha=0.35, lw=0, color=colours.OKABE_ITO[0], rasterized=True)
+            varied = min(np.ptp(truth), np.ptp(m)) > 1e-9
+            title = f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}" if varied else "constant"
+            axes[-1].set(xlabel="reference", ylabel="mass", xlim=(low, high), ylim=(low, high), title=title)
+    return figure
 
 
 def reconstructions(
@@ -187,21 +170,18 @@ def reconstructions(
     screen = stage.camera.project(stage.xyz)[0]
     bounds = np.stack([screen.min(0), screen.max(0)])
     sizes = sorted({k for by_k in results.values() for k in by_k})
-    images, titles, notes = [], ["input", *(f"k = {k}" for k in sizes)], []
     original = stage.raster(bounds=bounds).image(colours.CLAY)
+    images, notes = [], []
     for by_k in results.values():
-        images.append(original)
-        notes.append("")
-        for k in sizes:
-            if k not in by_k:
-                images.append(np.ones_like(original) * [1, 1, 1, 0])
-                notes.append("")
-                continue
-            rebuilt = display_coordinates(by_k[k])
+        images += [original, *(np.zeros_like(original) for _ in sizes)]
+        notes += [""] * (len(sizes) + 1)
+        for k, coordinates in by_k.items():
+            place, rebuilt = sizes.index(k) - len(sizes), display_coordinates(coordinates)
             error = np.linalg.norm(rebuilt - stage.xyz, axis=1)
-            images.append(stage.raster(rebuilt, bounds).image(colours.CLAY))
-            notes.append(f"RMS {100 * np.sqrt((error**2).mean()) / stage.camera.radius:.2f} % of radius")
-    return finish(grid(images, titles, len(sizes) + 1, row_labels=list(results), notes=notes), path)
+            images[place] = stage.raster(rebuilt, bounds).image(colours.CLAY)
+            notes[place] = f"RMS {100 * np.sqrt((error**2).mean()) / stage.camera.radius:.2f} % of radius"
+    titles = ["input", *(f"k = {k}" for k in sizes)]
+    return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
 
 
 def small_picture(points: Any, values: Any, faces: Any, size: int) -> Array:
@@ -224,12 +204,6 @@ def gallery(
     images = []
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        stage = _Stage(points, {**view, "faces": faces}, 300)
-        raster = stage.raster()
-        image = raster.image(colours.CLAY) if values is None else _signed_image(raster, to_numpy(values[index]))
-        side = stage.size + 8
-        square = np.zeros((side, side, 4))
-        top, left = (side - image.shape[0]) // 2, (side - image.shape[1]) // 2
-        square[max(top, 0) :, max(left, 0) :][: image.shape[0], : image.shape[1]] = image[:side, :side]
-        images.append(square)
-    return finish(grid(images, list(titles or []), min(per_row, len(images)), panel=1.5), path)
+        raster = _Stage(points, {**view, "faces": faces}, 300).raster()
+        images.append(raster.image(colours.CLAY) if values is None else _signed_image(raster, to_numpy(values[index])))
+    return grid(images, titles or [], min(per_row, len(images)), path, panel=1.5)

@@ -9,13 +9,14 @@ Light is a key and a fill lamp plus occlusion from the blurred depth buffer (Luf
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter
 from scipy.sparse import csr_matrix
 
 from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, splat_sizes, vertex_normals
@@ -64,12 +65,10 @@ class Raster:
 
     def contours(self, values: Array, step: float) -> Array:
         """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at zero; on surfaces."""
-        level = np.full(self.height * self.width, np.nan)
-        level[self.pixel] = np.floor(values / step)
-        depth = np.full(self.height * self.width, np.nan)
-        depth[self.pixel] = self.depth
         shape = self.height, self.width
-        levels, depths, out = level.reshape(shape), depth.reshape(shape), np.zeros(shape)
+        layers = np.full((2, self.height * self.width), np.nan)
+        layers[:, self.pixel] = np.floor(values / step), self.depth
+        (levels, depths), out = layers.reshape(2, *shape), np.zeros(shape)
         for a, z, line in ((levels, depths, out), (levels.T, depths.T, out.T)):  # down, then across
             with np.errstate(invalid="ignore"):
                 crossing = (a[:-1] != a[1:]) & (np.abs(z[:-1] - z[1:]) < 0.04)
@@ -80,71 +79,58 @@ class Raster:
         return out.ravel()[self.pixel]
 
 
+class Primitives(NamedTuple):
+    """Triangles or discs on the screen: a point p has coordinates (a, b) = A (p - o) and depth z + g . (a, b) on it."""
+
+    origin: Array  # o (m, 2), in pixels
+    inverse: Array  # A (m, 2, 2)
+    depth: Array  # z (m,)
+    slope: Array  # g (m, 2)
+    corner: Index  # (m, 2): the first pixel of a square window that holds it
+    side: Index  # (m,): pixels of that window
+
+
 class Fragments(NamedTuple):
-    """What may be seen: one row per pixel and primitive (a triangle, a disc)."""
+    """What may be seen: one row per pixel and primitive."""
 
     pixel: Index
     depth: Array
     owner: Index
-    place: Array  # within the primitive: barycentric coordinates (p, 3), or offsets from the centre (p, 2)
-
-    @classmethod
-    def joined(cls, parts: list[Fragments], columns: int) -> Fragments:
-        if not parts:
-            return cls(np.zeros(0, int), np.zeros(0), np.zeros(0, int), np.zeros((0, columns)))
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    place: Array  # (p, 2): a, b
 
 
-def _windows(corner: Index, side: Index, seen: NDArray[np.bool_]) -> Iterator[tuple[Index, Index, Index]]:
-    """For primitives in groups of one size: their indices (g,) and the pixels x, y (g, side^2) of their windows."""
-    for size in np.unique(side[seen]):
-        dx, dy = (axis.ravel() for axis in np.meshgrid(np.arange(size), np.arange(size)))
-        members = np.flatnonzero(seen & (side == size))
-        for part in np.array_split(members, max(1, len(members) * len(dx) // CHUNK)):
-            yield part, corner[part, 0, None] + dx, corner[part, 1, None] + dy
-
-
-def _triangle_fragments(screen: Array, depth: Array, faces: Index, height: int, width: int) -> Fragments:
-    corners = screen[faces]  # (f, 3, 2)
+def _triangles(screen: Array, depth: Array, faces: Index) -> Primitives:
+    """Faces (m, 3), with a, b the barycentric coordinates of the second and third corner."""
+    corners, z = screen[faces], depth[faces]  # (m, 3, 2), (m, 3)
+    edges = corners[:, 1:] - corners[:, :1]
     low = np.floor(corners.min(1)).astype(np.int64)
-    size = np.ceil(corners.max(1)).astype(np.int64) - low + 1
-    edge1, edge2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
-    area = edge1[:, 0] * edge2[:, 1] - edge1[:, 1] * edge2[:, 0]
-    seen = (np.abs(area) > 1e-9) & (low < [width, height]).all(1) & (low + size > 0).all(1)
-    found = []
-    for part, x, y in _windows(low, size.max(1), seen):
-        px = x + 0.5 - corners[part, 0, 0, None]
-        py = y + 0.5 - corners[part, 0, 1, None]
-        w1 = (px * edge2[part, 1, None] - py * edge2[part, 0, None]) / area[part, None]
-        w2 = (py * edge1[part, 0, None] - px * edge1[part, 1, None]) / area[part, None]
-        inside = (w1 >= -1e-6) & (w2 >= -1e-6) & (w1 + w2 <= 1 + 1e-6)
-        inside &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
-        i = part[np.nonzero(inside)[0]]
-        weight = np.stack([1 - w1[inside] - w2[inside], w1[inside], w2[inside]], 1)
-        found.append(Fragments(y[inside] * width + x[inside], (depth[faces[i]] * weight).sum(1), i, weight))
-    return Fragments.joined(found, 3)
+    side = (np.ceil(corners.max(1)).astype(np.int64) - low).max(1) + 1
+    return Primitives(corners[:, 0], np.linalg.inv(edges.transpose(0, 2, 1)), z[:, 0], z[:, 1:] - z[:, :1], low, side)
 
 
-def _disc_fragments(
-    screen: Array, depth: Array, normal: Array, radius: Array, scale: float, height: int, width: int
-) -> Fragments:
-    reach = np.ceil(radius).astype(int)
-    flat = np.asarray(normal.any(1))
-    facing = np.where(normal[:, 2] < INSIDE, -1.0, 1.0)
-    found = []
+def _discs(screen: Array, depth: Array, lean: Array, radius: Array, scale: float) -> Primitives:
+    """Discs of a radius (m,) in pixels, with a, b in units of it; `lean` (m, 2) is how their plane rises."""
+    reach = np.ceil(radius).astype(np.int64)
+    inverse = np.array([[1.0, 0], [0, -1]]) / radius[:, None, None]
     corner = np.floor(screen).astype(np.int64) - reach[:, None]
-    for part, x, y in _windows(corner, 2 * reach + 1, np.ones(len(screen), bool)):
-        ox = (x + 0.5 - screen[part, 0, None]) / radius[part, None]
-        oy = (screen[part, 1, None] - y - 0.5) / radius[part, None]
-        lean = -normal[part, :2] * (facing[part] / np.maximum(np.abs(normal[part, 2]), 0.25))[:, None]
-        rise = lean[:, 0, None] * ox + lean[:, 1, None] * oy  # of the disc's plane above its centre
-        square = ox**2 + oy**2 + rise**2
-        inside = (square <= 1) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
-        i = part[np.nonzero(inside)[0]]
-        bulge = np.where(flat[i], 0.0, np.sqrt(np.maximum(0, 1 - square[inside])))
-        near = depth[i] + (bulge + rise[inside]) * radius[i] / scale
-        found.append(Fragments(y[inside] * width + x[inside], near, i, np.stack([ox[inside], oy[inside]], 1)))
-    return Fragments.joined(found, 2)
+    return Primitives(screen, inverse, depth, lean * (radius / scale)[:, None], corner, 2 * reach + 1)
+
+
+def _fragments(shapes: Primitives, inside: Callable[[Index, Array, Array], Any], height: int, width: int) -> Fragments:
+    """The pixels of an image that lie in a primitive: `inside` says it of primitives (g,) and their a, b (g, w)."""
+    found = [Fragments(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 2)))]
+    for size in np.unique(shapes.side):
+        across, down = (axis.ravel() for axis in np.meshgrid(np.arange(size), np.arange(size)))
+        members = np.flatnonzero(shapes.side == size)
+        for part in np.array_split(members, max(1, len(members) * len(across) // CHUNK)):
+            x, y = shapes.corner[part, 0, None] + across, shapes.corner[part, 1, None] + down  # (g, w)
+            dx, dy = x + 0.5 - shapes.origin[part, 0, None], y + 0.5 - shapes.origin[part, 1, None]
+            a, b = (row[part, 0, None] * dx + row[part, 1, None] * dy for row in shapes.inverse.transpose(1, 0, 2))
+            seen = inside(part, a, b) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
+            i, place = part[np.nonzero(seen)[0]], np.stack([a[seen], b[seen]], 1)
+            depth = shapes.depth[i] + (shapes.slope[i] * place).sum(1)
+            found.append(Fragments(y[seen] * width + x[seen], depth, i, place))
+    return Fragments(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
 def _front(found: Fragments, count: int) -> tuple[Index, Index]:
@@ -156,9 +142,22 @@ def _front(found: Fragments, count: int) -> tuple[Index, Index]:
     return covered, top[covered]
 
 
+def _in_triangle(_: Index, a: Array, b: Array) -> Any:
+    return (a >= -1e-6) & (b >= -1e-6) & (a + b <= 1 + 1e-6)
+
+
+def _in_disc(lean: Array, part: Index, a: Array, b: Array) -> Any:
+    return a**2 + b**2 + (lean[part, 0, None] * a + lean[part, 1, None] * b) ** 2 <= 1
+
+
+def _facing(normal: Array, least: float = INSIDE) -> Array:
+    """The sign (n,) that turns normals in camera coordinates to the eye."""
+    return np.where(normal[:, 2] < least, -1.0, 1.0)
+
+
 def lambert(normal: Array) -> Array:
     """Two-sided key and fill light for unit normals (p, 3) in camera coordinates (x right, y up, z to the eye)."""
-    facing = normal * np.where(normal[:, 2:] < 0, -1.0, 1.0)
+    facing = normal * _facing(normal, 0.0)[:, None]
     key = np.clip(facing @ (np.array([-0.45, 0.65, 0.72]) / 1.069), 0, 1)
     fill = np.clip(facing @ (np.array([0.7, 0.1, 0.7]) / 0.995), 0, 1)
     return np.asarray(0.50 + 0.44 * key + 0.12 * fill)
@@ -193,15 +192,22 @@ def rasterise(
     width, height = (int(np.ceil(e * scale / supersample)) * supersample for e in extent)
     pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]
     if faces is not None:
-        found = _triangle_fragments(pixels, depth, faces, height, width)
+        edges = pixels[faces[:, 1:]] - pixels[faces[:, :1]]
+        faces = faces[np.abs(np.linalg.det(edges)) > 1e-9]
+        found = _fragments(_triangles(pixels, depth, faces), _in_triangle, height, width)
         covered, top = _front(found, height * width)
-        rows = np.repeat(np.arange(len(covered)), 3)
-        entries = found.place[top].ravel(), (rows, faces[found.owner[top]].ravel())
+        weights = np.column_stack([1 - found.place[top].sum(1), found.place[top]])
+        entries = weights.ravel(), (np.repeat(np.arange(len(covered)), 3), faces[found.owner[top]].ravel())
         blend = csr_matrix(entries, shape=(len(covered), len(points)))
         shown = blend @ normal
     else:
         radius = splat * scale / (1 - depth / EYE_DISTANCE)
-        found = _disc_fragments(pixels, depth, normal, radius, scale, height, width)
+        lean = -normal[:, :2] / (np.maximum(np.abs(normal[:, 2]), 0.25) * _facing(normal))[:, None]
+        discs = _discs(pixels, depth, lean, radius, scale)
+        found = _fragments(discs, partial(_in_disc, lean), height, width)
+        ball = np.asarray(~normal.any(1))
+        bulge = np.sqrt(np.maximum(0, 1 - (found.place**2).sum(1))) * (radius / scale)[found.owner]
+        found = found._replace(depth=found.depth + np.where(ball[found.owner], bulge, 0.0))
         covered, top = _front(found, height * width)
         blend, shown = _splatted(found, covered, top, normal, splat)
     shown = shown / np.maximum(np.linalg.norm(shown, axis=1, keepdims=True), 1e-30)
@@ -221,7 +227,7 @@ def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat
     weight = np.exp(-4 * (found.place[keep] ** 2).sum(1))
     blend = csr_matrix((weight, (row[keep], found.owner[keep])), shape=(len(covered), len(normal)))
     blend.data /= np.repeat(np.asarray(blend.sum(1)).ravel(), np.diff(blend.indptr))
-    shown = blend @ (normal * np.where(normal[:, 2:] < INSIDE, -1.0, 1.0))
+    shown = blend @ (normal * _facing(normal)[:, None])
     lens = found.place[top]
     round_normal = np.column_stack([lens, np.sqrt(np.maximum(0, 1 - (lens**2).sum(1)))])
     return blend, np.where(shown.any(1, keepdims=True), shown, round_normal)
@@ -234,17 +240,8 @@ def _occlusion(pixel: Index, depth: Array, height: int, width: int) -> Array:
     shade = np.ones(len(pixel))
     for blur, strength in ((max(height, width) / 60, 1.3), (max(height, width) / 18, 0.6)):
         blurred = layers.reshape(2, height, width)
-        for _ in range(3):  # boxes of twice the width in turn: nearly a Gaussian, at a cost that does not grow with it
-            for axis in (1, 2):
-                blurred = _boxed(blurred, round(blur), axis)
+        for _ in range(3):  # boxes in turn: nearly a Gaussian, at a cost that does not grow with its width
+            blurred = uniform_filter(blurred, (1, 2 * round(blur) + 1, 2 * round(blur) + 1), mode="constant")
         mean, weight = blurred.reshape(2, -1)[:, pixel]
         shade *= 1 - np.clip(strength * (mean / np.maximum(weight, 1e-6) - depth), 0, 0.35)
     return shade
-
-
-def _boxed(layers: Array, reach: int, axis: int) -> Array:
-    """Means of 2 reach + 1 neighbours along an axis, with zeros outside: differences of running sums."""
-    padding = [(reach + 1, reach) if each == axis else (0, 0) for each in range(layers.ndim)]
-    sums = np.cumsum(np.pad(layers, padding), axis)
-    first, size = np.arange(layers.shape[axis]), 2 * reach + 1
-    return (sums.take(first + size, axis) - sums.take(first, axis)) / size

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from ..errors import InputError
 from ..readers.mesh import to_numpy
@@ -114,8 +115,16 @@ def basis_points(basis: Any, points: Any, what: str) -> tuple[Any, Array]:
 def display_rows(
     xyz: Array, faces: NDArray[np.int64] | None, limit: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """At most `limit` rows to draw, and the faces between them."""
-    return (thin(len(xyz), limit), None) if faces is None else simplify(xyz, faces, limit)
+    """At most `limit` rows to draw, and the faces between them: a vertex left out is merged with the nearest of them.
+
+    The rows are some of the shape's own, so any function on it can still be shown exactly.
+    """
+    rows = thin(len(xyz), limit)
+    if faces is None or len(rows) == len(xyz):
+        return rows, faces
+    merged = cKDTree(xyz[rows]).query(xyz)[1][faces]
+    a, b, c = merged.T
+    return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
 
 
 def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
@@ -134,8 +143,6 @@ def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
     a curve: all normals are zero and its points are drawn as balls. So are those of a cloud in the plane, where a
     closed sheet would hide how it was sampled.
     """
-    from scipy.spatial import cKDTree
-
     k = min(k, len(points) - 1)
     if k < 3:
         return np.zeros_like(points), np.full(len(points), 0.05 * float(np.ptp(points, axis=0).max() or 1.0))
@@ -186,33 +193,3 @@ def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
     if count <= limit:
         return np.arange(count)
     return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
-
-
-def simplify(points: Array, faces: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """At most `limit` of a mesh's vertices, as row indices, and the faces between them, by merging within grid cells.
-
-    The vertex that stands for a cell is one of the mesh's own, so any function on the mesh can still be shown exactly.
-    """
-    if len(points) <= limit:
-        return np.arange(len(points)), faces
-    low, high = 0.0, float(np.ptp(points, axis=0).max())
-    for _ in range(14):  # bisection on the cell's side for the finest grid that is small enough
-        side = (low + high) / 2
-        cells = np.floor((points - points.min(0)) / side).astype(np.int64)
-        if len(np.unique(cells @ _CELL_KEY)) > limit:
-            low = side
-        else:
-            high = side
-    cells = np.floor((points - points.min(0)) / high).astype(np.int64)
-    _, label = np.unique(cells @ _CELL_KEY, return_inverse=True)
-    count = np.bincount(label)
-    centre = np.stack([np.bincount(label, points[:, axis]) for axis in range(3)], 1) / count[:, None]
-    distance = ((points - centre[label]) ** 2).sum(1)
-    order = np.lexsort((distance, label))
-    rows = order[np.searchsorted(label[order], np.arange(len(count)))]
-    merged = label[faces]
-    a, b, c = merged.T
-    return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
-
-
-_CELL_KEY = np.array([1, 1 << 21, 1 << 42], dtype=np.int64)  # packs three cell coordinates below 2^21 into one integer

@@ -126,23 +126,21 @@ def _learn(pool: Pool, whole: Batch, points: Tensor, frame: Frame, seed: int, st
 
 def figure(toy: Toy, path: Path) -> Path:
     """The first five vectors against the cosines, one panel each."""
-    from eigenprobe.viz.layout import finish, new_figure, tidy
+    from eigenprobe.viz.layout import canvas
 
     points = torch.as_tensor(next(iter(toy.bases.values())).points)
     target = reference(points).numpy() * POINTS**0.5
-    canvas = new_figure(2.4 * VECTORS, 2.4)
-    for i in range(VECTORS):
-        axes = canvas.add_subplot(1, VECTORS, i + 1)
-        axes.plot(points, target[:, i], color="0.75", linewidth=5, label="cosine")
-        for (name, basis), style in zip(toy.bases.items(), ("C0-", "C3--"), strict=False):
-            v = basis.numpy().vectors[:, i]
-            axes.plot(points, v / np.linalg.norm(v) * POINTS**0.5 * np.sign(v @ target[:, i]), style, label=name)
-        cosines = " / ".join(f"{row[FUNCTIONS[i]]:.4f}" for row in toy.rows)
-        axes.set_title(f"$v_{i + 1}$   {cosines}", fontsize=9)
-        tidy(axes)
-    canvas.axes[0].set_ylim(-2, 2)
-    canvas.axes[0].legend(fontsize=8, frameon=False)
-    finish(canvas, path)
+    with canvas(2.4 * VECTORS, 2.4, path) as drawing:
+        for i in range(VECTORS):
+            axes = drawing.add_subplot(1, VECTORS, i + 1)
+            axes.plot(points, target[:, i], color="0.75", linewidth=5, label="cosine")
+            for (name, basis), style in zip(toy.bases.items(), ("C0-", "C3--"), strict=False):
+                v = basis.numpy().vectors[:, i]
+                axes.plot(points, v / np.linalg.norm(v) * POINTS**0.5 * np.sign(v @ target[:, i]), style, label=name)
+            cosines = " / ".join(f"{row[FUNCTIONS[i]]:.4f}" for row in toy.rows)
+            axes.set_title(f"$v_{i + 1}$   {cosines}")
+        drawing.axes[0].set_ylim(-2, 2)
+        drawing.axes[0].legend(fontsize=8)
     return path
 
 
