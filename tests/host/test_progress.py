@@ -76,8 +76,8 @@ def test_an_error_inside_stops_the_bar(terminal: Terminal, monkeypatch: pytest.M
     with pytest.raises(RuntimeError), progress.Progress("failing", total=2) as bar:
         bar.advance()
         raise RuntimeError
-    assert progress._depth == 0
-    assert bar._display is None
+    assert progress._bars == []
+    assert progress._drawn is None and progress._display is None
 
 
 def test_a_phase_shows_where_no_bar_does_and_gives_way(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_phase_shows_where_no_bar_does_and_gives_way(terminal: Terminal, monke
         assert progress._drawn is None
         progress.enable(False)
     assert "fitting" in terminal.getvalue() and "25%" in terminal.getvalue()
-    assert progress._drawn is None and progress._phase is None
+    assert progress._drawn is None and progress._bars == []
 
 
 def test_bars_in_a_notebook_are_elements_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

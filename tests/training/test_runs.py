@@ -155,7 +155,7 @@ def test_a_terminal_gets_a_bar_with_the_gap_to_the_closed_form(monkeypatch):
     trainer = train(module, ManifoldData(pool, pool, steps=10), RunSettings(device="cpu", validate_every=5))
     assert {"train/loss", "train/gap", "val/loss", "val/gap"} <= set(trainer.progress_bar_metrics)
     assert "train/gap" in terminal.getvalue() and "100%" in terminal.getvalue()
-    assert "Epoch" not in terminal.getvalue() and progress._depth == 0
+    assert "Epoch" not in terminal.getvalue() and progress._bars == []
 
 
 @pytest.mark.parametrize(("node", "locked"), [("0", True), ("1", False)])

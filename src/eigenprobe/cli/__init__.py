@@ -71,7 +71,11 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _explain(error, debug)
+        from .session import explanation
+
+        hint = "" if debug else " (--debug shows where)"
+        line = explanation(error)
+        return _fail(line or f"unexpected {type(error).__name__}: {error}{hint}", 1 if line is None else 2)
 
 
 def _run(words: list[str]) -> int:
@@ -90,20 +94,19 @@ def _run(words: list[str]) -> int:
     words = gathered(words)
     if words[0] == COMPLETION:
         return _completion(parser_of(root), words[1:])
-    parser = parser_of(root, words)
+    path = root.path(words)
+    command = path[-1]
     try:
-        parsed: Any = parser.parse_args(words)
+        parsed: Any = parser_of(root, words).parse_args(words)
     except ArgumentError as error:
-        path = _path(root, words)
-        return _fail(f"{one_line(error, root, path)} (see {' '.join(['eigenprobe', *path])} --help)", 2)
+        names = " ".join(each.name for each in path)
+        return _fail(f"{one_line(error, command)} (see {names} --help)", 2)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
-    command = root
-    while command.commands:
-        name = parsed.command
-        command, parsed = command.find([name]), parsed[name]
+    for each in path[1:]:
+        parsed = parsed[each.name]
     options = {name: value for name, value in vars(parsed).items() if name in {**command.options, **command.shared}}
-    assert command.function is not None
+    assert command.function is not None  # a group alone does not parse
     from ..host.progress import Progress
 
     with _opened(options) as session, Progress(command.name, phase=True):
@@ -117,18 +120,10 @@ def _run(words: list[str]) -> int:
     return 0
 
 
-def _path(root: Command, words: list[str]) -> list[str]:
-    """The leading words that name a command."""
-    for count, word in enumerate(words):
-        if word not in [below.name for below in root.find(words[:count]).commands]:
-            return words[:count]
-    return words
-
-
 @contextmanager
 def _opened(options: dict[str, Any]) -> Iterator[Any]:
     """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
-    from ..errors import InputError
+    from ..errors import EigenprobeWarning, InputError
     from ..host import progress
     from .session import Session
 
@@ -136,38 +131,31 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
     if not 0 <= shared.get("seed", 0) < MOST_SEEDS:
         raise InputError(f"--seed takes a number from 0 to {MOST_SEEDS - 1}, got {shared['seed']}")
     session = Session(device_name=options.pop("device", "auto"), **shared)
-    levels = {name: logging.getLogger(name).level for name in ("eigenprobe", *CHATTY)}
-    handler = logging.StreamHandler()
+    logger, handler = logging.getLogger("eigenprobe"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    logger = logging.getLogger("eigenprobe")
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if session.debug else logging.INFO if session.verbose else logging.ERROR)
-    for name in CHATTY:
-        logging.getLogger(name).setLevel(logging.INFO if session.verbose else logging.ERROR)
+    level = logging.INFO if session.verbose else logging.ERROR
+    levels = {each: each.level for each in (logger, *map(logging.getLogger, CHATTY))}
+    for each in levels:
+        each.setLevel(logging.DEBUG if session.debug and each is logger else level)
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        """Our own warnings in one line each; other libraries' only for someone who is debugging."""
+        if session.debug or (issubclass(category, EigenprobeWarning) and not session.quiet):
+            progress.hide()
+            print(f"eigenprobe: warning: {message}", file=sys.stderr)
+
     progress.enable(not session.quiet)
     try:
         with warnings.catch_warnings():
-            _route_warnings(session.quiet, everything=session.debug)
+            warnings.simplefilter("always", EigenprobeWarning)
+            warnings.showwarning = show
             yield session
     finally:
         progress.enable(False)
         logger.removeHandler(handler)
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
-
-
-def _route_warnings(quiet: bool, everything: bool) -> None:
-    """Our own warnings in one line each; other libraries' only for someone who is debugging."""
-    from ..errors import EigenprobeWarning
-    from ..host import progress
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if everything or (issubclass(category, EigenprobeWarning) and not quiet):
-            progress.hide()
-            print(f"eigenprobe: warning: {message}", file=sys.stderr)
-
-    warnings.simplefilter("always", EigenprobeWarning)
-    warnings.showwarning = show
+        for each, before in levels.items():
+            each.setLevel(before)
 
 
 def _completion(parser: Any, words: list[str]) -> int:
@@ -176,22 +164,6 @@ def _completion(parser: Any, words: list[str]) -> int:
         return _fail(f"{COMPLETION} takes one of {', '.join(shells)}, got {' '.join(words)!r}", 2)
     print(parser.get_completion_script(f"shtab-{words[0]}"))
     return 0
-
-
-def _explain(error: Exception, debug: bool) -> int:
-    """One line for what went wrong: the user's input (2), a missing extra (2), or a bug (1)."""
-    from ..errors import InputError, missing_extra
-
-    if isinstance(error, InputError):
-        return _fail(str(error), 2)
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return _fail(f"{where}{error.strerror}", 2)
-    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
-        return _fail(line, 2)
-    hint = "" if debug else " (--debug shows where)"
-    text = " ".join(str(error).split())
-    return _fail(f"unexpected {type(error).__name__}: {text}{hint}", 1)
 
 
 def _fail(line: str, code: int) -> int:

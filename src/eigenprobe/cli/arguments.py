@@ -99,9 +99,9 @@ class Command:
         """Its own parameters, and those of the function that it runs."""
         if self.function is None:
             return {}
-        own, known = _options(self.function), self.function in _LIBRARY
+        own = _options(self.function)
         first = {name: option for name, option in own.items() if option.positional}
-        return {**first, **(inherited_options(self.function) if known else {}), **own}
+        return {**first, **_inherited_options(self.function), **own}
 
     @cached_property
     def shared(self) -> dict[str, Option]:
@@ -114,12 +114,14 @@ class Command:
         below = tuple(part if isinstance(part, Command) else cls.of(part) for part in functions)
         return cls(name, summary=summary, commands=below)
 
-    def find(self, words: list[str]) -> Command:
-        """The command that ``words`` (a path of sub-command names) lead to."""
-        for command in self.commands:
-            if words and command.name == words[0]:
-                return command.find(words[1:])
-        return self
+    def path(self, words: Sequence[str]) -> list[Command]:
+        """This command, and those below it that ``words`` lead to one after the other."""
+        below = [command for command in self.commands if words and command.name == words[0]]
+        return [self, *(below[0].path(words[1:]) if below else ())]
+
+    def find(self, words: Sequence[str]) -> Command:
+        """The last command that ``words`` lead to."""
+        return self.path(words)[-1]
 
 
 class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -197,34 +199,26 @@ def _description(command: Command) -> str:
 
 def _add_options(parser: Any, options: Mapping[str, Option]) -> None:
     for name, (hint, default, text, positional) in options.items():
-        long = CALLED.get(name, (_flag(name),))
-        flags = [SHORT[name], *long] if name in SHORT else [*long]
+        several, optional = get_origin(hint) is list, default is not inspect.Parameter.empty
+        typed: dict[str, Any] = {"type": get_args(hint)[0] if several else hint, "help": text}
+        flags = [*([SHORT[name]] if name in SHORT else []), *_flags(name)]
         if positional:
-            _add_positional(parser, name, hint, default, text)
+            nargs = ("*" if optional else "+") if several else ("?" if optional else None)
+            action = parser.add_argument(name, metavar=name.upper(), nargs=nargs, **typed)
+            if optional:  # jsonargparse wants every positional; argparse itself does not
+                action.required, action.default = False, default
         elif hint is bool:
             # "--no-quiet" says nothing new: only what is on by default can be switched off
             action = ActionYesNo(no_prefix="no-") if default else "store_true"
             parser.add_argument(*flags, action=action, default=default, help=text)
         else:
-            several = get_origin(hint) is list
-            typed: dict[str, Any] = {"nargs": "+", "type": get_args(hint)[0]} if several else {"type": hint}
-            typed |= {"dest": name} if name in CALLED else {}
-            parser.add_argument(*flags, default=default, help=text, metavar=_metavar(hint, name), **typed)
+            typed |= {"nargs": "+"} if several else {}
+            parser.add_argument(*flags, dest=name, default=default, metavar=_metavar(hint, name), **typed)
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _add_positional(parser: Any, name: str, hint: Any, default: Any, text: str) -> None:
-    optional = default is not inspect.Parameter.empty
-    if get_origin(hint) is list:
-        options: dict[str, Any] = {"nargs": "*" if optional else "+", "type": get_args(hint)[0]}
-    else:
-        options = {"nargs": "?", "type": hint} if optional else {"type": hint}
-    action = parser.add_argument(name, metavar=name.upper(), help=text, **options)
-    if optional:  # jsonargparse wants every positional; argparse itself does not
-        action.required, action.default = False, default
+def _flags(name: str) -> tuple[str, ...]:
+    """The long names of an option, the one that is shown first."""
+    return CALLED.get(name, (f"--{name.replace('_', '-')}",))
 
 
 def _options(function: Callable[..., None]) -> dict[str, Option]:
@@ -237,8 +231,10 @@ def _options(function: Callable[..., None]) -> dict[str, Option]:
     return found
 
 
-def inherited_options(function: Callable[..., None]) -> dict[str, Option]:
+def _inherited_options(function: Callable[..., None]) -> dict[str, Option]:
     """The parameters of the library's function that a command runs, in the words of the command where it has any."""
+    if function not in _LIBRARY:
+        return {}
     library = _LIBRARY[function]()
     hints, known, found = get_type_hints(library), inspect.signature(shared).parameters, {}
     lines = descriptions(library) | descriptions(function)
@@ -293,16 +289,15 @@ def _expected(hint: Any) -> str:
     return {int: "a whole number", float: "a number", Path: "a path"}.get(bare, "a value")
 
 
-def one_line(error: ArgumentError, root: Command, words: list[str]) -> str:
+def one_line(error: ArgumentError, command: Command) -> str:
     """What jsonargparse found wrong, in one line of the user's own words."""
-    message = str(error)
-    command = root.find([word for word in words if not word.startswith("-")])
+    message, options = str(error), command.shared | command.options
     if match := re.match(r'Parser key "(?:[\w-]+\.)*([\w-]+)":?(.*)', message, re.S):
         name, rest = match[1].replace("-", "_"), match[2]
         value = re.search(r"(?:Given|Got) value: (.*?)\s*$", rest, re.S)
-        option = (command.shared | command.options).get(name)
+        option = options.get(name)
         if option is not None and value is not None:
-            shown = name.upper() if option.positional else CALLED.get(name, (_flag(name),))[0]
+            shown = name.upper() if option.positional else _flags(name)[0]
             return f"{shown} takes {_expected(option.hint)}, got {value[1]!r}"
     if match := re.match(r"the following arguments are required: (.*)", message):
         names = [name.split(".")[-1] for name in match[1].split(", ")]
@@ -314,7 +309,7 @@ def one_line(error: ArgumentError, root: Command, words: list[str]) -> str:
         return f"no command {match[1]!r}{near(match[1], known.split(', '))}, there are {known}"
     if match := re.match(r"(?:Unrecognized arguments|unrecognized arguments): (.*)", message):
         word = match[1].split()[0]
-        flags = [flag for name in command.shared | command.options for flag in CALLED.get(name, (_flag(name),))]
+        flags = [flag for name in options for flag in _flags(name)]
         if word.startswith("-"):
             return f"no option {word}{near(word.partition('=')[0], flags)}"
         return f"one word too many: {word}"

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError
 from ..host import progress
 from ..host.files import address, load_npy
-from .arguments import inherited_options, options_of
-from .session import Session
+from .arguments import Command, options_of
+from .session import Session, explanation
 
 if TYPE_CHECKING:
     from ..basis import Basis
@@ -38,9 +38,6 @@ class Read(NamedTuple):
     points: Any
     faces: Any = None
     rows: Any = None
-
-
-Known = dict[Path, tuple[Read, "Basis"]]  # solved already
 
 
 def _library() -> Callable[..., Any]:
@@ -104,40 +101,57 @@ def decompose(
         bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data unless given
         dimension: of the manifold; estimated unless given
     """
-    settings = _settings(options, {"steps": steps, "model": model, "refine": refine}, session)
-    _check_comparison(compare)
-    read = partial(read_points, samples=samples, volume=volume, seed=session.seed, columns=columns, key=key)
-    read = partial(read, remove_plane=remove_plane)
-    job = _Decomposition(settings, read, report, compare, session)
-    named = places(shapes, session.out)
+    from ..viz.index import Index
+    from ..viz.report import METHODS as known
+
+    if compare is not None and not (compare in known or Path(compare).is_file()):
+        raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
+    options |= {"steps": steps, "model": model, "refine": refine}
+    choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
+    choice["remove_plane"] = remove_plane
+    settings = _settings(options, session)
+
+    def read(file: Path) -> Read:
+        cloud = read_points(file, seed=session.seed, **choice)
+        if compare == "oracle" and cloud.faces is None:
+            raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
+        return cloud
+
+    def solve(points: Any, rows: Any = None) -> Any:
+        return _library()(points, **{name: _rows_of(value, rows) for name, value in settings.items()})
+
+    def write(file: Path, basis: Basis, began: float) -> Path:
+        write_basis(root / named[file], basis, report, session, began, compare)
+        session.say(f"decomposed {_summary(basis, settings['method'])}")
+        return root / named[file] / ("report.html" if report else BASIS)
+
+    alone = settings["device"] in HOSTS or any(hasattr(value, "shape") for value in settings.values())
+    job, named = FileJob(session, read, solve, write, 0 if alone else SMALL), places(shapes, session.out)
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
-        begun = None if force or finished(folder) else job.begun(folder / BASIS, file, cloud)
+        begun = None if force or finished(folder) else _begun(folder / BASIS, settings, file, cloud)
         if begun is None:
             session.refuse_existing(folder / BASIS, force)
-        basis = job.solve(file, cloud, begun)
+        basis = job.basis(file, cloud, begun)
         write_basis(folder, basis, report, session, 0.0, compare)
-        session.finish(f"decomposed {job.summary(basis)},")
+        session.finish(f"decomposed {_summary(basis, settings['method'])},")
         return
     root = session.folder("decomposed")
-    own = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    own |= {"remove_plane": remove_plane}
-    session.same_settings(root, options | own | {"steps": steps, "model": model, "refine": refine}, force)
+    session.same_settings(root, options | choice, force)
     files = [file for file, name in named.items() if force or not finished(root / name)]
-    failed = job.run(root, {file: named[file] for file in files}, len(named))
+    failed = job.run(files, len(named), Index.of(root, f"Decomposed in {root.name}"), "decomposing")
     session.finish_all("decomposed", len(named), len(named) - len(files), failed)
 
 
-def _settings(options: dict[str, Any], own: dict[str, Any], session: Session) -> dict[str, Any]:
+def _settings(options: dict[str, Any], session: Session) -> dict[str, Any]:
     """Arguments of the library's `decompose`: those that differ from its defaults, arrays read from their files.
 
     An option that the method would ignore is an error.
     """
-    usual = {name: option.default for name, option in inherited_options(decompose).items()}
-    usual |= {"steps": None, "model": "surface", "refine": 0}
+    usual = {name: option.default for name, option in Command.of(decompose).options.items()}
     method = options.get("method", usual["method"])
-    chosen = {name: value for name, value in (options | own).items() if value != usual[name]}
+    chosen = {name: value for name, value in options.items() if value != usual[name]}
     takers = METHODS | ({"neighbours": ("direct",)} if isinstance(chosen.get("neighbours"), str) else {})
     for name, value in chosen.items():
         if method not in (known := takers.get(name, (method,))):
@@ -149,142 +163,100 @@ def _settings(options: dict[str, Any], own: dict[str, Any], session: Session) ->
     return {"k": usual["k"], "method": method, **chosen, "seed": session.seed, "device": session.device()}
 
 
-def _check_comparison(compare: str | None) -> None:
-    from ..viz.report import METHODS as known
+def _rows_of(value: Any, rows: Any) -> Any:
+    """Of an array with a row per point of the file, the rows of the points that were chosen."""
+    whole = not hasattr(value, "shape") or rows is None or len(value) == len(rows)
+    return value if whole else value[rows]
 
-    if compare is not None and not (compare in known or Path(compare).is_file()):
-        raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
+
+def _summary(basis: Basis, method: str) -> str:
+    d = 0 if basis.points is None else basis.points.shape[1]
+    size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
+    return f"{basis.info['source']}: {size}, {method}"
+
+
+def _begun(path: Path, settings: dict[str, Any], file: Path, cloud: Read) -> Basis | None:
+    """The basis of a run of this command that was stopped before its report; None where it is another's."""
+    import numpy as np
+
+    from ..basis import Basis
+    from ..decomposition import OperatorSettings
+
+    known = {each.name for each in fields(OperatorSettings)}
+    given = {name: value for name, value in settings.items() if name in known}
+    if (
+        not path.exists()
+        or settings["method"] != "direct"
+        or settings.keys() - given - {"k", "method", "device", "seed"}
+    ):
+        return None
+    basis, wanted = Basis.load(path), OperatorSettings(**given).record()
+    made = (basis.info.get("source"), basis.k, None if basis.source is None else basis.source.record())
+    same = made == (file.name, settings["k"], wanted) and "arrays" not in wanted
+    return basis if same and basis.points is not None and np.array_equal(basis.points, cloud.points) else None
 
 
 @dataclass(frozen=True)
-class _Decomposition:
-    """Files to bases with the same settings."""
+class FileJob:
+    """Files to bases: how one is read, solved and written."""
 
-    settings: dict[str, Any]
-    read: Callable[[Path], Read]
-    report: bool
-    compare: str | None
     session: Session
+    read: Callable[[Path], Read]
+    solve: Callable[..., Any]  # points and their rows to a basis, or a list of points to a list of bases
+    write: Callable[[Path, Basis, float], Path]  # a basis that was begun at some second; what to open
+    most: float = inf  # points of a cloud that is solved together with others
 
     def load(self, file: Path) -> Read:
         progress.stage(f"reading {file.name}")
-        cloud = self.read(file)
-        if self.compare == "oracle" and cloud.faces is None:
-            raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
-        return cloud
+        return self.read(file)
 
-    def solve(self, file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
+    def basis(self, file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
         """The basis of a file, where it is not known already, with what the file says of it."""
         cloud = self.load(file) if cloud is None else cloud
         if basis is None:
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
-            settings = {name: self._rows(value, cloud) for name, value in self.settings.items()}
-            basis = _library()(cloud.points, **settings)
+            basis = self.solve(cloud.points, cloud.rows)
         return replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
 
-    def begun(self, path: Path, file: Path, cloud: Read) -> Basis | None:
-        """The basis of a run of this command that was stopped before its report; None where it is another's."""
-        import numpy as np
+    def batch(self, files: list[Path]) -> dict[Path, tuple[Read, Basis]]:
+        """The small clouds among the files, solved at once: one alone does not fill a device; none where that fails."""
+        clouds: dict[Path, Read] = {}
+        for file in files if self.most else ():
+            with suppress(Exception):  # said when this file is solved alone
+                if len((cloud := self.load(file)).points) <= self.most:
+                    clouds[file] = cloud
+        with suppress(InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
+            bases = self.solve([cloud.points for cloud in clouds.values()]) if clouds else []
+            return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
+        return {}
 
-        from ..basis import Basis
-        from ..decomposition import OperatorSettings
+    def run(self, files: list[Path], total: int, index: Index | None, title: str) -> dict[Path, str]:
+        """Solve and write every file and enter it in the index; why some were not.
 
-        known = {each.name for each in fields(OperatorSettings)}
-        given = {name: value for name, value in self.settings.items() if name in known}
-        usual = {"k", "method", "device", "seed"} | set(given)
-        if not path.exists() or self.settings["method"] != "direct" or set(self.settings) - usual:
-            return None
-        basis, wanted = Basis.load(path), OperatorSettings(**given).record()
-        if basis.info.get("source") != file.name or basis.k != self.settings["k"] or "arrays" in wanted:
-            return None
-        if basis.source is None or basis.source.record() != wanted or basis.points is None:
-            return None
-        return basis if np.array_equal(basis.points, cloud.points) else None
-
-    def _rows(self, value: Any, cloud: Read) -> Any:
-        """Of an array with a row per point of the file, the rows of the points that were chosen."""
-        whole = not hasattr(value, "shape") or cloud.rows is None or len(value) == len(cloud.rows)
-        return value if whole else value[cloud.rows]
-
-    def batch(self, files: list[Path]) -> Known:
-        """The small ones of the files, solved at once: on a device, which one of them alone does not fill."""
-        arrays = any(hasattr(value, "shape") for value in self.settings.values())
-        if self.settings["device"] in HOSTS or arrays:
-            return {}
-        return solve_together(files, self.load, partial(_library(), **self.settings), SMALL)
-
-    def run(self, root: Path, targets: dict[Path, Path], total: int) -> dict[Path, str]:
-        """Every file into its folder of ``root``, which gets an index; why some were not."""
-        from ..viz.index import Index
-
-        def write(file: Path, basis: Basis, began: float) -> Path:
-            folder = root / targets[file]
-            write_basis(folder, basis, self.report, self.session, began, self.compare)
-            self.session.say(f"decomposed {self.summary(basis)}")
-            return folder / ("report.html" if self.report else BASIS)
-
-        index = Index.of(root, f"Decomposed in {root.name}")
-        return run_files(self.session, [*targets], total, index, "decomposing", self.batch, self.solve, write)
-
-    def summary(self, basis: Basis) -> str:
-        assert basis.points is not None
-        d, method = basis.points.shape[1], self.settings["method"]
-        size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
-        return f"{basis.info['source']}: {size}, {method}"
-
-
-def solve_together(
-    files: list[Path], load: Callable[[Path], Read], solve: Callable[[list[Any]], Any], most: float
-) -> Known:
-    """The clouds of up to ``most`` points among the files, solved at once; nothing where that fails."""
-    clouds: dict[Path, Read] = {}
-    for file in files:
-        with suppress(Exception):  # said when this file is solved alone
-            if len((cloud := load(file)).points) <= most:
-                clouds[file] = cloud
-    with suppress(InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
-        bases = solve([cloud.points for cloud in clouds.values()]) if clouds else []
-        return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
-    return {}
-
-
-def run_files(
-    session: Session,
-    files: list[Path],
-    total: int,
-    index: Index | None,
-    title: str,
-    batch: Callable[[list[Path]], Known],
-    solve: Callable[..., Basis],
-    write: Callable[[Path, Basis, float], Path],
-) -> dict[Path, str]:
-    """Solve and write every file, those of a batch at once where they are known from it; why some were not.
-
-    One bad file among thousands does not end the run.
-    """
-    failed: dict[Path, str] = {}
-    known: Known = {}
-    done = total - len(files)
-    try:
-        for number, file in enumerate(progress.track(files, title)):
-            if number % BATCH == 0:
-                known = batch(files[number : number + BATCH])
-            began = session.running()
-            try:
-                basis = solve(file, *known.pop(file, ()))
-                link = write(file, basis, began)
-                if index is not None:
-                    enter(index, file, link, basis)
-                done += 1
-            except Exception as error:
-                failed[file] = reason(error, session)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted: {done} of {total} done; run again to go on") from None
-    finally:
-        if index is not None:
-            index.failed(failed)
-            session.indexed(index)
-    return failed
+        One bad file among thousands does not end the run.
+        """
+        failed: dict[Path, str] = {}
+        done = total - len(files)
+        try:
+            for number, file in enumerate(progress.track(files, title)):
+                if number % BATCH == 0:
+                    known = self.batch(files[number : number + BATCH])
+                began = self.session.running()
+                try:
+                    basis = self.basis(file, *known.pop(file, ()))
+                    link = self.write(file, basis, began)
+                    if index is not None:
+                        enter(index, file, link, basis)
+                    done += 1
+                except Exception as error:
+                    failed[file] = reason(error, self.session)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted: {done} of {total} done; run again to go on") from None
+        finally:
+            if index is not None:
+                index.failed(failed)
+                self.session.indexed(index)
+        return failed
 
 
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
@@ -297,15 +269,10 @@ def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
 
 def reason(error: Exception, session: Session) -> str:
     """Why a file among many could not be used; a bug is named as one and does not end the run."""
-    if isinstance(error, InputError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
-        return line
-    if session.debug:
+    line = explanation(error)
+    if line is None and session.debug:
         raise error
-    return f"an error of eigenprobe itself ({type(error).__name__}): --debug shows where"
+    return line or f"an error of eigenprobe itself ({type(error).__name__}): --debug shows where"
 
 
 def write_basis(

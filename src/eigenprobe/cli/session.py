@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import InputError, missing_extra
 from ..host import progress
 from ..host.files import reading, writable_folder, write_json
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
 SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
+
+
+def explanation(error: Exception) -> str | None:
+    """One line for what is wrong with the input, a file or the installation; None of a bug."""
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return (missing_extra(error) or None) if isinstance(error, ModuleNotFoundError) else None
 
 
 @dataclass

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..host import progress
-from .clouds import Read, places, read_points, run_files, solve_together
+from .clouds import FileJob, Read, places, read_points
 from .session import Session
 
 if TYPE_CHECKING:
@@ -125,21 +122,18 @@ def encode(
     network = SpectralModel.from_pretrained(model)
     options: dict[str, Any] = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
 
-    def load(file: Path) -> Read:
+    def read(file: Path) -> Read:
         return read_points(file, samples or None, False, session.seed, at_most=True)
 
-    def solve(file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
-        cloud = load(file) if cloud is None else cloud
-        basis = network.encode(cloud.points, **options) if basis is None else basis
-        return replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": str(file)})
+    def solve(points: Any, rows: Any = None) -> Any:
+        return network.encode(points, **options)
 
     def write(file: Path, basis: Basis, began: float) -> Path:
         basis.save(targets[file])
         session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
         return targets[file]
 
-    batch = partial(solve_together, load=load, solve=partial(network.encode, **options), most=inf)
-    failed = run_files(session, files, len(named), index, "encoding", batch, solve, write)
+    failed = FileJob(session, read, solve, write).run(files, len(named), index, "encoding")
     if failed and len(named) == 1:
         raise InputError(failed[files[0]])
     session.finish_all("encoded", len(named), len(named) - len(files), failed)
