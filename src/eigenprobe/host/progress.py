@@ -32,9 +32,12 @@ if "ipykernel" in sys.modules:  # a notebook: tqdm, if installed, would warn of 
 DELAY = 1.0  # seconds of silence: shorter work never draws
 
 _enabled = False
-_depth = 0  # one display at a time: an inner bar inside an outer one stays silent
-_phase: Progress | None = None
+_bars: list[
+    Progress
+] = []  # that may be drawn: the phase, if there is one, and the outermost bar; the last one is drawn
 _drawn: Progress | None = None
+_display: InTerminal | InNotebook | None = None
+_timer: threading.Timer | None = None
 _reports: Callable[[str], None] | None = None
 _lock = threading.RLock()  # a display begins in a thread of its own
 
@@ -58,16 +61,45 @@ def in_notebook() -> bool:
 
 def stage(text: str) -> None:
     """Say what is being done now, for the phase to show."""
-    if _phase is not None:
-        _phase.describe(text)
+    if _bars and _bars[0].phase:
+        _bars[0].describe(text)
 
 
 def hide() -> None:
     """Take the display away before something else is printed; it comes back after another ``DELAY``."""
     with _lock:
-        if (shown := _drawn) is not None:
-            shown._erase()
-            shown._wait()
+        if _drawn is not None:
+            _erase()
+            _wait()
+
+
+def _wait() -> None:
+    """Draw the last of the bars after ``DELAY``."""
+    global _timer
+    with _lock:
+        if _timer is not None:
+            _timer.cancel()
+        if _bars and enabled():
+            _timer = threading.Timer(max(DELAY, 0), _draw)
+            _timer.daemon = True
+            _timer.start()
+
+
+def _draw() -> None:
+    global _drawn, _display
+    with _lock:
+        if _bars and _bars[-1] is not _drawn:
+            _erase()
+            _drawn = _bars[-1]
+            _display = (InNotebook if in_notebook() else InTerminal)(_drawn)
+
+
+def _erase() -> None:
+    global _drawn, _display
+    with _lock:
+        if _display is not None:
+            _display.end()
+        _drawn = _display = None
 
 
 @contextmanager
@@ -114,21 +146,20 @@ class Progress:
         self.description, self.total, self.percent, self.phase = description, total, percent, phase
         self.done: float = 0
         self.note = ""
-        self._started = 0.0
-        self._outermost = False
-        self._timer: threading.Timer | None = None
-        self._display: Any = None
+        self.started = 0.0
 
     def __enter__(self) -> Progress:
-        global _depth, _phase
-        self._started = time.monotonic()
-        self._outermost = self.phase or _depth == 0
-        if self.phase:
-            _phase = self
-        else:
-            _depth += 1
-        self._wait()
+        self.started = time.monotonic()
+        if self.phase or all(bar.phase for bar in _bars):
+            _bars.append(self)
+            _wait()
         return self
+
+    def __exit__(self, *_: object) -> None:
+        if self in _bars:
+            _bars.remove(self)
+            _erase()
+            _wait()
 
     def describe(self, text: str) -> None:
         self.description = text
@@ -138,57 +169,22 @@ class Progress:
         """Say that ``steps`` more are done."""
         self.done += steps
         self.note = self.note if note is None else note
-        if self._display is None and self._outermost and enabled() and time.monotonic() - self._started > DELAY:
-            self._draw()
+        if self is not _drawn and self in _bars and enabled() and time.monotonic() - self.started > DELAY:
+            _draw()
         self._show()
 
     def left(self) -> str:
         """The time that is left if it goes on as it did so far."""
         if not self.done or self.total is None or self.done >= self.total:
             return ""
-        seconds = (time.monotonic() - self._started) * (self.total - self.done) / self.done
+        seconds = (time.monotonic() - self.started) * (self.total - self.done) / self.done
         hours, minutes = divmod(int(seconds // 60), 60)
         return f"{hours} h {minutes:02d} min left" if hours else f"{minutes}:{int(seconds % 60):02d} left"
 
-    def _wait(self) -> None:
-        if self._outermost and enabled():
-            self._timer = threading.Timer(max(DELAY, 0), self._draw)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _draw(self) -> None:
-        global _drawn
-        with _lock:
-            if self._display is not None or self._timer is None or (self.phase and _drawn is not None):
-                return
-            if _drawn is not None:
-                _drawn._erase()
-            self._display, _drawn = (InNotebook if in_notebook() else InTerminal)(self), self
-
     def _show(self) -> None:
         with _lock:
-            if self._display is not None:
-                self._display.show(self)
-
-    def _erase(self) -> None:
-        global _drawn
-        with _lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = None
-            if self._display is not None:
-                self._display.end()
-                self._display = _drawn = None
-
-    def __exit__(self, *_: object) -> None:
-        global _depth, _phase
-        self._erase()
-        if self.phase:
-            _phase = None
-        else:
-            _depth -= 1
-            if self._outermost and _phase is not None:
-                _phase._wait()
+            if self is _drawn and _display is not None:
+                _display.show(self)
 
 
 class InTerminal:
@@ -206,7 +202,7 @@ class InTerminal:
         columns.append(rich.TextColumn("{task.fields[note]}"))
         self.rich = rich.Progress(*columns, console=Console(file=sys.stderr), **plain)
         self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note, left="")
-        self.rich.tasks[0].start_time = bar._started  # and not now, when it is drawn
+        self.rich.tasks[0].start_time = bar.started  # and not now, when it is drawn
         self.show(bar)
         self.rich.start()
 
@@ -231,7 +227,7 @@ class InNotebook:
     def _text(self, bar: Progress) -> str:
         share = "" if bar.total is None else f" value='{bar.done:g}' max='{bar.total:g}'"
         count = f"{100 * bar.done / bar.total:.0f} %" if bar.percent and bar.total else f"{bar.done:g}"
-        words = (bar.description, count, f"{time.monotonic() - bar._started:.0f} s", bar.note)
+        words = (bar.description, count, f"{time.monotonic() - bar.started:.0f} s", bar.note)
         return f"<progress{share}></progress> {html.escape(' · '.join(word for word in words if word))}"
 
     def show(self, bar: Progress) -> None:

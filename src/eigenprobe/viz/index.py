@@ -9,14 +9,16 @@ A run that goes on keeps the rows of an earlier one, which it reads from ``summa
 import csv
 import html
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from ..host.files import atomic_path, write_text
 from ..host.tables import write_csv
-from .page import say, stylesheet
+from .page import asset, filled, table_rows
 
 SIDE = 180  # pixels of a thumbnail
 HIDDEN = ("file", "status", "link", "reason")  # columns that are not figures
@@ -33,21 +35,19 @@ class Index:
     @classmethod
     def of(cls, folder: Path, title: str) -> "Index":
         """With the rows that an earlier run has left there."""
-        rows: dict[str, dict[str, Any]] = {}
-        if (known := folder / "summary.csv").is_file():
-            with known.open(newline="", encoding="utf-8") as file:
-                rows = {row["file"]: dict(row) for row in csv.DictReader(file) if "file" in row}
-        return cls(folder, title, rows)
+        known = folder / "summary.csv"
+        rows = csv.DictReader(StringIO(known.read_text(encoding="utf-8") if known.is_file() else "", newline=""))
+        return cls(folder, title, {row["file"]: dict(row) for row in rows if "file" in row})
 
     def done(self, file: Path, link: Path, **figures: Any) -> None:
         """A file that was done: ``link`` is what to open, ``figures`` the numbers of its row."""
         place = link.relative_to(self.folder).as_posix()
-        self.rows[str(file)] = {"file": str(file), "status": "done", **figures, "link": place, "reason": ""}
+        self.rows[str(file)] = {"file": str(file), "status": "done", "link": place, "reason": "", **figures}
 
     def failed(self, reasons: Mapping[Any, str]) -> None:
         """Files that could not be used, and why."""
         for file, reason in reasons.items():
-            self.rows[str(file)] = {"file": str(file), "status": "failed", "reason": reason}
+            self.rows[str(file)] = {"file": str(file), "status": "failed", "link": "", "reason": reason}
 
     def thumbnail(self, link: Path, points: Any, values: Any, faces: Any = None) -> None:
         """A small picture of values (n,) on the shape whose result is ``link``."""
@@ -55,30 +55,24 @@ class Index:
 
         from .figures import small_picture
 
-        with atomic_path(self._picture(_stem(link.relative_to(self.folder)))) as temporary:
+        with atomic_path(self._picture(link.relative_to(self.folder))) as temporary:
             imsave(temporary, small_picture(points, values, faces, SIDE))
 
     def write(self) -> tuple[Path, Path]:
         """``index.html`` and ``summary.csv``."""
         rows = sorted(self.rows.values(), key=lambda row: (row["status"] != "failed", row["file"]))
-        write_csv(table := self.folder / "summary.csv", [_ordered(row) for row in rows])
-        write_text(page := self.folder / "index.html", self._page(rows))
-        return page, table
-
-    def _picture(self, name: Path) -> Path:
-        return self.folder / "thumbnails" / f"{name.as_posix().replace('/', '__')}.png"
-
-    def _page(self, rows: list[dict[str, Any]]) -> str:
         lost = sum(row["status"] == "failed" for row in rows)
         count = f"{len(rows) - lost} files done" + (f", {lost} failed" if lost else "")
-        title = html.escape(self.title)
-        cards = "\n".join(self._card(row) for row in rows)
-        return (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-            f'<style>{stylesheet()}</style></head><body class="index"><header><h1>{title}</h1><p>{count} · '
-            f'<a href="summary.csv">summary.csv</a></p></header>\n<main class="grid">\n{cards}\n</main></body></html>\n'
-        )
+        cards = "\n".join(map(self._card, rows))
+        parts = {"TITLE": html.escape(self.title), "STYLE": asset("style.css"), "COUNT": count, "CARDS": cards}
+        write_csv(table := self.folder / "summary.csv", rows)
+        write_text(page := self.folder / "index.html", filled(asset("index.html"), parts))
+        return page, table
+
+    def _picture(self, link: Path) -> Path:
+        if link.suffix == ".png":
+            return self.folder / link
+        return self.folder / "thumbnails" / f"{_stem(link).as_posix().replace('/', '__')}.png"
 
     def _card(self, row: Mapping[str, Any]) -> str:
         name, whole = html.escape(Path(row["file"]).name), html.escape(row["file"])
@@ -87,16 +81,12 @@ class Index:
             return f'<section class="card failed"><h2 title="{whole}">{name}</h2><p class="note">{why}</p></section>'
         link = Path(row["link"])
         name = html.escape((_stem(link).parent / Path(row["file"]).name).as_posix())  # with the sub-folder it came from
-        picture = self.folder / link if link.suffix == ".png" else self._picture(_stem(link))
         shown = ""
-        if picture.is_file():
+        if (picture := self._picture(link)).is_file():
             address = quote(picture.relative_to(self.folder).as_posix())
             shown = f'<img src="{address}" alt="an eigenvector on {name}" loading="lazy">'
         figures = {key: value for key, value in row.items() if key not in HIDDEN and value not in (None, "")}
-        cells = "".join(
-            f"<tr><td>{html.escape(key.replace('_', ' '))}</td><td>{_said(value)}</td></tr>"
-            for key, value in figures.items()
-        )
+        cells = table_rows({key.replace("_", " "): _number(value) for key, value in figures.items()})
         target = html.escape(quote(link.as_posix()))
         title = f'<a href="{target}">{shown}<h2 title="{whole}">{name}</h2></a>'
         return f'<section class="card">{title}<table>{cells}</table></section>'
@@ -108,14 +98,8 @@ def _stem(link: Path) -> Path:
     return link.parent if whole else link.with_name(link.name.partition(".")[0])
 
 
-def _ordered(row: Mapping[str, Any]) -> dict[str, Any]:
-    figures = [name for name in row if name not in HIDDEN]
-    return {name: row.get(name, "") for name in ("file", "status", *figures, "link", "reason")}
-
-
-def _said(value: Any) -> str:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return html.escape(str(value))
-    return html.escape(say(int(number) if number.is_integer() else number))
+def _number(value: Any) -> Any:
+    """The number that a text is, if it is one."""
+    with suppress(TypeError, ValueError):
+        return int(number) if (number := float(value)).is_integer() else number
+    return value

@@ -26,13 +26,9 @@ Path = str | os.PathLike[str]
 SCRIPTS = {"report": ("page.js", "scene.js", "report.js"), "scatter": ("page.js", "scatter.js")}
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of `assets`."""
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
-
-
-def stylesheet() -> str:
-    """The style of every page."""
-    return _asset("style.css")
 
 
 def _pack(text: str) -> str:
@@ -80,13 +76,10 @@ def thinned(shown: int, n: int, rest: str = ".") -> str:
     return "" if shown == n else f"Shown with {say(shown)} of {say(n)} points{rest}"
 
 
-def _facts(facts: Mapping[str, Any] | None) -> str:
-    if not facts:
-        return ""
-    rows = "".join(
-        f"<tr><td>{html.escape(str(key))}</td><td>{html.escape(say(value))}</td></tr>" for key, value in facts.items()
-    )
-    return f'<section class="card facts"><h2>Facts</h2><table>{rows}</table></section>'
+def table_rows(facts: Mapping[str, Any]) -> str:
+    """Names and values as rows of a table."""
+    cells = [(html.escape(str(key)), html.escape(say(value))) for key, value in facts.items()]
+    return "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in cells)
 
 
 def page(
@@ -102,21 +95,23 @@ def page(
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
     inside = {
-        "FACTS": _facts(facts),
-        "BAR": _asset("bar.html"),
+        "FACTS": f'<section class="card facts"><h2>Facts</h2><table>{table_rows(facts)}</table></section>'
+        if facts
+        else "",
+        "BAR": asset("bar.html"),
         "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
     }
     parts = {
         "TITLE": html.escape(title),
         "SUBTITLE": html.escape(subtitle),
-        "STYLE": stylesheet(),
-        "SCRIPT": "\n".join(_asset(name) for name in SCRIPTS[kind]),
-        "BODY": filled(_asset(f"{kind}.html"), inside),
+        "STYLE": asset("style.css"),
+        "SCRIPT": "\n".join(asset(name) for name in SCRIPTS[kind]),
+        "BODY": filled(asset(f"{kind}.html"), inside),
         "PAYLOAD": packed,
         "PLOTLY": "" if bare else _plotly(),
         "CLASS": "bare" if bare else "",
     }
-    return filled(_asset("page.html"), parts)
+    return filled(asset("page.html"), parts)
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:

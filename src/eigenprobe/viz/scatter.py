@@ -75,9 +75,9 @@ def write_scatter(
         raise InputError(f"expected {n} texts, got {len(texts)}")
     keep = thin(n, limit)
     columns = min(k, columns or max(10, 1_000_000 // len(keep)))
-    drawn = (
-        _map_of(x[keep]) if isinstance(layout, str) else None if layout is None else _plain(layout, "layout", n)[keep]
-    )
+    drawn = _map_of(x[keep]) if isinstance(layout, str) else None
+    if layout is not None and not isinstance(layout, str):
+        drawn = _plain(layout, "layout", n)[keep]
     payload: dict[str, Any] = {
         "rows": keep.tolist() if len(keep) < n else None,
         "title": title,
@@ -86,9 +86,8 @@ def write_scatter(
     }
     given = ({} if labels is None else {"label": labels}) | dict(values or {})
     centred = x[keep, :2] if drawn is None else drawn
-    payload["colourings"] = [
-        _colouring(name, column, names if name == "label" else None, centred, keep, n) for name, column in given.items()
-    ]
+    words = {"label": names}
+    payload["colourings"] = [_colouring(name, c, words.get(name), centred, keep, n) for name, c in given.items()]
     if not given and (found := find_groups(x[keep] if drawn is None else drawn)) is not None:
         payload["colourings"] = [_grouped(found, texts, keep)]
     if texts is not None:
@@ -172,15 +171,8 @@ def _classes(values: NDArray[Any], names: Names | None) -> tuple[list[str], NDAr
     unique, codes = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)
     if len(unique) > 65_535:
         raise InputError(f"at most 65535 different labels can be drawn, got {len(unique)}")
-    shown = []
-    for label in unique.tolist():
-        if isinstance(names, Mapping):
-            shown.append(str(names.get(label, label)))
-        elif names is not None and isinstance(label, int) and 0 <= label < len(names):
-            shown.append(str(names[label]))
-        else:
-            shown.append(str(label))
-    return shown, codes
+    words = names if isinstance(names, Mapping) else dict(enumerate(names or ()))
+    return [str(words.get(label, label)) for label in unique.tolist()], codes
 
 
 COUNTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)  # numbers of groups that are compared

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ..basis import Basis
@@ -35,72 +35,75 @@ BEAT = 5.0  # seconds after which a feed is written to
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
-    answers: ClassVar = {"/": "text/html; charset=utf-8", "/choice": "text/event-stream"}
+
+    def parse_request(self) -> bool:
+        """Whether the request is answered at all.
+
+        Another web page may send requests to this machine through the browser: directly (its `Origin` then is not
+        the address asked) or by a name of its own that resolves to this machine (the `Host` then is neither an address
+        nor the name given).
+        """
+        if not super().parse_request():
+            return False
+        asked, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        with suppress(ValueError):  # of a header that is no address
+            name = urlsplit(f"//{asked}").hostname or ""
+            known = name in ("localhost", self.server.viewer.host.lower()) or ipaddress.ip_address(name)
+            if known and (origin is None or urlsplit(origin).netloc == asked):
+                return True
+        self.close_connection = True  # its body is not read, and is not the next request
+        self._answer(403, b"the viewer answers its own page only\n")
+        return False
 
     def do_GET(self) -> None:
-        if self._refused():
-            return
-        if self.path == "/":
-            self._answer(200, self.server.viewer.page, self.answers["/"])
-        elif self.path == "/choice":
+        if self.path == "/choice":
             self._feed()
+        elif self.path == "/":
+            self._answer(200, self.server.viewer.page, "text/html; charset=utf-8")
         else:
             self._answer(404, b"no such page\n")
 
     def do_POST(self) -> None:
-        if self._refused():
-            return
         length = self.headers.get("Content-Length", "")
-        known = self.path in ("/choice", "/basis") and length.isascii() and length.isdigit()
-        if not known or int(length) > LONGEST:
-            self.close_connection = True
-            self._answer(400, b"expected a choice\n")
-            return
+        known = self.path in ("/choice", "/basis") and length.isascii() and length.isdigit() and int(length) <= LONGEST
+        self.close_connection |= not known  # a body that is not read is not the next request
         try:
-            message = dict(json.loads(self.rfile.read(int(length))))
+            message = dict(json.loads(self.rfile.read(int(length)) if known else b""))
         except (TypeError, ValueError):
             self._answer(400, b"expected a choice\n")
             return
         if self.path == "/basis":
             failure = self.server.viewer.compute(message)
             self._answer(400 if failure else 204, failure.encode())
-            return
-        self.server.viewer.choice.update({name: message[name] for name in CHOICE if name in message})
-        self._answer(204, b"")
-
-    def _refused(self) -> bool:
-        """Another web page may send requests to this machine through the browser: directly (its `Origin` then is not
-        the address asked) or by a name of its own that resolves to this machine (the `Host` then is neither an address
-        nor the name given)."""
-        asked, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        with suppress(ValueError):  # of a header that is no address
-            if _is_ours(asked, self.server.viewer.host) and (origin is None or urlsplit(origin).netloc == asked):
-                return False
-        self.close_connection = True  # its body is not read, and is not the next request
-        self._answer(403, b"the viewer answers its own page only\n")
-        return True
+        else:
+            self.server.viewer.choice.update({name: message[name] for name in CHOICE if name in message})
+            self._answer(204, b"")
 
     def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Frame-Options", "DENY")
-        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
-        if self.close_connection:
-            self.send_header("Connection", "close")
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+        headers |= {"X-Frame-Options": "DENY", "Content-Security-Policy": "frame-ancestors 'none'"}
+        headers |= {"Connection": "close"} if self.close_connection else {}
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
     def _feed(self) -> None:
+        """Changes as events, and a remark after some seconds without: writing it tells whether the page is there."""
         self.send_response(200)
-        self.send_header("Content-Type", self.answers["/choice"])
+        self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         changes: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.server.viewer.feeds.add(changes)
         try:
-            while (change := _next(changes)) is not None:
-                self.wfile.write(f"data: {json.dumps(change)}\n\n".encode() if change else b":\n\n")
+            while True:
+                try:
+                    if (change := changes.get(timeout=BEAT)) is None:
+                        break
+                    self.wfile.write(f"data: {json.dumps(change)}\n\n".encode())
+                except queue.Empty:
+                    self.wfile.write(b":\n\n")
         except OSError:
             pass  # the page was closed
         finally:
@@ -111,34 +114,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the caller says where the viewer is."""
 
 
-def _next(changes: queue.Queue[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """The next change; an empty one after some seconds: writing it tells whether the page is still there."""
-    try:
-        return changes.get(timeout=BEAT)
-    except queue.Empty:
-        return {}
-
-
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
     allow_reuse_address = False
     viewer: Viewer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that left, or a request that is none: nothing for the caller's terminal."""
         log.debug("a request of %s failed", client_address, exc_info=True)
-
-
-def _is_ours(asked: str, host: str) -> bool:
-    """Whether a `Host` header is an address, localhost, or the name that the viewer was given."""
-    try:
-        name = urlsplit(f"//{asked}").hostname or ""
-        if name in ("localhost", host.lower()):
-            return True
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 class Viewer:
@@ -223,8 +205,8 @@ def serve(
     given = {"k": basis.k, "neighbours": facts.get("neighbours", "auto"), "smoother": facts.get("smoother", "adaptive")}
 
     def text(of: Basis, again: Mapping[str, Any]) -> str:
-        options: Any = {"faces": shown, "compare": compare, "title": name, "facts": of.info}
-        return report_page(of, purpose=Purpose(live=True, again=again), **options)
+        purpose = Purpose(live=True, again=again)
+        return report_page(of, purpose=purpose, faces=shown, compare=compare, title=name, facts=of.info)
 
     def computed(k: str, neighbours: str, smoother: str) -> str:
         from ..decomposition import decompose
