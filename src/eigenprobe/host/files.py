@@ -15,7 +15,7 @@ import re
 import secrets
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -249,24 +249,14 @@ class Archive:
     def keys(self) -> list[str]:
         return list(self._members)
 
-    def only(self, known: Sequence[str], key: str | None = None) -> str:
-        """The name of the array that is meant: ``key``, the first of the ``known`` names, or the only table (n, d)."""
-        names = self.keys()
-        if key is not None:
-            if key not in names:
-                raise InputError(f"{self.path} has no array {key!r}, it has {', '.join(names)}")
-            return key
-        found = [name for name in known if name in names][:1]
-        for name in names if not found else ():
-            with reading(self.path), self._zip.open(self._members[name]) as file:
-                found += [name] if len(_header(file)[0]) == 2 else []
-        if len(found) != 1:
-            held = ", ".join(names) or "nothing"
-            wanted = f"expected one array named {known[0]!r}"
-            raise InputError(f"{self.path} holds {held}, {wanted}: choose one by key (--key on the command line)")
-        return found[0]
+    def rank(self, name: str) -> int:
+        """The number of dimensions of an array."""
+        with reading(self.path), self._zip.open(self._members[name]) as file:
+            return len(_header(file)[0])
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._members:
+            raise InputError(f"{self.path} has no array {name!r}, it has {', '.join(self._members)}")
         member = self._members[name]
         check_size(self.path, member.file_size)
         with reading(self.path), self._zip.open(member) as file:
@@ -281,6 +271,16 @@ class Archive:
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
+
+
+def only_array(path: Path, names: Sequence[str], known: Sequence[str], rank: Callable[[str], int]) -> str:
+    """The array of a file that is meant where none is chosen: the first of the ``known`` names, or the only table."""
+    found = [name for name in known if name in names][:1] or [name for name in names if rank(name) == 2]
+    if len(found) != 1:
+        held = ", ".join(names) or "nothing"
+        wanted = f"expected one array named {known[0]!r}"
+        raise InputError(f"{path} holds {held}, {wanted}: choose one by key (--key on the command line)")
+    return found[0]
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], Any]:

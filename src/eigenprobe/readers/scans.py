@@ -1,7 +1,7 @@
 """What scanners and simulations write -> points (n, 3), and faces (f, 3) where there are any.
 
     las, laz    x = scale * X + offset, X int32                  through laspy
-    pcd         FIELDS x y z ..., ascii, binary, or binary_compressed: LZF, one field after the other
+    pcd         FIELDS x y z ..., ascii, binary, or binary_compressed: LZF (through h5py), one field after the other
     vtu, vtp    triangles; polygons as fans of them              through meshio
     vtk         legacy files, text or big-endian numbers, what comes before the data at the points:
                 DATASET POLYDATA             POINTS n type ...  POLYGONS ...
@@ -115,43 +115,32 @@ def _ascii(file: Any, path: Path, n: int, columns: list[int], width: int) -> Arr
 
 def _binary(file: Any, path: Path, n: int, layout: np.dtype[Any], kind: str, names: list[str]) -> Array:
     size = n * layout.itemsize
-    if kind == "binary_compressed":
-        packed, unpacked = struct.unpack("<II", file.read(8))
-        check_size(path, unpacked)
-        data = _lzf(file.read(packed), unpacked) if unpacked == size else b""
-    else:
-        data = file.read(min(size, path.stat().st_size))
-    if len(data) < size:
-        raise InputError(f"{path} ends early: its header claims {n} points")
+    early = InputError(f"{path} ends early: its header claims {n} points")
     if kind != "binary_compressed":
+        data = file.read(min(size, path.stat().st_size))
+        if len(data) < size:
+            raise early
         records = np.frombuffer(data, layout, n)
         return np.column_stack([records[name][:, 0].astype(np.float64) for name in names])
+    packed, unpacked = struct.unpack("<II", file.read(8))
+    check_size(path, unpacked)
+    if unpacked != size:
+        raise early
+    try:
+        data = _lzf(file.read(packed), size)
+    except (OSError, ValueError) as error:
+        raise early from error
     starts = {name: n * place[1] for name, place in (layout.fields or {}).items()}
     columns = [np.frombuffer(data, layout[name].base, n, starts[name]) for name in names]
     return np.column_stack([column.astype(np.float64) for column in columns])
 
 
 def _lzf(data: bytes, size: int) -> bytes:
-    """LibLZF: a control byte below 32 copies the next ``c + 1`` bytes; others repeat earlier output."""
-    out, at = bytearray(), 0
-    while at < len(data) and len(out) < size:
-        control = data[at]
-        at += 1
-        if control < 32:
-            out += data[at : at + control + 1]
-            at += control + 1
-            continue
-        length, far = control >> 5, (control & 31) << 8
-        if length == 7:
-            length += data[at]
-            at += 1
-        start = len(out) - far - data[at] - 1
-        at += 1
-        if start < 0:
-            return b""
-        block = bytes(out[start : start + length + 2])  # may overlap what it writes: then it repeats
-        out += (block * ((length + 1) // len(block) + 1))[: length + 2]
-    return bytes(out[:size])
+    """What LibLZF has compressed, as the filter of this name of HDF5 reads it."""
+    with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file:
+        chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
+        chunk.id.write_direct_chunk((0,), data)
+        return chunk[:].tobytes()
 
 
 class _Bounded:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, near_path, warn
-from ..host.files import Archive, address, atomic_path, check_size, fetched, files_at, load_npy, reading
+from ..host.files import Archive, address, atomic_path, check_size, fetched, files_at, load_npy, only_array, reading
 from ..host.validation import validated
 from ..readers.mesh import Array
 from .mesh import face_areas
@@ -152,7 +152,8 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
     suffix = path.suffix.lower()
     if suffix == ".npz":
         with Archive(path) as archive:
-            name, names = archive.only(POINTS, key), archive.keys()
+            names = archive.keys()
+            name = only_array(path, names, POINTS, archive.rank) if key is None else key
             triangles = next((archive[each] for each in FACES if each in names and name in POINTS[:2]), None)
             array, faces = archive[name], None if triangles is None else triangles.astype(np.int64)
     elif suffix == ".npy":

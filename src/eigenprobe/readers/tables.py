@@ -9,7 +9,6 @@ their own. What a header claims is compared with the length of the file before m
 """
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, extra, near, near_path, warn
-from ..host.files import Archive, check_size, fetched, load_npy, reading
+from ..host.files import Archive, check_size, fetched, load_npy, only_array, reading
 from .mesh import Array
+from .text import pick, separators
 
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
@@ -65,51 +65,31 @@ def read_table(
     suffix = path.suffix.lower()
     if key is not None and suffix not in (".npz", *HDF5):
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
-    source = str(labels)
-    beside = None if labels is None else _label_file(Path(source))
-    labels = labels if beside is None else None
-    if suffix in (".npy", ".mtx"):
-        if labels is not None:
-            raise InputError(f"{path.name} has no labels: --labels takes a file with one per row, got {labels!r}")
-        table = _table(load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path), None, path)
-    elif suffix in (".npz", *HDF5):
+    beside = None if labels is None else _label_file(Path(labels))
+    inside = labels if beside is None else None
+    if suffix in (".npz", *HDF5):
         with reading(path), open_archive(path) as archive:
-            table = _read_archive(archive, path, labels, key)
+            table = _read_archive(archive, path, inside, key)
+    elif suffix not in (".npy", ".mtx"):
+        table = _read_columns(path, inside, columns, drop)
+        columns = drop = ()
+    elif inside is not None:
+        raise InputError(f"{path.name} has no labels: --labels takes a file with one per row, got {inside!r}")
     else:
-        return _labelled(_read_columns(path, labels, columns, drop), beside, path, source)
+        table = _table(load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path), None, path)
     if columns or drop:
         chosen = choose_columns(table.names, columns, drop, path)
         table = table._replace(features=table.features[:, chosen], names=[table.names[i] for i in chosen])
-    return _labelled(table, beside, path, source)
+    return table if beside is None else _table(table.features, beside, path, table.names, labels)
 
 
 def choose_columns(names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path) -> list[int]:
     """Positions of the ``columns`` (all unless given) without those of ``drop``; each is a name or a number from 0."""
-    known = {name: place for place, name in reversed([*enumerate(names)])}
-
-    def place(word: str) -> int:
-        if word in known:
-            return known[word]
-        if word.isdecimal() and int(word) < len(names):
-            return int(word)
-        shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise InputError(f"{path} has no column {word!r}, there are {shown}{near(word, names)}")
-
-    left_out = {place(word) for word in drop}
-    chosen = [at for at in (map(place, columns) if columns else range(len(names))) if at not in left_out]
+    left_out = set(pick(names, len(names), drop, path))
+    chosen = [at for at in (pick(names, len(names), columns, path) or range(len(names))) if at not in left_out]
     if not chosen:
         raise InputError(f"{path}: no column is left")
     return chosen
-
-
-def _labelled(table: Table, beside: Array | None, path: Path, source: str) -> Table:
-    """The table with labels of a file ``source`` of their own, where there is one."""
-    if beside is not None:
-        rows = table.features.shape[0]
-        if beside.ndim != 1 or len(beside) not in (rows, rows + 1):
-            raise InputError(f"{source} must hold one label per row of {path} ({rows}), got shape {beside.shape}")
-        return _table(table.features, beside, Path(str(path)), table.names)
-    return table
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
@@ -142,14 +122,8 @@ def features_of(archive: Any, path: Path, key: str | None = None) -> Any:
     if path.suffix.lower() == ".h5ad":
         cells = archive.get("obsm")
         return _stored(archive, "obsm/X_pca" if cells is not None and "X_pca" in cells else "X", path)
-    if isinstance(archive, Archive):
-        return archive[archive.only(FEATURE_NAMES)]
-    names = list(archive.keys())
-    tables = [name for name in FEATURE_NAMES if name in names][:1]
-    tables = tables or [name for name in names if len(getattr(archive[name], "shape", ())) == 2]
-    if len(tables) != 1:
-        raise InputError(f"{path} needs one array called {' or '.join(FEATURE_NAMES)}, it has {', '.join(names)}")
-    return _stored(archive, tables[0], path)
+    rank = archive.rank if isinstance(archive, Archive) else lambda name: len(getattr(archive[name], "shape", ()))
+    return _stored(archive, only_array(path, list(archive.keys()), FEATURE_NAMES, rank), path)
 
 
 def _check_own(archive: Any, name: str, path: Path, steps: int = 0) -> None:
@@ -179,7 +153,7 @@ def _check_own(archive: Any, name: str, path: Path, steps: int = 0) -> None:
 def _stored(archive: Any, key: str, path: Path) -> Any:
     """What lies under ``group/name``, every step of the way checked."""
     if isinstance(archive, Archive):
-        return archive[archive.only((), key)]
+        return archive[key]
     for name in key.strip("/").split("/"):
         if not hasattr(archive, "keys") or name not in archive:
             known = ", ".join(archive.keys()) if hasattr(archive, "keys") else "no further arrays"
@@ -279,19 +253,6 @@ def _label_file(path: Path) -> Array | None:
     return lines if len(lines) == 0 or lines[-1] else lines[:-1]
 
 
-def _separator(path: Path) -> str:
-    """What stands between the columns of a text table: the mark that its first line has most of."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        first = next((line for line in file if line.strip()), "")
-    return max((",", ";", "\t"), key=first.count)
-
-
-def _decimal(path: Path) -> str:
-    """A comma where numbers are written with one, as spreadsheets of many countries do."""
-    with path.open("rb") as file:
-        return "," if re.search(rb"\d,\d", file.read(1 << 16)) else "."
-
-
 def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: Sequence[str]) -> Table:
     import pandas
 
@@ -301,10 +262,9 @@ def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: 
             check_size(path, 8.0 * facts.num_rows * facts.num_columns)
             frame = pandas.read_parquet(path)
         else:
-            with reading(path):
-                separator = _separator(path)
-            decimal = "." if separator == "," else _decimal(path)
-            frame = pandas.read_csv(path, sep=separator, decimal=decimal, float_precision="round_trip")  # others crash
+            with path.open(encoding="utf-8-sig", errors="replace") as file:
+                marks = separators(path, next((line for line in file if line.strip()), ""))
+            frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
             if not isinstance(frame.index, pandas.RangeIndex):
                 raise InputError(f"{path}: its rows have more columns than its first line names: name all of them")
             first = frame[frame.columns[0]]
@@ -334,14 +294,17 @@ def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: 
     return _table(features, found, path, [str(name) for name in frame.columns])
 
 
-def _table(features: Any, labels: Array | None, path: Path, names: list[str] | None = None) -> Table:
-    n = features.shape[0] if features.ndim else 0
+def _table(
+    features: Any, labels: Array | None, path: Path, names: list[str] | None = None, source: str | None = None
+) -> Table:
+    """A table that is one, with a label per row (of the file ``source``, if not of ``path``)."""
     if features.ndim != 2 or 0 in features.shape:
         raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
     if features.dtype.kind not in "fiub":
         raise InputError(f"{path} must hold numbers, got {features.dtype}")
+    n = features.shape[0]
     if labels is not None and len(labels) == n + 1 and labels.dtype.kind == "U":
         labels = labels[1:]  # a file of labels with a heading
     if labels is not None and labels.shape != (n,):
-        raise InputError(f"{path} needs one label per row ({n}), got shape {labels.shape}")
+        raise InputError(f"{source or path} must hold one label per row of {path} ({n}), got shape {labels.shape}")
     return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])

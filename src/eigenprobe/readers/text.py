@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, warn
+from ..errors import InputError, near, warn
 from ..readers.mesh import Array
 
 Columns = str | Sequence[int | str] | None  # names, or numbers from 0
@@ -52,7 +52,8 @@ def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
 
     layout = _layout(path)
     names = layout.names
-    chosen = pick(names, layout.width, columns, path) if columns is not None else _by_name(names, path)
+    lower = [str(c).lower() for c in (columns.split(",") if isinstance(columns, str) else columns or ())]
+    chosen = _by_name(names, path) if columns is None else pick(names, layout.width, lower, path)
     # The default precision is not exact, and crashes on exponents of ten digits.
     options = layout.options | {"dtype": np.float64, "chunksize": ROWS, "float_precision": "round_trip"}
     options["usecols"] = range(layout.width) if layout.ended and chosen is None else chosen
@@ -67,17 +68,16 @@ def read_text(path: Path, columns: Columns = None) -> tuple[Array, None]:
 
 def _layout(path: Path) -> Layout:
     first, remark, skipped, count = _first_lines(path)
-    separator = next((mark for mark in (";", ",") if mark in first), r"\s+")
-    with path.open("rb") as file:
-        decimal = "," if separator == ";" and re.search(rb"\d,\d", file.read(BEGINNING)) else "."
-    words = re.split(separator, first.replace(",", ".") if decimal == "," else first)
+    marks = separators(path, first)
+    separator = marks["sep"] if marks["sep"] in first and marks["sep"] != "\t" else r"\s+"
+    words = re.split(separator, first.replace(",", ".") if marks["decimal"] == "," else first)
     ended = separator != r"\s+" and not words[-1].strip() and all(map(_is_number, words[:-1]))
     words = words[:-1] if ended else words
     header = None if all(_is_number(word) for word in words if word.strip()) else 0
     names = _names(words) if header == 0 else _names(re.split(f"{separator}|\\s+", remark))
     if header is None and (len(names) != len(words) or not {"x", "y"} <= set(names)):
         names = []  # the remark says something else
-    options = {"sep": separator, "header": header, "decimal": decimal, "skiprows": skipped}
+    options = {**marks, "sep": separator, "header": header, "skiprows": skipped}
     return Layout(options, names, len(words), ended, count)
 
 
@@ -96,15 +96,21 @@ def _warn_of_cut(path: Path) -> None:
 
 def pick(names: Sequence[str], width: int, columns: str | Sequence[int | str], path: Path) -> list[int]:
     """Positions of the columns that were asked for: names, or numbers from 0."""
-    found = []
-    for word in columns.split(",") if isinstance(columns, str) else columns:
-        name = str(word).strip().lower()
-        place = names.index(name) if name in names else int(name) if name.isdecimal() else -1
-        if not 0 <= place < width:
-            known = ", ".join(names) if names else f"0 to {width - 1}"
-            raise InputError(f"{path} has no column {str(word).strip()!r}, there are {known}")
-        found.append(place)
+    known, found = {name: place for place, name in reversed([*enumerate(names)])}, []
+    for column in columns.split(",") if isinstance(columns, str) else columns:
+        word = str(column).strip()
+        found.append(known.get(word, int(word) if word.isdecimal() else width))
+        if found[-1] >= width:
+            shown = ", ".join([*names[:12], *(["..."] if len(names) > 12 else [])]) if names else f"0 to {width - 1}"
+            raise InputError(f"{path} has no column {word!r}, there are {shown}{near(word, names)}")
     return found
+
+
+def separators(path: Path, line: str) -> dict[str, str]:
+    """What stands between the columns of a line, and a comma in numbers where a file has it, as pandas calls them."""
+    mark = next((mark for mark in (";", "\t", ",") if mark in line), ",")
+    with path.open("rb") as file:
+        return {"sep": mark, "decimal": "," if mark != "," and re.search(rb"\d,\d", file.read(BEGINNING)) else "."}
 
 
 def _first_lines(path: Path) -> tuple[str, str, int, int | None]:
