@@ -67,7 +67,7 @@ def test_types_and_shapes(basis: Basis) -> None:
 
 
 def test_bad_input(basis: Basis) -> None:
-    with pytest.raises(InputError, match="diffusion, commute, biharmonic"):
+    with pytest.raises(InputError, match="kind must be 'diffusion' or 'commute' or 'biharmonic', got 'geodesic'"):
         distance(basis, 0, "geodesic")
     with pytest.raises(InputError, match="only the diffusion distance has a time"):
         distance(basis, 0, "commute", time=1.0)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from itertools import combinations
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from ..host.validation import validated
 from .spectral import Array, like, positive, rows, tensors
 
 MOST = 10_000  # columns of a signature
+Normalise = Literal["first", "slope", "none"]
 
 
 def _signature(basis: Basis, vectors: Tensor, gains: Tensor, sources: Any, scaled: bool) -> Array:
@@ -37,10 +39,14 @@ def _signature(basis: Basis, vectors: Tensor, gains: Tensor, sources: Any, scale
     return like(basis, vectors @ weighted.reshape(-1, vectors.shape[1]).T)
 
 
+def _positive_values(basis: Basis) -> Tensor:
+    values = tensors(basis)[2]
+    return values[positive(values)]
+
+
 def heat_times(basis: Basis, count: int) -> Array:
     """`count` >= 1 times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2 (global)."""
-    values = tensors(basis)[2]
-    values = values[positive(values)]
+    values = _positive_values(basis)
     if len(values) < 1:
         raise InputError("heat times need at least one eigenvalue above zero")
     if not 1 <= count <= MOST:
@@ -88,36 +94,31 @@ def wks(
 
 
 @validated
-def shape_dna(basis: Basis, count: int | None = None, *, normalise: str = "first") -> Array:
+def shape_dna(basis: Basis, count: int | None = None, *, normalise: Normalise = "first") -> Array:
     """Eigenvalues as a fingerprint (count,), the zeros left out.
 
     "first" divides by the first positive one (no scale is left); "slope" divides by the slope of a line through the
     first `count` (Weyl's law for a surface: the slope is 4 pi / area); "none" keeps the units of the input.
     """
-    values = tensors(basis)[2]
-    values = values[positive(values)]
+    values = _positive_values(basis)
     count = len(values) if count is None else count
     if not 1 <= count <= len(values):
         raise InputError(f"expected 1 <= count <= {len(values)} positive eigenvalues, got {count}")
-    values = values[:count]
-    if normalise == "first":
-        values = values / values[0]
-    elif normalise == "slope":
-        index = torch.arange(1, count + 1, dtype=values.dtype, device=values.device)
-        values = values / ((index * values).sum() / (index * index).sum())
-    elif normalise != "none":
-        raise InputError(f"normalise must be 'first', 'slope' or 'none', got {normalise!r}")
-    return like(basis, values)
+    values, index = values[:count], torch.arange(1, count + 1).to(values)
+    unit = {"first": values[0], "slope": (index * values).sum() / (index * index).sum(), "none": values.new_ones(())}[
+        normalise
+    ]
+    return like(basis, values / unit)
 
 
 @validated
-def shape_dna_distance(first: Basis, second: Basis, count: int | None = None, *, normalise: str = "slope") -> float:
+def shape_dna_distance(
+    first: Basis, second: Basis, count: int | None = None, *, normalise: Normalise = "slope"
+) -> float:
     """Relative difference of two fingerprints, the root mean square of (a_j - b_j) / j: each index counts the same."""
-    a, b = (tensors(basis)[2] for basis in (first, second))
-    available = min(int(positive(a).sum()), int(positive(b).sum()))
-    count = available if count is None else count
-    x = torch.as_tensor(shape_dna(first, count, normalise=normalise)).double().cpu()
-    y = torch.as_tensor(shape_dna(second, count, normalise=normalise)).double().cpu()
+    pair = (first, second)
+    count = min(len(_positive_values(basis)) for basis in pair) if count is None else count
+    x, y = (torch.as_tensor(shape_dna(basis, count, normalise=normalise)).double().cpu() for basis in pair)
     return float((((x - y) / torch.arange(1, count + 1)) ** 2).mean().sqrt())
 
 
@@ -130,8 +131,7 @@ def retrieve(bases: Sequence[Basis], count: int | None = None, **fingerprint: An
     if len(bases) < 2:
         raise InputError(f"expected at least two bases to compare, got {len(bases)}")
     distances = np.zeros((len(bases), len(bases)))
-    for i, one in enumerate(bases):
-        for j in range(i):
-            distances[i, j] = distances[j, i] = shape_dna_distance(one, bases[j], count, **fingerprint)
+    for i, j in combinations(range(len(bases)), 2):
+        distances[i, j] = distances[j, i] = shape_dna_distance(bases[i], bases[j], count, **fingerprint)
     order = np.argsort(distances + np.diag(np.full(len(bases), -1.0)), axis=1, kind="stable")[:, 1:]
     return order, distances

@@ -79,8 +79,7 @@ def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) ->
             found = _distances(x, made, index, time)
         else:
             found = _lifted(made, made.sample, index, time)
-    single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
-    result = found[:, 0] if single else found
+    result = found[:, 0] if np.ndim(sources) == 0 else found
     return result if origin.numpy else torch.from_numpy(result).to(origin.dtype).to(origin.device)
 
 

@@ -117,13 +117,11 @@ def heat_kernel(basis: Basis, source: int, time: float) -> Array:
     return like(basis, vectors @ (torch.exp(-float(time) * values) * vectors[index[0]]))
 
 
-KINDS = ("diffusion", "commute", "biharmonic")
+Kind = Literal["diffusion", "commute", "biharmonic"]
 
 
-def _embedding(basis: Basis, kind: str, time: float | None) -> Tensor:
+def _embedding(basis: Basis, kind: Kind, time: float | None) -> Tensor:
     vectors, _, values = tensors(basis)
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     keep = positive(values)
     if not bool(keep.any()):
         raise InputError("a spectral distance needs at least one eigenvalue above zero")
@@ -140,13 +138,13 @@ def _embedding(basis: Basis, kind: str, time: float | None) -> Tensor:
 
 
 @validated
-def spectral_embedding(basis: Basis, kind: str = "biharmonic", *, time: float | None = None) -> Array:
+def spectral_embedding(basis: Basis, kind: Kind = "biharmonic", *, time: float | None = None) -> Array:
     """Coordinates (n, K') whose Euclidean distances are the spectral distances (for neighbours, clusters)."""
     return like(basis, _embedding(basis, kind, time))
 
 
 @validated
-def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: float | None = None) -> Array:
+def distance(basis: Basis, sources: Any, kind: Kind = "biharmonic", *, time: float | None = None) -> Array:
     """Distances from every point to each source: (n,) for one index, (n, s) for a list of them.
 
     Between components of a disconnected cloud, commute-time and biharmonic distances compare the components' own modes
@@ -154,9 +152,8 @@ def distance(basis: Basis, sources: Any, kind: str = "biharmonic", *, time: floa
     """
     embedding = _embedding(basis, kind, time)
     index = rows(sources, basis.n, embedding.device)
-    columns = [(embedding - embedding[i]).norm(dim=1) for i in index]
-    single = not hasattr(sources, "__len__") and getattr(sources, "ndim", 0) == 0
-    return like(basis, columns[0] if single else torch.stack(columns, 1))
+    columns = torch.stack([(embedding - embedding[i]).norm(dim=1) for i in index], 1)
+    return like(basis, columns[:, 0] if np.ndim(sources) == 0 else columns)
 
 
 @validated
@@ -173,15 +170,15 @@ def pseudotime(basis: Basis, root: int, kind: Literal["path", "commute"] = "path
     >>> pseudotime(decompose(np.stack([t, t**2], 1), 20), root=0)[[0, -1]].tolist()
     [0.0, 1.0]
     """
-    if isinstance(root, bool) or not 0 <= int(root) < basis.n:
+    if not 0 <= root < basis.n:
         raise InputError(f"expected a root between 0 and {basis.n - 1}, got {root}")
-    found = None if kind == "commute" else _path_lengths(basis, int(root))
+    found = None if kind == "commute" else _path_lengths(basis, root)
     if found is not None:
         return like(basis, found / found[found.isfinite()].max().clamp_min(torch.finfo(found.dtype).tiny))
-    time = torch.as_tensor(distance(basis, int(root), "commute")).square()
+    time = torch.as_tensor(distance(basis, root, "commute")).square()
     vectors, _, values = tensors(basis)
     zero = vectors[:, values <= ZERO * values[-1]]
-    reached = (zero - zero[int(root)]).abs().amax(1) <= SAME_PART * zero.abs().max()
+    reached = (zero - zero[root]).abs().amax(1) <= SAME_PART * zero.abs().max()
     longest = time[reached].max().clamp_min(torch.finfo(time.dtype).tiny)
     return like(basis, torch.where(reached, time / longest, torch.inf))
 
@@ -205,19 +202,17 @@ def _path_lengths(basis: Basis, root: int) -> Tensor | None:
 
 
 @validated
-def segment(basis: Basis, parts: int, kind: str = "commute", *, time: float | None = None, seed: int = 0) -> Array:
+def segment(basis: Basis, parts: int, kind: Kind = "commute", *, time: float | None = None, seed: int = 0) -> Array:
     """A label ``(n,)`` from 0 to ``parts - 1`` for every point: parts that heat leaves slowly; the largest mass first.
 
     ``kind`` and ``time`` are those of `spectral_embedding`; ``seed`` of the starts of k-means.
     """
-    if isinstance(parts, bool) or not 1 <= parts <= basis.n:
+    if not 1 <= parts <= basis.n:
         raise InputError(f"expected 1 to {basis.n} parts, got {parts}")
     from sklearn.cluster import KMeans
 
     rows = np.asarray(torch.as_tensor(spectral_embedding(basis, kind, time=time)).double().cpu())
     mass = tensors(basis)[1].double().cpu().numpy()
     labels = KMeans(parts, n_init=10, random_state=seed).fit(rows, sample_weight=mass).labels_
-    order = np.argsort(-np.bincount(labels, mass, minlength=parts), kind="stable")
-    place = np.empty(parts, np.int64)
-    place[order] = np.arange(parts)
+    place = np.argsort(np.argsort(-np.bincount(labels, mass, minlength=parts), kind="stable"))
     return like(basis, torch.from_numpy(place[labels]).to(tensors(basis)[0].device))

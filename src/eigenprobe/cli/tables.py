@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ..errors import InputError, warn
 from ..host import progress
@@ -73,64 +73,60 @@ def embed(
     from ..readers.tables import read_table
 
     folder = session.folder(table.stem)
-    session.refuse_existing(folder / "embedding.npz", force)
-    options: dict[str, Any] = {"solver": solver, "metric": metric, "n_neighbors": neighbors, "max_samples": sample}
-    options["map_dimensions"] = map_dimensions
+    session.refuse_existing(path := folder / "embedding.npz", force)
+    options: dict[str, Any] = {"n_neighbors": neighbors, "max_samples": sample}
     options = {name: value for name, value in options.items() if value is not None}
+    options |= {"solver": solver, "metric": metric, "map_dimensions": map_dimensions}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
-    chosen, left_out, tabular = _words(columns), _words(drop), table.suffix.lower() in TABULAR
-    if tabular and text and not Path(text).is_file():  # elsewhere texts and labels are arrays of their own
-        left_out.append(text)
-    asked: Any = {"key": key, "columns": chosen}
-    words = None
-    if text is not None:
-        others = [labels] if tabular and labels is not None and not Path(labels).is_file() else []
-        words = read_table(table, labels=text, **asked, drop=[*_words(drop), *others]).labels
-    read = None
+    tabular, left_out, chosen = table.suffix.lower() in TABULAR, _words(drop), _words(columns)
+    if tabular:  # elsewhere texts and labels are arrays of their own
+        left_out += [name for name in (text, labels) if name is not None and not Path(name).is_file()]
+    read: Any = partial(read_table, table, key=key, columns=chosen, drop=left_out)
+    words = None if text is None else read(text).labels
+    rows = None
     if scheduler is None or labels is not None:
-        read = read_table(table, labels=labels, **asked, drop=[word for word in left_out if word != labels])
-        kept = _complete(table, read, missing)
-        read = read._replace(features=read.features[kept], labels=None if read.labels is None else read.labels[kept])
+        rows = read(labels)
+        kept = _complete(table, rows, missing)
+        rows = rows._replace(features=rows.features[kept], labels=None if rows.labels is None else rows.labels[kept])
         words = None if words is None else words[kept]
     fresh = None
     if new is not None:
-        names = [] if read is None else read.names
-        beside = read_table(new, key=key, columns=names if tabular else chosen, drop=[] if tabular else left_out)
+        names = {"columns": [] if rows is None else rows.names} if tabular else {"columns": chosen, "drop": left_out}
+        beside = read_table(new, key=key, **names)
         fresh = beside.features[_complete(new, beside, missing)]
-    if scheduler is not None:
-        estimator, arrays = _spread_rows((table, labels, key), folder / "fitted", layout, estimator, scheduler, force)
+    if scheduler is not None or rows is None:
+        source = (table, labels, key)
+        estimator, arrays = _spread_rows(source, folder / "fitted", layout, estimator, str(scheduler), force)
     else:
-        assert read is not None
-        progress.stage(f"embedding {read.features.shape[0]} rows")
-        estimator.fit(read.features)
+        progress.stage(f"embedding {rows.features.shape[0]} rows")
+        estimator.fit(rows.features)
         arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
         if layout:
-            progress.stage(f"laying out {read.features.shape[0]} rows")
+            progress.stage(f"laying out {rows.features.shape[0]} rows")
             every = estimator.basis_.n == len(estimator.embedding_)
-            arrays["layout"] = estimator.layout_ if every else estimator.place(read.features)
+            arrays["layout"] = estimator.layout_ if every else estimator.place(rows.features)
     if fresh is not None:
         progress.stage(f"placing {fresh.shape[0]} new rows")
         arrays["new"] = estimator.transform(fresh)
         if layout:
             arrays["new_layout"] = estimator.place(fresh)
-    if read is not None and read.labels is not None:
-        arrays["labels"] = read.labels.astype(str) if read.labels.dtype == object else read.labels
-    path = folder / "embedding.npz"
+    if rows is not None and rows.labels is not None:
+        arrays["labels"] = rows.labels.astype(str) if rows.labels.dtype == object else rows.labels
     write_npz(path, arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
         from ..viz.scatter import write_scatter
 
         progress.stage("writing the report")
-        page, drawn = folder / "report.html", {name: arrays.get(name) for name in ("new", "layout", "new_layout")}
-        drawn |= {"labels": None if read is None else read.named, "title": table.name, "texts": words}
-        write_scatter(page, arrays["embedding"], eigenvalues=arrays["eigenvalues"], **cast(Any, drawn))
+        drawn: Any = {name: arrays.get(name) for name in ("new", "layout", "new_layout", "eigenvalues")}
+        drawn |= {"labels": None if rows is None else rows.named, "title": table.name, "texts": words}
+        write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
-    rows = len(arrays["embedding"])
-    facts = {"rows": rows, "coordinates": k, "seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
+    count = len(arrays["embedding"])
+    facts = {"rows": count, "coordinates": k, "seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
-    session.finish(f"embedded {table.name}: {rows} rows, {k} coordinates, {solver},")
+    session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},")
 
 
 def _words(given: str | None) -> list[str]:
@@ -143,20 +139,18 @@ def _complete(path: Path, table: Any, missing: str) -> Any:
     from scipy.sparse import issparse
 
     features = table.features
-    if issparse(features) or features.dtype.kind != "f":
+    if issparse(features) or features.dtype.kind != "f" or (whole := np.isfinite(features).all(1)).all():
         return slice(None)
-    bad = ~np.isfinite(features).all(1)
-    if not bad.any():
-        return slice(None)
-    row = int(np.flatnonzero(bad)[0])
-    column = table.names[int(np.flatnonzero(~np.isfinite(features[row]))[0])]
+    bad = int((~whole).sum())
     if missing == "error":
+        row = int(np.argmin(whole))
+        column = table.names[int(np.argmin(np.isfinite(features[row])))]
         line = f" (line {row + 2})" if path.suffix.lower() in (".csv", ".tsv") else ""
-        count = f", and {int(bad.sum()) - 1} more rows" if bad.sum() > 1 else ""
+        count = f", and {bad - 1} more rows" if bad > 1 else ""
         where = f"{path}: row {row}{line} has no number in column {column}{count}"
         raise InputError(f"{where}; --missing drop leaves such rows out")
-    warn(f"{path.name}: {int(bad.sum())} of {len(bad)} rows have missing values and are left out")
-    return np.flatnonzero(~bad)
+    warn(f"{path.name}: {bad} of {len(whole)} rows have missing values and are left out")
+    return np.flatnonzero(whole)
 
 
 def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, scheduler: str, force: bool) -> Any:

@@ -72,10 +72,8 @@ def oracle(
 
 def entry_path(vertices: Array, faces: Array, kind: Kind = "auto", folder: Folder = None) -> Path:
     """Where the oracle of this mesh is kept: a name made of its content alone."""
-    key = hashlib.sha256(f"{VERSION}:{kind}:{vertices.shape}:{faces.shape}".encode())
-    key.update(np.ascontiguousarray(vertices, dtype="<f8").tobytes())
-    key.update(np.ascontiguousarray(faces, dtype="<i8").tobytes())
-    name = key.hexdigest()
+    arrays = np.asarray(vertices, "<f8"), np.asarray(faces, "<i8")
+    name = _digest(f"{VERSION}:{kind}:{vertices.shape}:{faces.shape}", *arrays)
     root = Path(folder) if folder is not None else default_cache_dir() / "oracle"
     return root / name[:2] / f"{name}.safetensors"  # a folder of 200,000 entries is slow on many file systems
 
@@ -86,7 +84,7 @@ def read_entry(path: Path, k: int, vertices: Array | None = None) -> Basis | Non
         return None
     try:
         stored = Basis.load(path)
-        if stored.info.pop("digest", None) != _digest(stored):
+        if stored.info.pop("digest", None) != _digest_of(stored):
             raise InputError("its content does not match its checksum")
     except InputError as error:
         warn(f"rebuilding damaged cache entry {path}: {error}")
@@ -97,30 +95,30 @@ def read_entry(path: Path, k: int, vertices: Array | None = None) -> Basis | Non
 def _write_entry(path: Path, basis: Basis) -> None:
     """Several processes may write the same entry: each writes its own file and renames it, so the last one wins."""
     try:
-        replace(basis, points=None, info=basis.info | {"digest": _digest(basis)}).save(path)
+        replace(basis, points=None, info=basis.info | {"digest": _digest_of(basis)}).save(path)
     except (InputError, OSError) as error:  # a read-only or full cache must not cost the user the result
         warn(f"could not keep the oracle on disk: {error}")
 
 
-def _digest(basis: Basis) -> str:
-    digest = hashlib.sha256(str(basis.normalized.shape).encode())
-    for array in (basis.normalized, basis.mass, basis.eigenvalues):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+def _digest(text: str, *arrays: Array) -> str:
+    return hashlib.sha256(b"".join([text.encode(), *(array.tobytes() for array in arrays)])).hexdigest()
+
+
+def _digest_of(basis: Basis) -> str:
+    return _digest(str(basis.normalized.shape), basis.normalized, basis.mass, basis.eigenvalues)
 
 
 def _solve(vertices: Array, faces: Array, k: int, kind: Kind) -> Basis:
     if kind != "robust":
         try:
-            stiffness, mass = cotangent(vertices, faces)
-            return _basis(vertices, stiffness, mass, k, "cotangent")
+            return _basis(vertices, *cotangent(vertices, faces), k, "cotangent")
         except (ArithmeticError, RuntimeError) as error:  # numpy, SuperLU and ARPACK failures
             if kind == "cotangent":
                 raise InputError(f"the cotangent Laplacian of this mesh cannot be used: {error}") from error
             warn(f"using the robust Laplacian instead of cotangents: {error}")
-    stiffness, mass = robust(vertices, faces)
     try:
-        return _basis(vertices, stiffness, mass, k, "robust")
+        matrices = extra("robust_laplacian").mesh_laplacian(vertices, faces)
+        return _basis(vertices, *_positive(*matrices), k, "robust")
     except (ArithmeticError, RuntimeError) as error:
         raise InputError(f"no Laplacian of this mesh can be solved: {error}") from error
 
@@ -137,23 +135,17 @@ def cotangent(vertices: Array, faces: Array) -> tuple[Any, Array]:
     return stiffness.tocsc(), mass
 
 
-def robust(vertices: Array, faces: Array) -> tuple[Any, Array]:
-    """Stiffness and areas of the intrinsic tufted cover: any triangle soup with used vertices is served."""
-    robust_laplacian = extra("robust_laplacian")
-    stiffness, mass = robust_laplacian.mesh_laplacian(vertices, faces)
-    return stiffness.tocsc(), _positive(np.asarray(mass.diagonal()))
-
-
 def point_cloud(points: Array, k: int) -> Basis:
     """The peer that has no mesh either: `robust_laplacian`'s point-cloud Laplacian and ``eigsh``."""
-    robust_laplacian = extra("robust_laplacian")
     points = np.ascontiguousarray(points, dtype=np.float64)
-    stiffness, mass = robust_laplacian.point_cloud_laplacian(points)
-    return _basis(points, stiffness.tocsc(), _positive(np.asarray(mass.diagonal())), k, "robust point cloud")
+    matrices = extra("robust_laplacian").point_cloud_laplacian(points)
+    return _basis(points, *_positive(*matrices), k, "robust point cloud")
 
 
-def _positive(mass: Array) -> Array:
-    return np.maximum(mass, 1e-10 * mass.mean())  # isolated or folded vertices may get none at all
+def _positive(stiffness: Any, mass: Any) -> tuple[Any, Array]:
+    """Stiffness and areas of an intrinsic tufted cover, which serves any triangle soup with used vertices."""
+    areas = np.asarray(mass.diagonal())
+    return stiffness.tocsc(), np.maximum(areas, 1e-10 * areas.mean())  # isolated or folded vertices may get none at all
 
 
 def smallest_eigenpairs(stiffness: Any, mass: Array, k: int, shift: float | None = None) -> tuple[Array, Array]:

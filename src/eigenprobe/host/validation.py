@@ -10,7 +10,7 @@ import ast
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from inspect import Parameter
 from numbers import Integral, Real
@@ -57,14 +57,13 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
 
 
 @cache
-def _annotated(function: Callable[..., Any]) -> dict[str, tuple[tuple[Kind, ...], bool]]:
+def _annotated(function: Callable[..., Any]) -> dict[str, tuple[list[Kind], bool]]:
     """The parameters whose annotation is known, and whether one stands for all further keywords."""
-    found = {}
+    found, names = {}, vars(sys.modules[function.__module__])
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.annotation is not Parameter.empty:
-            kinds = _kinds(str(parameter.annotation), function.__module__)
+        if parameter.annotation is not Parameter.empty and (kinds := _kinds(str(parameter.annotation), names)):
             found[name] = (kinds, parameter.kind == Parameter.VAR_KEYWORD)
-    return {name: each for name, each in found.items() if each[0]}
+    return found
 
 
 def as_array(value: Any, dtype: Any = None) -> Any:
@@ -80,55 +79,45 @@ def as_array(value: Any, dtype: Any = None) -> Any:
         raise InputError(f"expected an array of numbers: {error}") from error
 
 
-@cache
-def _kinds(annotation: str, module: str) -> tuple[Kind, ...]:
-    """What an annotation asks in words, and the question itself; nothing where a part of it is unknown."""
-    found: list[Kind] = []
-    for part in _parts(ast.parse(annotation, mode="eval").body):
-        known = SIMPLE.get(part) or _named(part, module)
-        if known is None:
-            return ()
-        found += known
-    return tuple(found)
+def _kinds(annotation: str, names: Mapping[str, Any]) -> list[Kind]:
+    """What an annotation asks in words, and the question itself; nothing where a part of it is unknown.
 
-
-def _parts(union: ast.expr) -> list[str]:
-    """The sides of ``|`` as text."""
-    if isinstance(union, ast.BinOp):
-        return _parts(union.left) + _parts(union.right)
-    return [ast.unparse(union)]
-
-
-def _named(part: str, module: str) -> list[Kind] | None:
-    """A ``Literal``, a class, a list of what is known, or another name for a union of it."""
-    if part.startswith("Sequence["):
-        return [_list_of(_kinds(part[9:-1], module))]
-    if part.startswith("Literal["):
-        return [_one_of(ast.literal_eval(f"({part[8:-1]},)"))]
-    kind = vars(sys.modules[module]).get(part)
+    A part is a simple type, a list of known ones, a ``Literal``, or the name of a class, a ``Literal`` or a union.
+    """
+    tree = ast.parse(annotation, mode="eval").body
+    if isinstance(tree, ast.BinOp):
+        left, right = _kinds(ast.unparse(tree.left), names), _kinds(ast.unparse(tree.right), names)
+        return left + right if left and right else []
+    text = ast.unparse(tree)
+    if text in SIMPLE:
+        return [SIMPLE[text]]
+    if text.startswith("Sequence["):
+        return [_list_of(_kinds(text[9:-1], names))]
+    if text.startswith("Literal["):
+        return [_one_of(ast.literal_eval(f"({text[8:-1]},)"))]
+    kind = names.get(text)
     if get_origin(kind) is Literal:
         return [_one_of(get_args(kind))]
-    if isinstance(kind, type) and kind is not Any:
-        return [(f"a {part}", lambda value: isinstance(value, kind))]
     if get_origin(kind) in (Union, UnionType):
-        names = [p.__name__ if isinstance(p, type) else str(p).replace("typing.", "") for p in get_args(kind)]
-        parts = [_kinds(name, __name__) for name in names]
-        return [each for part in parts for each in part] if all(parts) else None
-    return None
+        parts = [p.__name__ if isinstance(p, type) else str(p).replace("typing.", "") for p in get_args(kind)]
+        return _kinds(" | ".join(parts), globals())
+    if isinstance(kind, type) and kind is not Any:
+        return [(f"a {text}", lambda value: isinstance(value, kind))]
+    return []
 
 
 def _one_of(choices: tuple[Any, ...]) -> Kind:
     return " or ".join(map(repr, choices)), lambda value: isinstance(value, str) and value in choices
 
 
-def _list_of(inner: tuple[Kind, ...]) -> Kind:
+def _list_of(inner: list[Kind]) -> Kind:
     def fits(values: Any) -> bool:
         return isinstance(values, (list, tuple)) and all(any(ok(value) for _, ok in inner) for value in values)
 
     return f"a list, each {' or '.join(words for words, _ in inner)}", fits
 
 
-def _as_one_of(kinds: tuple[Kind, ...], name: str, value: Any) -> Any:
+def _as_one_of(kinds: list[Kind], name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)) and any(words == ARRAY for words, _ in kinds):
         listed = any(fits(value) for words, fits in kinds if words.startswith("a list"))
         value = value if listed else as_array(value)
@@ -162,18 +151,18 @@ def _pair(value: Any, kind: type) -> bool:
 
 
 ARRAY = "an array of finite numbers"
-SIMPLE: dict[str, list[Kind]] = {
-    "int": [("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool))],
-    "float": [("a finite number", lambda value: isinstance(value, Real) and abs(float(value)) < float("inf"))],
-    "bool": [("True or False", lambda value: isinstance(value, bool) or type(value).__name__ == "bool")],
-    "str": [("a text", lambda value: isinstance(value, str))],
-    "None": [("None", lambda value: value is None)],
-    "os.PathLike[str]": [("a path", lambda value: isinstance(value, os.PathLike))],
-    "tuple[int, int]": [("a pair of whole numbers", lambda value: _pair(value, Integral))],
-    "tuple[float, float]": [("a pair of numbers", lambda value: _pair(value, Real))],
-    "Callable[[Array], Array]": [("a function", callable)],
-    "Callable[[Any], Array]": [("a function", callable)],
-    "Callable[..., float]": [("a function", callable)],
-    "Array": [(ARRAY, _numeric)],
-    "A": [("an array of numbers", lambda value: not hasattr(value, "shape") or _numeric(value, False))],
+SIMPLE: dict[str, Kind] = {
+    "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    "float": ("a finite number", lambda value: isinstance(value, Real) and abs(float(value)) < float("inf")),
+    "bool": ("True or False", lambda value: isinstance(value, bool) or type(value).__name__ == "bool"),
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "None": ("None", lambda value: value is None),
+    "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),
+    "tuple[int, int]": ("a pair of whole numbers", lambda value: _pair(value, Integral)),
+    "tuple[float, float]": ("a pair of numbers", lambda value: _pair(value, Real)),
+    "Callable[[Array], Array]": ("a function", callable),
+    "Callable[[Any], Array]": ("a function", callable),
+    "Callable[..., float]": ("a function", callable),
+    "Array": (ARRAY, _numeric),
+    "A": ("an array of numbers", lambda value: not hasattr(value, "shape") or _numeric(value, False)),
 }
