@@ -18,6 +18,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,52 +96,40 @@ def read_pcd(path: Path) -> tuple[Array, None]:
         if n < 1 or min(counts) < 1 or len(counts) != len(names):
             raise InputError(f"{path} must hold points, its header claims {n} of {len(names)} fields")
         if kind == "ascii":
-            points = _ascii(file, path, n, [sum(counts[: names.index(axis)]) for axis in AXES], sum(counts))
+            columns = [sum(counts[: names.index(axis)]) for axis in AXES]
+            points = np.loadtxt(BytesIO(file.read()), usecols=columns, ndmin=2)
         else:
             formats = [f"<{kind_.lower()}{size}" for kind_, size in zip(facts["TYPE"], facts["SIZE"], strict=True)]
             layout = np.dtype([(f"{i}", f, (c,)) for i, (f, c) in enumerate(zip(formats, counts, strict=True))])
-            points = _binary(file, path, n, layout, kind, [str(names.index(axis)) for axis in AXES])
+            read = _compressed if kind == "binary_compressed" else _binary
+            points = read(file, path, n, layout, [str(names.index(axis)) for axis in AXES])
+    if len(points) != n:
+        raise InputError(f"{path} ends early: its header claims {n} points")
     return points[~np.isnan(points).any(1)], None
 
 
-def _ascii(file: Any, path: Path, n: int, columns: list[int], width: int) -> Array:
-    text = file.read()
-    if len(text) < 2 * n * width - 1:  # a digit and a blank for every number
-        raise InputError(f"{path} ends early: its header claims {n} points")
-    table = np.loadtxt(BytesIO(text), usecols=columns, ndmin=2)
-    if len(table) != n:
-        raise InputError(f"{path} ends early: {len(table)} of {n} points")
-    return table
+def _binary(file: Any, path: Path, n: int, layout: np.dtype[Any], names: list[str]) -> Array:
+    data = file.read(min(n * layout.itemsize, path.stat().st_size))
+    records = np.frombuffer(data, layout, len(data) // layout.itemsize)
+    return np.column_stack([records[name][:, 0].astype(np.float64) for name in names])
 
 
-def _binary(file: Any, path: Path, n: int, layout: np.dtype[Any], kind: str, names: list[str]) -> Array:
-    size = n * layout.itemsize
-    early = InputError(f"{path} ends early: its header claims {n} points")
-    if kind != "binary_compressed":
-        data = file.read(min(size, path.stat().st_size))
-        if len(data) < size:
-            raise early
-        records = np.frombuffer(data, layout, n)
-        return np.column_stack([records[name][:, 0].astype(np.float64) for name in names])
+def _compressed(file: Any, path: Path, n: int, layout: np.dtype[Any], names: list[str]) -> Array:
     packed, unpacked = struct.unpack("<II", file.read(8))
     check_size(path, unpacked)
-    if unpacked != size:
-        raise early
-    try:
-        data = _lzf(file.read(packed), size)
-    except (OSError, ValueError) as error:
-        raise early from error
-    starts = {name: n * place[1] for name, place in (layout.fields or {}).items()}
-    columns = [np.frombuffer(data, layout[name].base, n, starts[name]) for name in names]
+    data = _lzf(file.read(packed), unpacked) if unpacked == n * layout.itemsize else b""
+    starts = {name: n * place[1] for name, place in (layout.fields or {}).items() if data}
+    columns = [np.frombuffer(data, layout[name].base, n if data else 0, starts.get(name, 0)) for name in names]
     return np.column_stack([column.astype(np.float64) for column in columns])
 
 
 def _lzf(data: bytes, size: int) -> bytes:
-    """What LibLZF has compressed, as the filter of this name of HDF5 reads it."""
-    with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file:
+    """What LibLZF has compressed, as the filter of this name of HDF5 reads it; nothing where it is damaged."""
+    with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file, suppress(OSError, ValueError):
         chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
         chunk.id.write_direct_chunk((0,), data)
         return chunk[:].tobytes()
+    return b""
 
 
 class _Bounded:

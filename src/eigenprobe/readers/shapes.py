@@ -90,17 +90,13 @@ def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns =
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     with reading(path):
-        shape = Shape(*_read(path, columns, key), path.stem)
-    _check_points(shape.vertices, path)
-    if shape.faces is not None:
-        if shape.faces.ndim != 2 or shape.faces.shape[1] != 3 or len(shape.faces) == 0:
-            raise InputError(f"{path} must hold faces of shape (f, 3), got {shape.faces.shape}")
-        if shape.faces.min() < 0 or shape.faces.max() >= shape.n:
-            raise InputError(f"{path} has faces that use vertices it does not have ({shape.n} vertices)")
-        if clean:
-            with reading(path):
-                shape = _cleaned(shape, path)
-    return shape
+        vertices, faces = _read(path, columns, key)
+        _check_points(vertices, path)
+        if faces is not None and (faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0):
+            raise InputError(f"{path} must hold faces of shape (f, 3), got {faces.shape}")
+        if faces is not None and (faces.min() < 0 or faces.max() >= len(vertices)):
+            raise InputError(f"{path} has faces that use vertices it does not have ({len(vertices)} vertices)")
+        return _cleaned(vertices, faces, path) if faces is not None and clean else Shape(vertices, faces, path.stem)
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
@@ -260,31 +256,23 @@ def _check_points(points: Array, path: Path) -> None:
             raise InputError(f"{path}: point {row} is {np.asarray(points[row]).tolist()}, expected finite coordinates")
 
 
-def _cleaned(shape: Shape, path: Path) -> Shape:
-    vertices, faces = shape.vertices, shape.faces
-    assert faces is not None
-    repairs: dict[str, int] = {}
+def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
     _, first, inverse = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
-    if len(first) < len(vertices):
-        repairs["coincident vertices merged"] = len(vertices) - len(first)
-        faces = first[inverse.ravel()][faces]  # every vertex becomes the first of its copies
+    repairs = {"coincident vertices merged": len(vertices) - len(first)}
+    faces = first[inverse.ravel()][faces]  # every vertex becomes the first of its copies
     a, b, c = faces.T
     size = float(np.ptp(vertices, axis=0).max()) or 1.0
     flat = (a == b) | (b == c) | (c == a) | (face_areas(vertices, faces) <= DEGENERATE * size**2)
-    if flat.any():
-        repairs["degenerate faces dropped"] = int(flat.sum())
-        faces = faces[~flat]
+    repairs["degenerate faces dropped"] = int(flat.sum())
+    faces = faces[~flat]
     _, unique = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
-    if len(unique) < len(faces):
-        repairs["repeated faces dropped"] = len(faces) - len(unique)
-        faces = faces[np.sort(unique)]
+    repairs["repeated faces dropped"] = len(faces) - len(unique)
+    faces = faces[np.sort(unique)]
     if len(faces) == 0:
         raise InputError(f"{path} has only degenerate faces")
     used, numbers = np.unique(faces, return_inverse=True)
-    unused = len(vertices) - len(used) - repairs.get("coincident vertices merged", 0)
-    if unused > 0:
-        repairs["unused vertices dropped"] = unused
+    repairs["unused vertices dropped"] = len(first) - len(used)
+    repairs = {what: count for what, count in repairs.items() if count}
     if repairs:
-        vertices, faces = vertices[used], numbers.reshape(-1, 3)
         warn(f"{path.name}: " + ", ".join(f"{count} {what}" for what, count in repairs.items()))
-    return Shape(vertices, faces, shape.name, repairs)
+    return Shape(vertices[used], numbers.reshape(-1, 3), path.stem, repairs)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..errors import InputError, extra, near, near_path, warn
+from ..errors import InputError, extra, near_path, warn
 from ..host.files import Archive, check_size, fetched, load_npy, only_array, reading
 from .mesh import Array
 from .text import pick, separators
@@ -229,17 +229,14 @@ def _cells(archive: Any, labels: str | None, path: Path) -> Array | None:
     column = _stored(archive, f"obs/{labels}", path)
     if hasattr(column, "keys"):
         codes = np.asarray(_stored(column, "codes", path))
-        kinds = np.append(_text(_stored(column, "categories", path)), "")  # code -1: unknown
-        return kinds[np.where((codes >= 0) & (codes < len(kinds) - 1), codes, len(kinds) - 1)]
+        kinds = np.append(_text(_stored(column, "categories", path)), "")  # the last: of an unknown code, such as -1
+        return kinds[np.where((codes >= 0) & (codes < len(kinds)), codes, -1)]
     return _text(column)
 
 
 def _text(column: Any) -> Array:
     """Numbers as they are; text, which HDF5 gives as bytes, as text."""
-    values = np.asarray(column)
-    if values.dtype != object:
-        return values
-    return np.array([value.decode() if isinstance(value, bytes) else str(value) for value in values])
+    return np.asarray(column) if column.dtype != object else column.asstr()[...].astype(str)
 
 
 def _label_file(path: Path) -> Array | None:
@@ -256,6 +253,7 @@ def _label_file(path: Path) -> Array | None:
 def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: Sequence[str]) -> Table:
     import pandas
 
+    found = None
     with reading(path):
         if path.suffix.lower() == ".parquet":
             facts = extra("pyarrow.parquet").read_metadata(path)
@@ -267,31 +265,30 @@ def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: 
             frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
             if not isinstance(frame.index, pandas.RangeIndex):
                 raise InputError(f"{path}: its rows have more columns than its first line names: name all of them")
-            first = frame[frame.columns[0]]
-            counts = np.array_equal(first, np.arange(len(first))) or np.array_equal(first, np.arange(1, len(first) + 1))
-            name = str(frame.columns[0])
-            unnamed = name.lower().startswith("unnamed: 0")  # what pandas writes as its index
-            if unnamed or (counts and name.lower() in INDEX_NAMES and name != labels):
-                called = "has no name" if unnamed else f"is called {name}"
-                warn(f"{path.name}: the first column {called} and counts as an index, not as a feature")
-                frame = frame.iloc[:, 1:]
-    found = None
-    if labels is not None:
-        if labels not in frame.columns:
-            known = [str(name) for name in frame.columns]
-            raise InputError(f"{path} has no column {labels!r}, it has {', '.join(known[:12])}{near(labels, known)}")
-        found = frame.pop(labels).to_numpy()
-    if columns or drop:
-        names = [str(name) for name in frame.columns]
-        frame = frame.iloc[:, choose_columns(names, columns, [name for name in drop if name != labels], path)]
-    words = [str(name) for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
-    if words:
-        raise InputError(
-            f"{path}: features must be numbers, column {words[0]!r} is not: name it as the labels, or drop it"
-        )
-    with reading(path):
-        features = frame.to_numpy(dtype=float)
-    return _table(features, found, path, [str(name) for name in frame.columns])
+            frame = _without_index(frame, labels, path)
+        frame.columns = names = [str(name) for name in frame.columns]
+        if labels is not None:
+            found = frame.pop(names[pick(names, len(names), [labels], path)[0]]).to_numpy()
+        if columns or drop:
+            left_out = [name for name in drop if name != labels]
+            frame = frame.iloc[:, choose_columns([*frame.columns], columns, left_out, path)]
+        words = [name for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
+        if words:
+            wrong = f"features must be numbers, column {words[0]!r} is not"
+            raise InputError(f"{path}: {wrong}: name it as the labels, or drop it")
+        return _table(frame.to_numpy(dtype=float), found, path, [*frame.columns])
+
+
+def _without_index(frame: Any, labels: str | None, path: Path) -> Any:
+    """A table without its first column where that counts its rows, by its name or for want of one."""
+    first, name, n = frame[frame.columns[0]], str(frame.columns[0]), len(frame)
+    unnamed = name.lower().startswith("unnamed: 0")  # what pandas writes as its index
+    counts = any(np.array_equal(first, np.arange(start, start + n)) for start in (0, 1))
+    if not unnamed and not (counts and name.lower() in INDEX_NAMES and name != labels):
+        return frame
+    called = "has no name" if unnamed else f"is called {name}"
+    warn(f"{path.name}: the first column {called} and counts as an index, not as a feature")
+    return frame.iloc[:, 1:]
 
 
 def _table(
