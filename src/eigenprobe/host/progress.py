@@ -173,14 +173,6 @@ class Progress:
             _draw()
         self._show()
 
-    def left(self) -> str:
-        """The time that is left if it goes on as it did so far."""
-        if not self.done or self.total is None or self.done >= self.total:
-            return ""
-        seconds = (time.monotonic() - self.started) * (self.total - self.done) / self.done
-        hours, minutes = divmod(int(seconds // 60), 60)
-        return f"{hours} h {minutes:02d} min left" if hours else f"{minutes}:{int(seconds % 60):02d} left"
-
     def _show(self) -> None:
         with _lock:
             if self is _drawn and _display is not None:
@@ -195,19 +187,18 @@ class InTerminal:
         from rich.console import Console
 
         count = rich.TaskProgressColumn() if bar.percent else rich.MofNCompleteColumn()
-        columns: list[Any] = [rich.TextColumn("{task.description}"), rich.BarColumn(), count]
-        columns = [rich.SpinnerColumn(), columns[0]] if bar.phase else columns
-        columns += [rich.TimeElapsedColumn(), *([] if bar.phase else [rich.TextColumn("{task.fields[left]}")])]
+        text, note, elapsed = "{task.description}", rich.TextColumn("{task.fields[note]}"), rich.TimeElapsedColumn()
+        columns: list[Any] = [text, rich.BarColumn(), count, elapsed, rich.TimeRemainingColumn(), note]
+        columns = [rich.SpinnerColumn(), text, elapsed, note] if bar.phase else columns
         plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-        columns.append(rich.TextColumn("{task.fields[note]}"))
         self.rich = rich.Progress(*columns, console=Console(file=sys.stderr), **plain)
-        self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note, left="")
+        self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note)
         self.rich.tasks[0].start_time = bar.started  # and not now, when it is drawn
         self.show(bar)
         self.rich.start()
 
     def show(self, bar: Progress) -> None:
-        self.rich.update(self.task, completed=bar.done, note=bar.note, description=bar.description, left=bar.left())
+        self.rich.update(self.task, completed=bar.done, note=bar.note, description=bar.description)
 
     def end(self) -> None:
         self.rich.stop()

@@ -25,7 +25,7 @@ from ..host.files import Archive, writable_folder, write_npz
 from ..host.validation import as_array, validated
 from ..operators import gradients
 from ..shortcuts.cuts import Neighbours
-from .objects import solved
+from .objects import spectrum
 
 MATRICES = ("L", "gradX", "gradY")
 PARTS = ("data", "indices", "indptr", "shape")
@@ -85,8 +85,8 @@ def diffusionnet_operators(
 
 def _computed(x: Tensor, k: int, neighbours: Any) -> dict[str, Any]:
     """The operators by name, numpy arrays and scipy matrices."""
-    cloud, smoother, own = solved(x, k, neighbours=neighbours, dimension=2.0)
-    tangent, (along, across) = gradients(cloud, smoother)
+    made, own = spectrum(x, k, neighbours=neighbours, dimension=2.0)
+    tangent, (along, across) = gradients(made.cloud, made.smoother)
     forward, left = tangent[:, :, 0], tangent[:, :, 1]
     found = {"frames": np.stack([forward, left, np.cross(forward, left)], 1), "mass": own["mass"].diagonal()}
     found |= {"evals": own["eigenvalues"], "evecs": own["eigenvectors"]}

@@ -10,20 +10,16 @@ import copy
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from ..apps import pseudotime
-from ..cloud import Array, check_points, points_and_faces
-from ..decomposition import OperatorSettings
-from ..eigen import Span, basis_from_span, solve
+from ..cloud import Array, points_and_faces
+from ..decomposition import decompose
 from ..errors import InputError, extra, warn
 from ..estimators import OptimalApproximationEigenmaps
 from ..estimators.precomputed import nearest_entries
-from ..graph.arranged import Placed
-from ..host.threads import limited_threads
 from ..host.validation import as_array
 from ..operators import matrices
-from ..smoothers import Smoother
+from ..smoothers.prepared import Prepared
 
 CELLS = 15  # neighbours of a cell, scanpy's own number: Leiden finds kinds of cells better than with 12
 
@@ -136,21 +132,16 @@ def _neighbours(adata: Any, key: str, options: dict[str, Any]) -> tuple[Any, Any
     return nearest_entries(distances, fewest, own=True)
 
 
-def solved(x: Tensor, k: int, **options: Any) -> tuple[Placed, Smoother, dict[str, Any]]:
-    """The first ``k`` pairs of float64 points ``(n, d)``, by pyFM's names, and their origin; options of the smoother.
+def spectrum(points: Any, k: int, **options: Any) -> tuple[Prepared, dict[str, Any]]:
+    """What makes the basis of all points ``(n, d)``, and by pyFM's names their matrices and first ``k`` pairs.
 
-    ``eigenvectors^T mass eigenvectors = I`` for a mass in length^dim.
+    ``eigenvectors^T mass eigenvectors = I`` for a mass in length^dim. ``options`` are those of `decompose`.
     """
-    with limited_threads(x.device, len(x)):
-        made = OperatorSettings(**options).on_all_points.build(x, k)
-        cloud, smoother = made.cloud, made.smoother
-        smoother.warn_of_parts()
-        pairs = solve(smoother, k)
-        basis = basis_from_span(Span(pairs.vectors, pairs.gaps), smoother, k, cloud).numpy()
-        stiffness, mass = matrices(cloud, smoother)
+    basis = decompose(points, k, resolution="all", parts="all", **options)
+    made, basis = basis.prepared(), basis.numpy()
+    stiffness, mass = matrices(made.cloud, made.smoother)
     vectors = basis.normalized / np.sqrt(mass.diagonal())[:, None]
-    found = {"stiffness": stiffness, "mass": mass, "eigenvalues": basis.eigenvalues, "eigenvectors": vectors}
-    return cloud, smoother, found
+    return made, {"stiffness": stiffness, "mass": mass, "eigenvalues": basis.eigenvalues, "eigenvectors": vectors}
 
 
 def equip(shape: Any, k: int = 100, **options: Any) -> Any:
@@ -162,7 +153,7 @@ def equip(shape: Any, k: int = 100, **options: Any) -> Any:
     fum, pyfm = hasattr(shape, "set_basis"), hasattr(shape, "eigenvectors")
     if not (fum or pyfm) or getattr(shape, "vertices", None) is None:
         raise InputError(f"expected a TriMesh of pyFM or a shape of GeomFuM, got {type(shape).__name__}")
-    *_, found = solved(check_points(np.asarray(shape.vertices), k)[0], k, **options)
+    _, found = spectrum(np.asarray(shape.vertices, float), k, **options)
     if fum:
         gs, bases = extra("gsops.backend"), extra("geomfum.basis")
         sparse = tuple(gs.sparse.from_scipy_csc(matrix.tocsc()) for matrix in (found["stiffness"], found["mass"]))
