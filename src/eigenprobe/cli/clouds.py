@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from math import inf
@@ -101,7 +101,6 @@ def decompose(
         bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data unless given
         dimension: of the manifold; estimated unless given
     """
-    from ..viz.index import Index
     from ..viz.report import METHODS as known
 
     if compare is not None and not (compare in known or Path(compare).is_file()):
@@ -126,7 +125,8 @@ def decompose(
         return root / named[file] / ("report.html" if report else BASIS)
 
     alone = settings["device"] in HOSTS or any(hasattr(value, "shape") for value in settings.values())
-    job, named = FileJob(session, read, solve, write, 0 if alone else SMALL), places(shapes, session.out)
+    job = FileJob("decompose", session, read, solve, write, 0 if alone else SMALL)
+    named = places(shapes, session.out)
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
@@ -138,10 +138,7 @@ def decompose(
         session.finish(f"decomposed {_summary(basis, settings['method'])},")
         return
     root = session.folder("decomposed")
-    session.same_settings(root, options | choice, force)
-    files = [file for file, name in named.items() if force or not finished(root / name)]
-    failed = job.run(files, len(named), Index.of(root, f"Decomposed in {root.name}"), "decomposing")
-    session.finish_all("decomposed", len(named), len(named) - len(files), failed)
+    job.run_all(root, {file: root / name for file, name in named.items()}, options | choice, force)
 
 
 def _settings(options: dict[str, Any], session: Session) -> dict[str, Any]:
@@ -198,8 +195,9 @@ def _begun(path: Path, settings: dict[str, Any], file: Path, cloud: Read) -> Bas
 
 @dataclass(frozen=True)
 class FileJob:
-    """Files to bases: how one is read, solved and written."""
+    """Files to bases: how one is read, solved and written by a command."""
 
+    command: str
     session: Session
     read: Callable[[Path], Read]
     solve: Callable[..., Any]  # points and their rows to a basis, or a list of points to a list of bases
@@ -230,33 +228,34 @@ class FileJob:
             return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
         return {}
 
-    def run(self, files: list[Path], total: int, index: Index | None, title: str) -> dict[Path, str]:
-        """Solve and write every file and enter it in the index; why some were not.
+    def run_all(self, folder: Path, targets: Mapping[Path, Path], settings: Mapping[str, Any], force: bool) -> None:
+        """Solve and write every file that has no target yet, with an index of the folder; an error where one failed.
 
         One bad file among thousands does not end the run.
         """
-        failed: dict[Path, str] = {}
-        done = total - len(files)
+        from ..viz.index import Index
+
+        self.session.same_settings(folder, settings, force)
+        files = [file for file, target in targets.items() if force or not finished(target)]
+        index, failed = Index.of(folder, f"{self.command}d in {folder.name}".capitalize()), dict[Path, str]()
+        kept, number = len(targets) - len(files), 0
         try:
-            for number, file in enumerate(progress.track(files, title)):
+            for number, file in enumerate(progress.track(files, self.command)):
                 if number % BATCH == 0:
                     known = self.batch(files[number : number + BATCH])
                 began = self.session.running()
                 try:
                     basis = self.basis(file, *known.pop(file, ()))
-                    link = self.write(file, basis, began)
-                    if index is not None:
-                        enter(index, file, link, basis)
-                    done += 1
+                    enter(index, file, self.write(file, basis, began), basis)
                 except Exception as error:
                     failed[file] = reason(error, self.session)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted: {done} of {total} done; run again to go on") from None
+            done = kept + number - len(failed)
+            raise KeyboardInterrupt(f"interrupted: {done} of {len(targets)} done; run again to go on") from None
         finally:
-            if index is not None:
-                index.failed(failed)
-                self.session.indexed(index)
-        return failed
+            index.failed(failed)
+            self.session.indexed(index)
+        self.session.finish_all(f"{self.command}d", len(targets), kept, failed)
 
 
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import InputError, extra
 from ..host.progress import Progress
-from .clouds import finished, places
+from .clouds import finished, places, reason
 from .session import Session
 from .training import ENDING
 
@@ -98,6 +98,6 @@ def _on_worker(function: Callable[..., None], file: Path, out: Path | None, sett
     session = replace(settings["session"], out=out, started=time.monotonic(), written=[])
     try:
         function([file], **{**settings, "session": session})
-    except InputError as error:
-        return str(error)
+    except Exception as error:
+        return reason(error, session)
     return session.written

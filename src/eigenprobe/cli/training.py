@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InputError
 from ..host import progress
 from .clouds import FileJob, Read, places, read_points
 from .session import Session
@@ -103,37 +102,32 @@ def encode(
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
     from ..pretrained.model import SpectralModel
-    from ..viz.index import Index
 
     named = places(shapes, session.out)
-    index = None
     if session.out is not None and session.out.suffix == ENDING and len(named) == 1:
-        targets = dict.fromkeys(named, session.out)
+        folder, targets = None, dict.fromkeys(named, session.out)
     else:
         folder = session.folder("encoded")
         targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
-        if len(named) > 1 or [*named] != shapes:
-            given = {"k": k, "model": model, "samples": samples, "ritz": ritz, "refine": refine}
-            session.same_settings(folder, given, force)
-            index = Index.of(folder, f"Encoded in {folder.name}")
-    if [*named] == shapes and len(shapes) == 1:
-        session.refuse_existing(targets[shapes[0]], force)
-    files = [file for file, target in targets.items() if force or not target.exists()]
-    network = SpectralModel.from_pretrained(model)
-    options: dict[str, Any] = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
+    if single := folder is None or [*named] == shapes[:1]:
+        session.refuse_existing(targets[first := next(iter(named))], force)
+    given: dict[str, Any] = {"k": k, "ritz": ritz, "refine": refine}
+    network, device = SpectralModel.from_pretrained(model), session.device()
 
     def read(file: Path) -> Read:
         return read_points(file, samples or None, False, session.seed, at_most=True)
 
     def solve(points: Any, rows: Any = None) -> Any:
-        return network.encode(points, **options)
+        return network.encode(points, device=device, **given)
 
     def write(file: Path, basis: Basis, began: float) -> Path:
         basis.save(targets[file])
         session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
         return targets[file]
 
-    failed = FileJob(session, read, solve, write).run(files, len(named), index, "encoding")
-    if failed and len(named) == 1:
-        raise InputError(failed[files[0]])
-    session.finish_all("encoded", len(named), len(named) - len(files), failed)
+    job = FileJob("encode", session, read, solve, write)
+    if folder is None or single:
+        write(first, job.basis(first), 0.0)
+        session.finish("encoded 1 of 1 shapes")
+    else:
+        job.run_all(folder, targets, {**given, "model": model, "samples": samples}, force)

@@ -37,8 +37,8 @@ def oklch(lightness: ArrayLike, chroma: ArrayLike, hue_degrees: ArrayLike) -> Ar
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
-def _diverging_table(hues: tuple[float, float], turns: tuple[float, float], size: int = 257) -> Array:
-    t = np.linspace(-1.0, 1.0, size)
+def _diverging_table(hues: tuple[float, float], turns: tuple[float, float]) -> Array:
+    t = np.linspace(-1.0, 1.0, 257)
     s = np.abs(t)
     lightness = 0.965 - 0.56 * s**1.15
     # Chroma rises fast so that small values already show their sign, then falls towards the dark ends.
@@ -79,12 +79,12 @@ def diverging(values: Array, limit: float | None = None) -> Array:
     return lookup(DIVERGING, 0.5 + 0.5 * values / limit)
 
 
-def robust_range(values: Array, quantile: float = 0.99) -> tuple[float, float]:
+def robust_range(values: Array) -> tuple[float, float]:
     """A range that leaves out the outermost tails; a constant gets a range around it."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return 0.0, 1.0
-    low, high = (float(v) for v in np.quantile(finite, [1 - quantile, quantile]))
+    low, high = (float(v) for v in np.quantile(finite, [0.01, 0.99]))
     if high - low <= 1e-6 * max(abs(low), abs(high), 1e-30):
         spread = 0.5 * max(abs(low), 1e-12)
         return low - spread, high + spread

@@ -23,6 +23,7 @@ from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, splat_sizes, vert
 
 Index = NDArray[np.int64]
 CHUNK = 2_000_000  # fragments tested at once
+SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
 INSIDE = -0.3  # a normal that points away by more is of a surface seen from inside; less, of the outline
 
 
@@ -32,7 +33,6 @@ class Raster:
 
     height: int
     width: int
-    supersample: int
     pixel: Index
     blend: csr_matrix  # (p, n)
     depth: Array  # (p,)
@@ -52,13 +52,13 @@ class Raster:
             lit = lit * (1 - 0.55 * lines[:, None])
         sums = np.asarray(self.shrink @ np.column_stack([np.clip(lit, 0, 1), np.ones(len(lit))]))
         sums[:, :3] /= np.maximum(sums[:, 3:], 1)
-        sums[:, 3] /= self.supersample**2
-        return sums.reshape(self.height // self.supersample, self.width // self.supersample, 4)
+        sums[:, 3] /= SUPERSAMPLE**2
+        return sums.reshape(self.height // SUPERSAMPLE, self.width // SUPERSAMPLE, 4)
 
     @cached_property
     def shrink(self) -> csr_matrix:
         """Sums of the covered pixels within each pixel of the image: (h w, p) of zeros and ones."""
-        s, p = self.supersample, len(self.pixel)
+        s, p = SUPERSAMPLE, len(self.pixel)
         y, x = np.divmod(self.pixel, self.width)
         cell = (y // s) * (self.width // s) + x // s
         return csr_matrix((np.ones(p), (cell, np.arange(p))), shape=(self.height * self.width // s**2, p))
@@ -164,13 +164,7 @@ def lambert(normal: Array) -> Array:
 
 
 def rasterise(
-    points: Array,
-    faces: Index | None,
-    camera: Camera,
-    size: int = 480,
-    *,
-    supersample: int = 2,
-    bounds: Array | None = None,
+    points: Array, faces: Index | None, camera: Camera, size: int = 480, bounds: Array | None = None
 ) -> Raster:
     """Visibility of display coordinates (n, 3) with or without faces; `size` is the longer side in pixels.
 
@@ -188,8 +182,8 @@ def rasterise(
     margin = 1.4 if normal.any() else 2.2  # a disc at the outline is seen edge on, a ball is not
     normal = normal @ camera.rotation.T
     extent = np.maximum(bounds[1] - bounds[0], 0.02) + margin * np.median(splat)
-    scale = size * supersample / extent.max()
-    width, height = (int(np.ceil(e * scale / supersample)) * supersample for e in extent)
+    scale = size * SUPERSAMPLE / extent.max()
+    width, height = (int(np.ceil(e * scale / SUPERSAMPLE)) * SUPERSAMPLE for e in extent)
     pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]
     if faces is not None:
         edges = pixels[faces[:, 1:]] - pixels[faces[:, :1]]
@@ -212,7 +206,7 @@ def rasterise(
         blend, shown = _splatted(found, covered, top, normal, splat)
     shown = shown / np.maximum(np.linalg.norm(shown, axis=1, keepdims=True), 1e-30)
     shade = lambert(shown) * _occlusion(covered, found.depth[top], height, width)
-    return Raster(height, width, supersample, covered, blend, found.depth[top], shade, bool(normal.any()))
+    return Raster(height, width, covered, blend, found.depth[top], shade, bool(normal.any()))
 
 
 def _splatted(found: Fragments, covered: Index, top: Index, normal: Array, splat: Array) -> tuple[csr_matrix, Array]:

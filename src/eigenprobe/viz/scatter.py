@@ -187,7 +187,7 @@ class Groups(NamedTuple):
     typical: list[list[int]]
 
 
-def find_groups(x: Array, seed: int = 0) -> Groups | None:
+def find_groups(x: Array) -> Groups | None:
     """Groups of the rows of ``x (n, k)``; None where there are too few rows to speak of groups."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -195,11 +195,11 @@ def find_groups(x: Array, seed: int = 0) -> Groups | None:
 
     if len(np.unique(x, axis=0)) <= 2 * COUNTS[0]:
         return None
-    rows = x[np.random.default_rng(seed).permutation(len(x))[:SAMPLE]]
+    rows = x[np.random.default_rng(0).permutation(len(x))[:SAMPLE]]
     most = len(np.unique(rows, axis=0)) // 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than groups: another count is better
-        fits = [KMeans(count, n_init=4, random_state=seed).fit(rows) for count in COUNTS if count <= most]
+        fits = [KMeans(count, n_init=4, random_state=0).fit(rows) for count in COUNTS if count <= most]
     best = max(fits, key=lambda fit: silhouette_score(rows, fit.labels_))
     found = best.predict(x)
     order = np.argsort(-np.bincount(found, minlength=best.n_clusters), kind="stable")

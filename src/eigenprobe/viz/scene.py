@@ -136,14 +136,14 @@ def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
     return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
 
 
-def cloud_normals(points: Array, k: int = 12) -> tuple[Array, Array]:
+def cloud_normals(points: Array) -> tuple[Array, Array]:
     """Outward unit normals (n, 3) of a cloud and its local spacing (n,), the distance to the sixth neighbour halved.
 
     Where most neighbourhoods are flat the cloud is a surface and every point has a normal. Otherwise it is a volume or
     a curve: all normals are zero and its points are drawn as balls. So are those of a cloud in the plane, where a
     closed sheet would hide how it was sampled.
     """
-    k = min(k, len(points) - 1)
+    k = min(12, len(points) - 1)
     if k < 3:
         return np.zeros_like(points), np.full(len(points), 0.05 * float(np.ptp(points, axis=0).max() or 1.0))
     distance, index = cKDTree(points).query(points, k + 1)
@@ -188,8 +188,8 @@ def splat_sizes(normals: Array, spacing: Array) -> Array:
     return np.where(normals.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)
 
 
-def thin(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
+def thin(count: int, limit: int) -> NDArray[np.int64]:
     """Sorted indices of at most `limit` of `count` points, drawn without replacement."""
     if count <= limit:
         return np.arange(count)
-    return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
+    return np.sort(np.random.default_rng(0).choice(count, limit, replace=False))
