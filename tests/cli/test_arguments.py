@@ -159,13 +159,13 @@ def test_wrong_options_get_one_line(words: str, pattern: str, run: Run) -> None:
 
 
 def test_changes_of_a_recipe_may_stand_anywhere() -> None:
-    from eigenprobe.cli.arguments import gathered
+    from eigenprobe.cli.arguments import join_changes
 
     words = ["train", "r.yaml", "a=1", "--out", "o=o", "b.c=[2]", "-q", "d=3", "--device", "cpu"]
-    assert gathered(words) == ["train", "r.yaml", "a=1", "b.c=[2]", "d=3", "--out", "o=o", "-q", "--device", "cpu"]
-    parsed = parser_of(cli.commands()).parse_args(gathered(words))
+    assert join_changes(words) == ["train", "r.yaml", "a=1", "b.c=[2]", "d=3", "--out", "o=o", "-q", "--device", "cpu"]
+    parsed = parser_of(cli.commands()).parse_args(join_changes(words))
     assert parsed.train.changes == ["a=1", "b.c=[2]", "d=3"]
-    assert gathered(["decompose", "a.obj", "x=1"]) == ["decompose", "a.obj", "x=1"]
+    assert join_changes(["decompose", "a.obj", "x=1"]) == ["decompose", "a.obj", "x=1"]
 
 
 def raising(error: BaseException) -> Callable[..., None]:

@@ -88,10 +88,10 @@ def _run(words: list[str]) -> int:
         return 0
     from jsonargparse import ArgumentError
 
-    from .arguments import gathered, one_line, parser_of
+    from .arguments import join_changes, one_line, parser_of
 
     root = commands()
-    words = gathered(words)
+    words = join_changes(words)
     if words[0] == COMPLETION:
         return _completion(parser_of(root), words[1:])
     path = root.path(words)

@@ -176,7 +176,7 @@ def _add_commands(parser: ArgumentParser, command: Command, path: str, words: Se
             _add_commands(parser_below, below, path_below, None if words is None else words[1:])
 
 
-def gathered(words: list[str]) -> list[str]:
+def join_changes(words: list[str]) -> list[str]:
     """``train``'s key=value changes moved behind its recipe: argparse takes such a list in one piece only."""
     if not words or words[0] != "train":
         return words

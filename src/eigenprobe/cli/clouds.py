@@ -130,10 +130,10 @@ def decompose(
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
-        begun = None if force or finished(folder) else _begun(folder / BASIS, settings, file, cloud)
-        if begun is None:
+        unfinished = None if force or finished(folder) else _unfinished_basis(folder / BASIS, settings, file, cloud)
+        if unfinished is None:
             session.refuse_existing(folder / BASIS, force)
-        basis = job.basis(file, cloud, begun)
+        basis = job.basis(file, cloud, unfinished)
         write_basis(folder, basis, report, session, 0.0, compare)
         session.finish(f"decomposed {_summary(basis, settings['method'])},")
         return
@@ -172,7 +172,7 @@ def _summary(basis: Basis, method: str) -> str:
     return f"{basis.info['source']}: {size}, {method}"
 
 
-def _begun(path: Path, settings: dict[str, Any], file: Path, cloud: Read) -> Basis | None:
+def _unfinished_basis(path: Path, settings: dict[str, Any], file: Path, cloud: Read) -> Basis | None:
     """The basis of a run of this command that was stopped before its report; None where it is another's."""
     import numpy as np
 
@@ -201,7 +201,7 @@ class FileJob:
     session: Session
     read: Callable[[Path], Read]
     solve: Callable[..., Any]  # points and their rows to a basis, or a list of points to a list of bases
-    write: Callable[[Path, Basis, float], Path]  # a basis that was begun at some second; what to open
+    write: Callable[[Path, Basis, float], Path]  # of a basis, begun at some second of the command; what to open
     most: float = inf  # points of a cloud that is solved together with others
 
     def load(self, file: Path) -> Read:

@@ -52,15 +52,15 @@ def remove_plane(points: Array, *, thickness: float | None = None, seed: int = 0
 
         thickness = SPACINGS * float(np.median(cKDTree(x).query(x, 5)[0][:, 1:].mean(1)))
     rng = np.random.default_rng(seed)
-    few = x[rng.choice(len(x), min(len(x), 4000), replace=False)]
-    corners = few[rng.integers(0, len(few), (TRIALS, 3))]  # (t, 3, 3)
+    subset = x[rng.choice(len(x), min(len(x), 4000), replace=False)]
+    corners = subset[rng.integers(0, len(subset), (TRIALS, 3))]  # (t, 3, 3)
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     length = np.linalg.norm(normals, axis=1)
     normals, corners = normals[length > 0] / length[length > 0, None], corners[length > 0]
     if not len(normals):
         raise InputError("expected points that span a plane, got points in a line")
     offsets = (normals * corners[:, 0]).sum(1)
-    best = int((np.abs(few @ normals.T - offsets) <= thickness).sum(0).argmax())
+    best = int((np.abs(subset @ normals.T - offsets) <= thickness).sum(0).argmax())
     normal, offset = normals[best], float(offsets[best])
     for _ in range(3):
         on = np.abs(x @ normal - offset) <= thickness

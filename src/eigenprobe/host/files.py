@@ -148,7 +148,7 @@ def address(path: str | os.PathLike[str]) -> str | None:
     return f"{match[1]}://{'/' * (match[1] == 'file')}{match[2]}"
 
 
-def fetched(path: str | os.PathLike[str]) -> Path:
+def local_copy(path: str | os.PathLike[str]) -> Path:
     """A path as it is; of an address a local copy, which lasts as long as the process and its original do."""
     if (found := address(path)) is None:
         return Path(path)

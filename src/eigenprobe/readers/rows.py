@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from ..errors import InputError
 from ..host.files import check_size, load_npy, reading
 from .mesh import Array
-from .tables import existing, features_of, open_archive, read_table
+from .tables import features_of, open_archive, read_table, table_path
 
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
 ENTRIES = 1 << 25  # numbers of a block in memory
@@ -36,7 +36,7 @@ def open_rows(source: Any, labels: str | None = None, key: str | None = None) ->
     if isinstance(source, Rows):
         return source
     if isinstance(source, (str, os.PathLike)):
-        path = existing(source)
+        path = table_path(source)
         suffix = path.suffix.lower()
         if suffix == ".npy":
             return Rows(load_npy(path, mapped=True))

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, near_path, warn
-from ..host.files import Archive, address, atomic_path, check_size, fetched, files_at, load_npy, only_array, reading
+from ..host.files import Archive, address, atomic_path, check_size, files_at, load_npy, local_copy, only_array, reading
 from ..host.validation import validated
 from ..readers.mesh import Array
 from .mesh import face_areas
@@ -75,7 +75,7 @@ def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns =
     With ``clean`` a mesh comes back without coincident or unused vertices and without degenerate or repeated faces
     (one `EigenprobeWarning` gives the counts). Anything that cannot be read is an `InputError` naming the file.
     """
-    path = fetched(path)
+    path = local_copy(path)
     suffix = path.suffix.lower()
     if path.is_dir():
         raise InputError(f"expected a file, got the folder {path}")

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, extra, near_path, warn
-from ..host.files import Archive, check_size, fetched, load_npy, only_array, reading
+from ..host.files import Archive, check_size, load_npy, local_copy, only_array, reading
 from .mesh import Array
 from .text import pick, separators
 
@@ -61,7 +61,7 @@ def read_table(
 
     Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5 file is taken.
     """
-    path = existing(path)
+    path = table_path(path)
     suffix = path.suffix.lower()
     if key is not None and suffix not in (".npz", *HDF5):
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
@@ -92,9 +92,9 @@ def choose_columns(names: Sequence[str], columns: Sequence[str], drop: Sequence[
     return chosen
 
 
-def existing(path: str | os.PathLike[str]) -> Path:
+def table_path(path: str | os.PathLike[str]) -> Path:
     """The file, of an address a local copy; an error where it is none or not a table."""
-    path = fetched(path)
+    path = local_copy(path)
     if not path.is_file():
         raise InputError(f"no such table: {path}{near_path(path)}")
     if path.suffix.lower() not in SUFFIXES:

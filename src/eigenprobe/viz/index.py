@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from ..host.files import atomic_path, write_text
 from ..host.tables import write_csv
-from .page import asset, filled, table_rows
+from .page import asset, fill_template, table_rows
 
 SIDE = 180  # pixels of a thumbnail
 HIDDEN = ("file", "status", "link", "reason")  # columns that are not figures
@@ -66,7 +66,7 @@ class Index:
         cards = "\n".join(map(self._card, rows))
         parts = {"TITLE": html.escape(self.title), "STYLE": asset("style.css"), "COUNT": count, "CARDS": cards}
         write_csv(table := self.folder / "summary.csv", rows)
-        write_text(page := self.folder / "index.html", filled(asset("index.html"), parts))
+        write_text(page := self.folder / "index.html", fill_template(asset("index.html"), parts))
         return page, table
 
     def _picture(self, link: Path) -> Path:

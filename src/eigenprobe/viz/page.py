@@ -71,7 +71,7 @@ def say(value: Any) -> str:
     return str(value)
 
 
-def thinned(shown: int, n: int, rest: str = ".") -> str:
+def thinning_note(shown: int, n: int, rest: str = ".") -> str:
     """The note under a picture that does not show all points."""
     return "" if shown == n else f"Shown with {say(shown)} of {say(n)} points{rest}"
 
@@ -106,15 +106,15 @@ def page(
         "SUBTITLE": html.escape(subtitle),
         "STYLE": asset("style.css"),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS[kind]),
-        "BODY": filled(asset(f"{kind}.html"), inside),
+        "BODY": fill_template(asset(f"{kind}.html"), inside),
         "PAYLOAD": packed,
         "PLOTLY": "" if bare else _plotly(),
         "CLASS": "bare" if bare else "",
     }
-    return filled(asset("page.html"), parts)
+    return fill_template(asset("page.html"), parts)
 
 
-def filled(template: str, parts: Mapping[str, str]) -> str:
+def fill_template(template: str, parts: Mapping[str, str]) -> str:
     """The template with its marks ``@@KEY@@`` replaced, in one pass: a mark in a title or a fact is left as it is."""
     return re.sub("@@([A-Z]+)@@", lambda mark: parts[mark[1]], template)
 

@@ -25,7 +25,7 @@ from ..errors import InputError
 from ..host.files import write_text
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Path, page, ramp, raw, say, thinned
+from .page import Path, page, ramp, raw, say, thinning_note
 from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
 
 Source = Basis | str | os.PathLike[str]
@@ -130,7 +130,7 @@ def report_page(
         if same:
             _align(shapes[1], basis, other)
     n, d, shown = basis.n, to_numpy(points).shape[1], shapes[0]["n"]
-    note = thinned(shown, n, "; all numbers are from all points.")
+    note = thinning_note(shown, n, "; all numbers are from all points.")
     if d > 3:
         note = ("Drawn in the first three principal components. " + note).strip()
     maps = {name: ramp(table) for name, table in colours.MAPS.items()}

@@ -29,7 +29,7 @@ from ..errors import EigenprobeWarning, InputError
 from ..host.files import write_text
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Path, page, ramp, raw, say, thinned
+from .page import Path, page, ramp, raw, say, thinning_note
 from .scene import Array, thin
 
 Names = Mapping[Any, str] | Sequence[str]
@@ -94,7 +94,7 @@ def write_scatter(
         payload["texts"] = [html.escape(str(texts[i])) for i in keep]
     if eigenvalues is not None:
         payload["eigenvalues"] = np.nan_to_num(to_numpy(eigenvalues)).tolist()
-    note = thinned(len(keep), n)
+    note = thinning_note(len(keep), n)
     if new is not None:
         placed = _plain(new, "new", columns=k)
         at = None if new_layout is None else _plain(new_layout, "new_layout", len(placed))
