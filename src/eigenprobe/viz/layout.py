@@ -3,10 +3,12 @@
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 from matplotlib import rc_context
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
 from ..host.files import atomic_path
@@ -24,6 +26,7 @@ STYLE: Any = {
     **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
     **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
     **dict.fromkeys(("axes.labelsize", "axes.titlesize"), 9),
+    **dict.fromkeys(("figure.constrained_layout.w_pad", "figure.constrained_layout.h_pad"), 0.03),
     "figure.facecolor": "white",
 }
 
@@ -61,35 +64,25 @@ def grid(
     notes: Sequence[str] = (),
     bar: str = "",
 ) -> Figure:
-    """Images (h, w, 4) on a tight grid with small titles; `notes` go under them, `bar` is said beside a colour bar."""
-    starts = range(0, len(images), per_row)
+    """Images (h, w, 4) on a tight grid with small titles; `notes` go under them, `bar` under a colour bar."""
+    rows = -(-len(images) // per_row)
     aspect = max(image.shape[0] for image in images) / max(image.shape[1] for image in images)
     width = panel if aspect < 1.3 else panel * 1.3 / aspect
-    height = width * aspect
-    label, foot = (0.32 if row_labels else 0.0), (0.5 if bar else 0.06)
-    heads = [0.26 if any(titles[start : start + per_row]) else 0.06 for start in starts]
-    feet = [0.2 if any(notes[start : start + per_row]) else 0.0 for start in starts]
-    across, tall = label + per_row * width, len(starts) * height + sum(heads) + sum(feet) + foot
-    with canvas(across, tall, path) as figure:
-        # One for all images, in inches: axes of their own take longer to make.
-        sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(0, tall))
-        sheet.set_axis_off()
-        for index, image in enumerate(images):
-            row, column = divmod(index, per_row)
-            x = label + (column + 0.5) * width
-            y = tall - (row + 0.5) * height - sum(heads[: row + 1]) - sum(feet[:row])
-            h, w = np.multiply(image.shape[:2], min(0.96 * height / image.shape[0], 0.94 * width / image.shape[1]) / 2)
-            sheet.imshow(image, extent=(x - w, x + w, y - h, y + h), aspect="auto", interpolation="antialiased")
-            if index < len(titles):
-                sheet.text(x, y + height / 2 + 0.06, titles[index], fontsize=9, ha="center", va="bottom")
-            if index < len(notes):
-                sheet.text(x, y - height / 2 - 0.02, notes[index], fontsize=8, ha="center", va="top", color=FAINT)
-            if column == 0 and row < len(row_labels):
-                sheet.text(0.16, y, row_labels[row], fontsize=9.5, rotation=90, ha="center", va="center")
+    heads = 0.26 * min(rows, -(-len(titles) // per_row)) + 0.22 * any(notes) * rows
+    tall = rows * width * aspect + heads + (0.6 if bar else 0.06)
+    with canvas(per_row * width + (0.3 if row_labels else 0.0), tall, path, layout="compressed") as figure:
+        axes = figure.subplots(rows, per_row, squeeze=False, subplot_kw={"xticks": [], "yticks": [], "frameon": False})
+        for place, image, title, note in zip_longest(axes.flat, images, titles, notes):
+            if image is not None:
+                place.imshow(image, interpolation="antialiased")
+                place.set_title(title or "", pad=3)
+                place.set_xlabel(note or "", fontsize=8, color=FAINT, labelpad=2)
+        for place, words in zip(axes[:, 0], row_labels, strict=False):
+            place.set_ylabel(words, fontsize=9.5)
         if bar:
-            middle, half = across / 2, min(1.1, across / 4)
-            sheet.imshow(DIVERGING[None], extent=(middle - half, middle + half, 0.24, 0.325), aspect="auto")
-            for place, words in ((-1, "\N{MINUS SIGN}max"), (0, "0"), (1, "max")):
-                sheet.text(middle + place * half, 0.2, words, fontsize=7.5, ha="center", va="top")
-            sheet.text(middle + half + 0.12, 0.28, bar, fontsize=7.5, va="center", color=FAINT)
+            scale = ScalarMappable(Normalize(-1, 1), ListedColormap(DIVERGING))
+            drawn = figure.colorbar(scale, ax=axes, location="bottom", shrink=0.5, aspect=25, ticks=[-1, 0, 1])
+            drawn.set_ticklabels(["\N{MINUS SIGN}max", "0", "max"], fontsize=7.5)
+            drawn.set_label(bar, fontsize=7.5, color=FAINT)
+            drawn.outline.set_visible(False)  # type: ignore[operator]
     return figure
