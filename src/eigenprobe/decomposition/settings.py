@@ -104,11 +104,6 @@ class OperatorSettings:
             warn(f"no derivatives with respect to the points: {only}")
         return found
 
-    @property
-    def on_all_points(self) -> OperatorSettings:
-        """The same operator without a working sample, on every point."""
-        return replace(self, resolution="all", parts="all")
-
     def prepare(self, points: Array) -> Prepared:
         """The operator of points ``(N, d)`` of any kind of array."""
         x, _ = check_points(points, 1)
