@@ -12,7 +12,7 @@ can be applied twice.  What a step sees depends on the seed and the step alone.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -22,14 +22,15 @@ from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
 
 from eigenprobe.host.weights import drawing
 from eigenprobe.sampling.cleaning import CleaningConfig, CleaningNetwork, apart, read_cleaning, write_cleaning
-from eigenprobe.training.module import Optimisation
+from eigenprobe.training import RunSettings
 from eigenprobe.training.recipes import recipe_kind
-from eigenprobe.training.runs import RunSettings
 
 from ..shapes.contacts import FoldedShapes
 from ..shapes.damage import Damage, damaged
-from ..shapes.dense import Dense, DenseShapes
-from .timed import Schedule, TimedModule, in_blocks, train_timed
+from ..shapes.dense import DenseShapes
+from ..shapes.fields import take
+from .blocks import FoldedStream
+from .timed import Schedule, TimedModule, train_timed
 
 MESHED = 4000  # points up to which clouds are sampled as vertices lie
 
@@ -73,47 +74,26 @@ class Damaged(NamedTuple):
         return ((p - y) * n).sum(1, keepdim=True) * n, n
 
 
-class DamagedStream:
-    """Blocks of prepared batches; lives on the device where it is first asked."""
+class DamagedStream(FoldedStream[Damaged]):
+    """Damaged clouds with the true surface around their points."""
 
-    def __init__(self, settings: CleaningSettings) -> None:
-        self.settings, self.device = settings, torch.device("cpu")
-        self.search = CleaningNetwork(settings.network).search
-        self._shapes = self._folded(self.device)
-        self._block: tuple[int, list[Damaged]] = (-1, [])
-
-    def at(self, step: int, device: torch.device) -> Damaged:
-        """The batch of one step."""
+    def folded(self) -> FoldedShapes:
         s = self.settings
-        block, place = in_blocks(step, s.block, s.passes)
-        if self._block[0] != block or self.device != device:
-            if self.device != device:
-                self.device, self._shapes = device, self._folded(device)
-            self._block = (-1, [])  # the memory of the last one is free before the next is made
-            self._block = (block, [self.prepare(block, i) for i in range(s.block)])
-        return self._block[1][place]
-
-    def _folded(self, device: torch.device) -> FoldedShapes:
-        s = self.settings
-        return FoldedShapes(
-            DenseShapes(s.seed, device, touching=0.2), s.chunk, s.dense, min(MESHED, max(s.sizes)), s.chunks
-        )
+        self.search = CleaningNetwork(s.network).search
+        shapes = DenseShapes(s.seed * 64 + self.rank, self.device, touching=0.2)
+        return FoldedShapes(shapes, s.chunk, s.dense, min(MESHED, max(s.sizes)), s.chunks)
 
     @torch.no_grad()
     def prepare(self, block: int, place: int) -> Damaged:
-        """One batch: some shapes of the kept chunks, sampled at one size."""
         s = self.settings
-        number = block * s.block + place
-        coin = torch.Generator().manual_seed(s.seed * 1_000_003 + number)
-        generator = torch.Generator(self.device).manual_seed(s.seed * 1_000_003 + number)
-        shapes, graph, order = self._shapes.block(max(0, block - int(torch.randint(s.chunks, (), generator=coin))))
-        m = s.sizes[int(torch.randint(len(s.sizes), (), generator=coin))]
-        rows = torch.randperm(s.chunk, generator=coin)[: max(1, s.points // m)].to(self.device)
-        shapes, b = Dense(*(part[rows] for part in shapes)), len(rows)
+        number = s.seed * 1_000_003 + block * s.block + place
+        coin, generator = (torch.Generator(where).manual_seed(number) for where in ("cpu", self.device))
+        m, shapes, graph, order = self.draw(block, s.sizes, s.points, coin)
+        b = len(order)
         turn = torch.linalg.qr(torch.randn((b, 3, 3), generator=generator, device=self.device))[0]
         x, normals = shapes.points @ turn, shapes.normals @ turn
-        chosen, y, stray, keep = damaged(x, normals, order[rows], m, s.damage, generator)
-        index, length = (part[rows].gather(1, chosen[..., None].expand(-1, -1, part.shape[2])) for part in graph)
+        chosen, y, stray, keep = damaged(x, normals, order, m, s.damage, generator)
+        index, length = (take(part, chosen) for part in graph)
         around = torch.cat([chosen[..., None], torch.where(torch.isfinite(length), index, chosen[..., None])], 2)
         flat = (around + x.shape[1] * torch.arange(b, device=self.device)[:, None, None])[keep]  # (n, 13)
         place_of = apart(b, self.device)[:, None].expand(b, m, 3)[keep]
@@ -128,9 +108,7 @@ class CleaningModule(TimedModule):
     def __init__(self, settings: CleaningSettings) -> None:
         with drawing(settings.seed):
             network = deepcopy(read_cleaning()) if settings.shipped else CleaningNetwork(settings.network)
-        limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
-        super().__init__(network.train().requires_grad_(True), optimisation=limits, seed=settings.seed)
-        self.settings, self.schedule = settings, settings.schedule
+        super().__init__(network.train().requires_grad_(True), settings)
 
     def cleaned(self, y: Tensor, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
@@ -159,22 +137,18 @@ class CleaningModule(TimedModule):
         }
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
-        batch = cast(DamagedStream, item).at(self.batches_seen, self.device)
+        batch = cast(DamagedStream, item).to(self.device, self.rank).at(self.batches_seen)
         coin = torch.Generator().manual_seed(self.batches_seen)
-        found = self.losses(batch, bool(torch.rand((), generator=coin) < self.settings.again))
-        if self.told(found["loss"]):
-            facts = {name: round(float(value.detach()), 4) for name, value in found.items()}
-            self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
-        return found["loss"]
+        return self.count_batch(self.losses(batch, bool(torch.rand((), generator=coin) < self.settings.again)))
 
 
 @recipe_kind("cleaning", CleaningSettings, ("minutes", "piece", "steps"))
 def train_cleaning(settings: CleaningSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
     """Run (or go on with) training in `folder`; returns the folder of the exported network. ``changes`` are fields of
     `RunSettings`: device, resume, flags."""
-    module, run = CleaningModule(settings), replace(how or RunSettings(), folder=folder, **changes)
-    trainer, facts = train_timed(module, DamagedStream(settings), run)
-    facts |= {"steps": trainer.global_step, "seconds": round(module.seconds, 1), "history": module.history[-100:]}
+    module = CleaningModule(settings)
+    trainer, facts = train_timed(module, DamagedStream(settings), how, folder=folder, **changes)
     if trainer.is_global_zero:
-        write_cleaning(folder / "model", cast(CleaningNetwork, module.eval().network).cpu(), facts)
+        network = cast(CleaningNetwork, module.eval().network).cpu()
+        write_cleaning(folder / "model", network, facts | {"history": module.history[-100:]})
     return folder / "model"

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from eigenprobe.geometry import farthest_points
 from eigenprobe.graph import Graph, stack
 from eigenprobe.host.weights import drawing
 from eigenprobe.sampling.cleaning import clean
-from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.sampling.working import RULE
 from eigenprobe.search.layout import nearest
 from eigenprobe.shortcuts.cuts import find_suspects
@@ -34,14 +34,15 @@ from eigenprobe.shortcuts.network import (
     read_shortcut,
     write_shortcut,
 )
-from eigenprobe.training.module import Optimisation
+from eigenprobe.training import RunSettings
 from eigenprobe.training.recipes import recipe_kind
-from eigenprobe.training.runs import RunSettings
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
 from ..shapes.damage import Damage, damaged
 from ..shapes.dense import DenseShapes
-from .timed import Schedule, TimedModule, in_blocks, train_timed
+from ..shapes.fields import Rng, take
+from .blocks import FoldedStream
+from .timed import Schedule, TimedModule, train_timed
 
 SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
 
@@ -101,39 +102,16 @@ class Judged:
     ratio: Tensor
 
 
-class ContactStream:
-    """Blocks of prepared batches; lives on the device where it is first asked."""
+class ContactStream(FoldedStream[Judged]):
+    """Suspicious clouds of shapes in contact."""
 
-    def __init__(self, settings: NeighbourSettings) -> None:
-        self.settings = settings
-        self.device, self.rank = torch.device("cpu"), 0
-        self._shapes = self._folded()
-        self._block: tuple[int, list[Judged]] = (-1, [])
-
-    def to(self, device: torch.device | str, rank: int = 0) -> ContactStream:
-        """The stream on a device, as the process ``rank`` sees it: every process trains on shapes of its own."""
-        here = (torch.device(device), rank)
-        if here != (self.device, self.rank):
-            (self.device, self.rank), self._block = here, (-1, [])
-            self._shapes = self._folded()
-        return self
-
-    def at(self, step: int) -> Judged:
-        """The batch of one step."""
-        block, place = in_blocks(step, self.settings.block, self.settings.passes)
-        if self._block[0] != block:
-            self._block = (block, [])  # the memory of the last one is free before the next is made
-            self._block = (block, [self.prepare(block, i) for i in range(self.settings.block)])
-        return self._block[1][place]
-
-    def _folded(self) -> FoldedShapes:
+    def folded(self) -> FoldedShapes:
         c = self.settings.clouds
         shapes = DenseShapes(self.settings.seed * 64 + self.rank, self.device, touching=c.touching)
         return FoldedShapes(shapes, c.chunk, c.dense, max(c.sizes), c.chunks, c.fold, c.spread)
 
     @torch.no_grad()
     def prepare(self, block: int, place: int) -> Judged:
-        """One batch: some shapes of the kept chunks, sampled at one size."""
         c = self.settings.clouds
         for _ in range(20):
             generator = torch.Generator(self.device).manual_seed(
@@ -141,32 +119,21 @@ class ContactStream:
             )
             place += self.settings.block  # should the batch be empty
             coin = torch.Generator().manual_seed(block * 7919 + place)
-            chunk = max(0, block - int(torch.randint(c.chunks, (), generator=coin)))
-            shapes, graph, order = self._shapes.block(chunk)
-            m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
-            b = max(1, min(c.most, c.points // m, c.chunk))
-            rows = torch.randperm(c.chunk, generator=coin)[:b].to(self.device)
-            points = shapes.points[rows]
+            m, shapes, graph, order = self.draw(block, c.sizes, c.points, coin, c.most)
+            points = shapes.points
             if float(torch.rand((), generator=coin)) < c.worked:
-                normals, finer = shapes.normals[rows], c.finer[int(torch.randint(len(c.finer), (), generator=coin))]
-                chosen, sparse = worked(points, normals, order[rows], m, finer, c.damage, generator)
+                finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))]
+                chosen, sparse = worked(points, shapes.normals, order, m, finer, c.damage, generator)
             else:
-                chosen = spread_rows(points, order[rows], m, generator, c.spread)
-                sparse = self._noisy(points.gather(1, chosen[..., None].expand(-1, -1, 3)), generator)
+                chosen, rng = spread_rows(points, order, m, generator, c.spread), Rng(len(points), generator)
+                level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
+                sparse = take(points, chosen) + level * rng.normal(1, m, 3)
             if sparse.shape[1] <= SUSPICION.judged:
                 continue  # coarse voxels leave few points
             suspects, cloud = suspects_of(sparse)
-            if suspects is None:
-                continue
-            part = tuple(g[rows] for g in graph)
-            return Judged(suspects, self._judge(suspects, cloud, points, part, chosen, generator))
+            if suspects is not None:
+                return Judged(suspects, self._judge(suspects, cloud, points, graph, chosen, generator))
         raise RuntimeError("no suspicious clouds among the procedural shapes")
-
-    def _noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        c, size = self.settings.clouds, (len(x), 1, 1)
-        level = c.noise * torch.rand(size, generator=generator, device=self.device)
-        level = level * (torch.rand(size, generator=generator, device=self.device) < c.noisy)
-        return x + level * torch.randn(x.shape, generator=generator, device=self.device)
 
     def _judge(
         self, s: Suspects, cloud: Graph, points: Tensor, graph: Any, chosen: Tensor, generator: torch.Generator
@@ -177,20 +144,16 @@ class ContactStream:
         weight = torch.full((b * m,), 0.2, device=points.device)
         weight[s.nodes] = torch.where(s.suspicious, 1.0, 0.2)
         sources = torch.multinomial(weight.view(b, m), count, generator=generator)  # (b, S)
-        judged = cloud.indices[:, : SUSPICION.judged].view(b, m, -1)
-        first = (m * torch.arange(b, device=points.device))[:, None]
-        rows = (torch.arange(b, device=points.device)[:, None], sources)
-        targets = judged[rows] - first[..., None]  # (b, S, k)
-        found = ratios(points, graph, chosen, sources, targets)
-        start = (sources + first)[..., None].expand_as(targets).reshape(-1)
-        end = (targets + first[..., None]).reshape(-1)
-        total = b * m
-        key = torch.minimum(start, end) * total + torch.maximum(start, end)
-        known = s.nodes[s.edges.head] * total + s.nodes[s.edges.tail]
+        first = (m * torch.arange(b, device=points.device))[:, None, None]
+        end = take(cloud.indices[:, : SUSPICION.judged].view(b, m, -1), sources)  # (b, S, k)
+        start = sources[..., None] + first
+        found = ratios(points, graph, chosen, sources, end - first)
+        key = torch.minimum(start, end) * b * m + torch.maximum(start, end)
+        known = s.nodes[s.edges.head] * b * m + s.nodes[s.edges.tail]
         at = torch.searchsorted(known, key).clamp_max(len(known) - 1)
         hit = known[at] == key
         ratio = torch.full((len(known),), -1.0, device=points.device)
-        ratio[at[hit]] = found.reshape(-1)[hit]
+        ratio[at[hit]] = found[hit]
         return ratio
 
 
@@ -206,7 +169,7 @@ def worked(
     y[keep] = clean(y[keep], tuple(keep.sum(1).tolist()))[0]
     m = min(m, int(keep.sum(1).min()))
     rows = farthest_points(y, m, start=0, valid=keep)
-    seeds = y.gather(1, rows[..., None].expand(-1, -1, 3))
+    seeds = take(y, rows)
     z = seeds.clone()
     if finer > 1:
         for i, own in enumerate(keep):
@@ -233,9 +196,7 @@ class NeighbourModule(TimedModule):
     def __init__(self, settings: NeighbourSettings) -> None:
         with drawing(settings.seed):
             network = read_shortcut(SHIPPED) if settings.shipped else ShortcutNetwork(settings.network)
-        limits = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
-        super().__init__(network, optimisation=limits, seed=settings.seed)
-        self.settings, self.schedule = settings, settings.schedule
+        super().__init__(network, settings)
 
     def judged_loss(self, batch: Judged) -> Tensor:
         """Mean weighted cross-entropy over the edges whose ratio is known."""
@@ -248,30 +209,20 @@ class NeighbourModule(TimedModule):
         return (weight * binary_cross_entropy_with_logits(z, target, reduction="none")).sum() / known.sum().clamp_min(1)
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
-        stream: ContactStream = item
-        rank = 0 if self._trainer is None else self.trainer.global_rank
-        batch = stream.to(self.device, rank).at(self.batches_seen)
+        batch = cast(ContactStream, item).to(self.device, self.rank).at(self.batches_seen)
         if not self.batches_seen and not self.settings.shipped:
             cast(ShortcutNetwork, self.network).normalise_by(batch.suspects)
-        loss = self.judged_loss(batch)
-        if self.told(loss):
-            self.history.append({"step": self.global_step, "seconds": self.seconds, "loss": float(loss.detach())})
-        return loss
+        return self.count_batch({"loss": self.judged_loss(batch)})
 
 
 @recipe_kind("neighbours", NeighbourSettings, ("minutes", "piece", "steps"))
 def train_neighbours(settings: NeighbourSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
     """Run (or go on with) training in `folder`; returns the folder of the exported network. ``changes`` are fields of
     `RunSettings`: device, resume, flags."""
-    module, run = NeighbourModule(settings), replace(how or RunSettings(), folder=folder, **changes)
-    trainer, facts = train_timed(module, ContactStream(settings), run)
+    module = NeighbourModule(settings)
+    trainer, facts = train_timed(module, ContactStream(settings), how, folder=folder, **changes)
     network = cast(ShortcutNetwork, module.eval().network)
-    facts |= {
-        "steps": trainer.global_step,
-        "seconds": round(module.seconds, 1),
-        "held out": held_out(network, settings, module.device),
-        "history": module.history[-200:],
-    }
+    facts |= {"held out": held_out(network, settings, module.device), "history": module.history[-200:]}
     if trainer.is_global_zero:
         write_shortcut(folder / "model", network.cpu(), facts)
     return folder / "model"
@@ -285,16 +236,8 @@ def held_out(
     clouds = replace(settings.clouds, chunk=min(48, settings.clouds.chunk), chunks=1)
     own = replace(settings, seed=settings.seed + 1_000, block=batches, clouds=clouds)
     stream = ContactStream(own).to(device)
-    z, r = [], []
-    for i in range(batches):
-        batch = stream.at(i)
-        known = batch.ratio >= 0
-        z.append(network(batch.suspects)[known])
-        r.append(batch.ratio[known])
-    logits, ratio = torch.cat(z), torch.cat(r)
-    bad = ratio > settings.loss.ratio
-    return {
-        "recall": float((logits[bad] > 0).float().mean()),
-        "false": float((logits[~bad] > 0).float().mean()),
-        "share": float(bad.float().mean()),
-    }
+    found = [stream.at(i) for i in range(batches)]
+    cut, ratio = torch.cat([network(each.suspects) > 0 for each in found]), torch.cat([each.ratio for each in found])
+    bad, good = ratio > settings.loss.ratio, (ratio >= 0) & (ratio <= settings.loss.ratio)
+    shares = {"recall": cut[bad], "false": cut[good], "share": bad[ratio >= 0]}
+    return {name: float(value.float().mean()) for name, value in shares.items()}

@@ -9,9 +9,9 @@ optimiser, so a run may be cut into pieces of a few minutes on machines of diffe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -20,16 +20,16 @@ from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_json
 from eigenprobe.host.weights import drawing
 from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, diffusion, inputs, masses
-from eigenprobe.probes.objective import Objective
+from eigenprobe.probes import Objective
 from eigenprobe.search.layout import canonical_pose
 from eigenprobe.smoothers import Smoother
-from eigenprobe.training.module import Optimisation
+from eigenprobe.training import RunSettings
 from eigenprobe.training.recipes import recipe_kind
-from eigenprobe.training.runs import RunSettings
 
 from ..shapes.stream import ShapeSettings, ShapeStream
+from .blocks import Blocks
 from .reconstruction import Held, dense_is_faster, energies, measure, misalignment, relative_errors
-from .timed import Schedule, TimedModule, in_blocks, train_timed
+from .timed import Schedule, TimedModule, train_timed
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,10 @@ class PretrainModule(TimedModule):
         with drawing(settings.seed):
             network = SpectralNetwork(settings.network)
         objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
-        optimisation = Optimisation(steps=settings.schedule.steps, clip=settings.schedule.clip)
-        super().__init__(network, objective, optimisation, precision=settings.precision, seed=settings.seed)
-        self.settings, self.schedule = settings, settings.schedule
+        super().__init__(network, settings, objective=objective, precision=settings.precision)
         self._held: Held | None = None
         self._dense: bool | None = None
-        self._block: tuple[int, dict[int, tuple[Smoother, Inputs]]] = (-1, {})
+        self._blocks = Blocks[tuple[Smoother, Inputs]](settings.block, settings.passes)
         if settings.compile:
             for layer in network.transformer.layers:
                 layer.compile(dynamic=True)
@@ -98,33 +96,29 @@ class PretrainModule(TimedModule):
         return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
 
     def prepared(self, stream: ShapeStream, step: int) -> tuple[Smoother, Inputs]:
-        """The batch of a step, which depends on the seed and the step alone; kept while its block lasts."""
-        block, place = in_blocks(step, self.settings.block, self.settings.passes)
-        index = block * self.settings.block + place
-        if self._block[0] != block:
-            self._block = (block, {})
-        if index not in self._block[1]:
+        """The batch of a step."""
+
+        def prepare(block: int, place: int) -> tuple[Smoother, Inputs]:
+            index = block * self.settings.block + place
             generator = torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + index * 64 + stream.rank)
-            self._block[1][index] = self.prepare(stream.at(index), generator)
-        return self._block[1][index]
+            return self.prepare(stream.at(index), generator)
+
+        return self._blocks.at(step, prepare)
 
     def columns(self, seen: Inputs, smoother: Smoother) -> Tensor:
-        network = self.network
-        assert isinstance(network, SpectralNetwork)
+        network = cast(SpectralNetwork, self.network)
         with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             raw, mixing = network.raw(seen)
         return network.finish(raw, mixing, seen, smoother)
 
     def training_step(self, item: Any, batch_idx: int) -> Tensor:
-        stream: ShapeStream = item
-        smoother, seen = self.prepared(stream.to(self.device, self.trainer.global_rank), self.batches_seen)
-        loss = self.clouds_loss(smoother, seen).mean()
-        self.told(loss)
-        return loss
+        stream = cast(ShapeStream, item).to(self.device, self.rank)
+        loss = self.clouds_loss(*self.prepared(stream, self.batches_seen)).mean()
+        return self.count_batch({"loss": loss}, remembered=False)
 
     def validation_step(self, item: Any, batch_idx: int) -> None:
         facts = self.evaluate()
-        self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
+        self.remember(**facts)
         for name, value in facts.items():
             self.log(f"val/{name}", value, prog_bar=name in ("cosine20", "excess"), batch_size=1, sync_dist=True)
 
@@ -166,15 +160,13 @@ def pretrain(settings: PretrainSettings, folder: Path, how: RunSettings | None =
 
     if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
         raise InputError(f"expected a positive budget, got {settings.schedule}")
-    module, every = PretrainModule(settings), settings.validate_every
-    source = {"network": str(settings.network)}
-    run = replace(how or RunSettings(), folder=folder, validate_every=every, source=source, **changes)
-    trainer, facts = train_timed(module, ShapeStream(settings.shapes), run, [0] if every else None)
-    final = {"step": trainer.global_step, "seconds": round(module.seconds, 1), **module.evaluate()}
-    facts |= {"history": [*module.history, final], "skipped": module.report_skipped()}
-    network = module.network
-    assert isinstance(network, SpectralNetwork)
+    module, every, source = PretrainModule(settings), settings.validate_every, {"network": str(settings.network)}
+    changes |= {"folder": folder, "validate_every": every, "source": source}
+    trainer, facts = train_timed(module, ShapeStream(settings.shapes), how, [0] if every else None, **changes)
+    module.remember(**module.evaluate())
+    facts |= {"history": module.history, "skipped": module.report_skipped()}
     if trainer.is_global_zero:
-        SpectralModel(network.cpu().float(), facts).save_pretrained(folder / "model")
+        network = cast(SpectralNetwork, module.network).cpu().float()
+        SpectralModel(network, facts).save_pretrained(folder / "model")
         write_json(folder / "history.json", facts)
     return folder / "model"

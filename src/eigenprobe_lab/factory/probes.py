@@ -21,9 +21,9 @@ from torch import Tensor
 
 from eigenprobe.cloud import Array, Frame, check_points
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import Graph, build_graph
+from eigenprobe.graph import Graph, build_graph
 from eigenprobe.host.validation import validated
-from eigenprobe.probes.covariance import Covariance, DenseCovariance, visible_scales
+from eigenprobe.probes import Covariance, DenseCovariance, visible_scales
 from eigenprobe.smoothers.gaussian import row_smoother
 
 SPREAD = (1, 4, 16)  # scales of the mixture, in multiples of the shortest

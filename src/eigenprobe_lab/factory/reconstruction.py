@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from eigenprobe.eigen import Rotation, Span, ritz, rotate
-from eigenprobe.eigen.problem import smoother_filter
+from eigenprobe.eigen import Rotation, Span, ritz, rotate, smoother_filter
+from eigenprobe.evaluation import compare_vectors
 from eigenprobe.host.threads import now
 from eigenprobe.networks.spectral import diffusion, filter_degree, heat_coefficients, masses, trace_moments, trace_times
-from eigenprobe.probes.objective import nested_basis
+from eigenprobe.probes import nested_basis
 from eigenprobe.smoothers import Smoother
 
 from ..shapes import ProceduralShapes
@@ -135,16 +135,10 @@ def measure(
     smoothed = smoother_filter(smoother, vectors, covariance_coefficients(smoother, moments, levels))
     best = 1 - (vectors * smoothed).double().sum(1).cumsum(-1)
     out = {"loss": float(errors.mean()), "excess": float(errors[:, :k].mean() / best[:, :k].mean() - 1)}
-    for name, q in (("", basis), ("ritz_", rotated)):
-        table = torch.einsum("bnk,bnl->bkl", q[..., :k], vectors.double()[..., :k]).abs().cpu().numpy()
-        for level in LEVELS:
-            if level <= k:
-                out[f"{name}cosine{level}"] = float(np.diagonal(table, axis1=1, axis2=2)[:, :level].mean())
-                out[f"{name}matched{level}"] = float(np.mean([_matched(t[:level, :level]) for t in table]))
-                out[f"{name}subspace{level}"] = float((table[:, :level, :level] ** 2).sum((1, 2)).mean() / level)
+    none = np.zeros(k)
+    for name, columns in (("", basis), ("ritz_", rotated)):
+        clouds = zip(columns.cpu().numpy(), vectors.double().cpu().numpy(), strict=True)
+        alignments = [compare_vectors(q, u, none, none) for q, u in clouds]
+        for what, level in product(("cosine", "matched", "subspace"), [level for level in LEVELS if level <= k]):
+            out[f"{name}{what}{level}"] = float(np.mean([getattr(each, what)(level) for each in alignments]))
     return out
-
-
-def _matched(table: np.ndarray) -> float:
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    return float(table[rows, columns].mean())

@@ -19,11 +19,9 @@ from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from eigenprobe.training.data import ManifoldData
-from eigenprobe.training.module import SpectralModule
-from eigenprobe.training.runs import RunSettings, train
+from eigenprobe.training import ManifoldData, Optimisation, RunSettings, SpectralModule, train
 
 MOMENTUM = 0.95
 
@@ -55,12 +53,11 @@ class TimedModule(SpectralModule):
     """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate. `settings`
     are those of the recipe."""
 
-    settings: Any
-    schedule: Schedule
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.seconds = 0.0
+    def __init__(self, network: nn.Module, settings: Any, **options: Any) -> None:
+        self.schedule: Schedule = settings.schedule
+        limits = Optimisation(steps=self.schedule.steps, clip=self.schedule.clip)
+        super().__init__(network, optimisation=limits, seed=settings.seed, **options)
+        self.settings, self.seconds = settings, 0.0
         self.history: list[dict[str, Any]] = []
         self._tick: float | None = None
         self._began = time.monotonic()
@@ -69,28 +66,38 @@ class TimedModule(SpectralModule):
     def progress(self) -> float:
         return max(self.seconds / (60 * self.schedule.minutes), self.global_step / self.schedule.steps)
 
+    @property
+    def rank(self) -> int:
+        return 0 if self._trainer is None else self.trainer.global_rank
+
     def configure_optimizers(self) -> Any:
         """Muon for the matrices of the hidden layers and AdamW for the rest, or AdamW for all."""
         s = self.schedule
+        options: dict[str, Any] = {"betas": (0.9, 0.99), "weight_decay": s.weight_decay}
         if s.optimiser == "muon":
-            named = list(self.network.named_parameters())
-            hidden = {name: p for name, p in named if p.ndim == 2 and ".layers." in name}
-            others = [p for name, p in named if name not in hidden]
-            optimiser: Any = MuonAdamW(hidden.values(), others, s.rate, s.adam_rate, weight_decay=s.weight_decay)
+            named = dict(self.network.named_parameters())
+            hidden = [name for name, p in named.items() if p.ndim == 2 and ".layers." in name]
+            matrices = [named.pop(name) for name in hidden]
+            optimiser: Any = MuonAdamW(matrices, named.values(), s.rate, s.adam_rate, **options)
         else:
-            betas, decay = (0.9, 0.99), s.weight_decay
-            optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, betas, weight_decay=decay, fused=True)
+            optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, fused=True, **options)
         for group in optimiser.param_groups:
             group["highest"] = group["lr"]
         return optimiser
 
-    def told(self, loss: Tensor) -> bool:
-        """Count a batch and log its loss, every few steps; whether this was one of them."""
+    def count_batch(self, found: dict[str, Tensor], remembered: bool = True) -> Tensor:
+        """Count a batch; every few steps, log its loss and keep what was found in the history. Returns the loss."""
         self.batches_seen += 1
-        now = self.global_step % self.log_every == 0
-        for name, value in (("loss", loss.detach().float()), ("progress", self.progress)) if now else ():
-            self.log(f"train/{name}", value, prog_bar=True, batch_size=1)
-        return now
+        if self.global_step % self.log_every == 0:
+            for name, value in (("loss", found["loss"].detach().float()), ("progress", self.progress)):
+                self.log(f"train/{name}", value, prog_bar=True, batch_size=1)
+            if remembered:
+                self.remember(**{name: round(float(value.detach()), 4) for name, value in found.items()})
+        return found["loss"]
+
+    def remember(self, **facts: float) -> None:
+        """A row of the history, with the step and the seconds."""
+        self.history.append({"step": self.global_step, "seconds": round(self.seconds, 1), **facts})
 
     def on_train_start(self) -> None:
         super().on_train_start()
@@ -129,24 +136,18 @@ class TimedModule(SpectralModule):
         self.seconds, self.history = checkpoint["clock"]["seconds"], checkpoint["clock"]["history"]
 
 
-def in_blocks(step: int, size: int, passes: int) -> tuple[int, int]:
-    """The block of a step and which of its ``size`` batches comes now: each ``passes`` times, in a new order a time."""
-    block, place = divmod(step, size * passes)
-    turn, place = divmod(place, size)
-    order = torch.randperm(size, generator=torch.Generator().manual_seed(block * passes + turn))
-    return block, int(order[place])
-
-
 def train_timed(
-    module: TimedModule, stream: Any, run: RunSettings, held_out: Any = None
+    module: TimedModule, stream: Any, run: RunSettings | None, held_out: Any = None, **changes: Any
 ) -> tuple[pl.Trainer, dict[str, Any]]:
-    """Train on a stream as `settings` say; the trainer and the facts of the run."""
-    settings, flags = module.settings, {"max_epochs": -1, **run.flags}
+    """Train on a stream as `settings` say; the trainer and the facts of the run. ``changes`` are fields of ``run``."""
+    settings, run = module.settings, replace(run or RunSettings(), **changes)
+    flags = {"max_epochs": -1, **run.flags}
     run = replace(run, average=settings.average, checkpoint_every=settings.checkpoint_every, flags=flags)
     trainer = train(module, ManifoldData(stream, held_out, settings.schedule.steps), run)
     module.to(trainer.strategy.root_device)  # Lightning hands the module back on the processor
     device = torch.cuda.get_device_name() if module.device.type == "cuda" else module.device.type
-    return trainer, {"recipe": json.loads(json.dumps(asdict(settings), default=str)), "device": device}
+    facts = {"recipe": json.loads(json.dumps(asdict(settings), default=str)), "device": device}
+    return trainer, facts | {"steps": trainer.global_step, "seconds": round(module.seconds, 1)}
 
 
 def orthogonalise(x: Tensor, steps: int = 5) -> Tensor:

@@ -80,9 +80,9 @@ def vessel(rng: Rng, pieces: int = 10) -> Field:
     profile = [rng.point(radius[:, i], 0, height[:, i]) for i in range(pieces + 1)]
     axis = [rng.point(0, 0, height[:, i]) for i in range(pieces + 1)]
     for i in range(pieces):
-        builder.revolved(profile[i], profile[i + 1], wall, valid=~solid)
+        builder.capsule(profile[i], profile[i + 1], wall, revolved=True, valid=~solid)
         builder.capsule(axis[i], axis[i + 1], radius[:, i], radius[:, i + 1], valid=solid)
-    builder.revolved(axis[0], profile[0], wall, valid=~solid)
+    builder.capsule(axis[0], profile[0], wall, revolved=True, valid=~solid)
     handle = rng.chance(0.55)
     twice = handle & rng.chance(0.3)
     first, last = 2, pieces - 3

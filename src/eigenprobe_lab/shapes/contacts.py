@@ -16,16 +16,16 @@ of them sparse, `S` sources per cloud, `k` neighbours.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.geometry import farthest_points
 from eigenprobe.search.cells import grid_search
 
 from .dense import Dense, DenseShapes
+from .fields import Rng, take, unit
 
 LINKS = 12  # neighbours in the dense graph
 AT_ONCE = 1 << 20  # points whose links are compared together
@@ -59,16 +59,11 @@ def ratios(points: Tensor, graph: tuple[Tensor, Tensor], chosen: Tensor, sources
     ``points (b, N, 3)`` and the `links` of the clouds; ``chosen (b, m)`` are the sparse points, ``sources (b, S)`` and
     ``targets (b, S, k)`` count among them.
     """
-    b, n = points.shape[:2]
-    first = n * torch.arange(b, device=points.device)
-    flat, dense = points.flatten(0, 1), chosen + first[:, None]
-    start = dense.gather(1, sources)  # (b, S)
-    end = dense.gather(1, targets.flatten(1)).view_as(targets)
-    chord = (flat[end] - flat[start][:, :, None]).norm(dim=-1).clamp_min(1e-9)
+    start, end = chosen.gather(1, sources), chosen.gather(1, targets.flatten(1))
+    ends = take(points, end).view(*targets.shape, 3)
+    chord = (ends - take(points, start)[:, :, None]).norm(dim=-1).clamp_min(1e-9)
     longest = LONGEST * float(chord.quantile(0.9) if chord.numel() < 1e7 else chord.max())
-    reached = distances(graph, chosen.gather(1, sources), longest).flatten(0, 1)
-    column = torch.arange(start.shape[1], device=points.device).expand_as(start)
-    return (reached[end, column[..., None]] / chord).clamp_max(LONGEST)
+    return (distances(graph, start, longest).mT.gather(2, end.view_as(targets)) / chord).clamp_max(LONGEST)
 
 
 @torch.no_grad()
@@ -110,15 +105,10 @@ def folded(
 ) -> tuple[Dense, tuple[Tensor, Tensor]]:
     """Shapes with limbs in contact and their normals, and their links with the new lengths."""
     x, normals = shapes.points.clone(), shapes.normals
-    b, n = x.shape[:2]
-
-    def drawn(*size: int) -> Tensor:
-        return torch.rand(size, generator=generator, device=x.device)
-
-    sources = (n * drawn(b, fold.tried)).long()
+    rng, rows = Rng(len(x), generator), torch.arange(len(x), device=x.device)
+    sources = (x.shape[1] * rng.uniform(0, 1, fold.tried)).long()
     far = distances(graph, sources, fold.detour * fold.reach)  # (b, N, S)
-    left = torch.where(drawn(b) < fold.share, (1 + fold.most * drawn(b)).long(), 0)  # contacts still to be made
-    rows = torch.arange(b, device=x.device)
+    left = torch.where(rng.chance(fold.share), rng.uniform(1, 1 + fold.most).long(), 0)  # contacts still to be made
     for turn in range(fold.tried):
         q, d = sources[:, turn], far[..., turn]
         way = x - x[rows, q][:, None]
@@ -127,34 +117,29 @@ def folded(
         looks &= (way * normals).sum(2) < -fold.facing * length
         fit = looks & (length < fold.reach) & (d > fold.detour * length)
         near, p = torch.where(fit, length, torch.inf).min(1)
-        gap = fold.gap[0] * (fold.gap[1] / fold.gap[0]) ** drawn(b)
+        gap = rng.log_uniform(*fold.gap)
         use = (left > 0) & (near > gap) & torch.isfinite(near)
         left -= use.long()
         move = way[rows, p] * (1 - gap / near.clamp_min(1e-9))[:, None]
-        low, high = fold.wide
-        radius = (near * (low + (high - low) * drawn(b))).clamp_min(fold.narrow)
+        radius = (near * rng.uniform(*fold.wide)).clamp_min(fold.narrow)
         radius = torch.minimum(radius, 0.7 * d[rows, p])
         weight = (1 - (d / radius[:, None]).square()).clamp_min(0).square()
         x += torch.where(use[:, None, None], weight[..., None] * move[:, None], 0.0)
     index, old = graph
-    ends = x.flatten(0, 1)[(index + (n * rows)[:, None, None]).flatten(0, 1)]
-    lengths = (ends - x.flatten(0, 1)[:, None]).norm(dim=2).view_as(old)
-    graph = index, torch.where(torch.isfinite(old), lengths.clamp_min(1e-9), torch.inf)
-    moved = shapes._replace(points=x)
-    return moved._replace(normals=_turned(moved, shapes.points, graph)), graph
+    offset = take(x, index.flatten(1)).view(*index.shape, 3) - x[:, :, None]  # (b, N, 12, 3)
+    allowed = torch.isfinite(old)
+    graph = index, torch.where(allowed, offset.norm(dim=3).clamp_min(1e-9), torch.inf)
+    moved = (x - shapes.points).norm(dim=2, keepdim=True) > 1e-6
+    normals = torch.where(moved, _least_directions(normals, offset * allowed[..., None]), normals)
+    return shapes._replace(points=x, normals=normals), graph
 
 
-def _turned(shapes: Dense, before: Tensor, graph: tuple[Tensor, Tensor]) -> Tensor:
-    """Normals of shapes after folding: where points moved, the least principal direction of their neighbours."""
-    x, n = shapes.points, shapes.points.shape[1]
-    index = (graph[0] + n * torch.arange(len(x), device=x.device)[:, None, None]).flatten(0, 1)
-    offset = x.flatten(0, 1)[index] - x.flatten(0, 1)[:, None]
-    offset = offset * torch.isfinite(graph[1].flatten(0, 1))[..., None]
-    found, size = shapes.normals.flatten(0, 1), offset.square().sum((1, 2))[:, None].clamp_min(1e-12)
-    for _ in range(12):  # powers of trace(C) - C
-        found = normalize(size * found - (offset * (offset * found[:, None]).sum(2, keepdim=True)).sum(1), dim=1)
-    moved = (x - before).norm(dim=2, keepdim=True) > 1e-6
-    return torch.where(moved, found.view_as(x), shapes.normals)
+def _least_directions(start: Tensor, offset: Tensor) -> Tensor:
+    """The least principal directions ``(b, N, 3)`` of offsets ``(b, N, k, 3)``, by powers of trace(C) - C."""
+    found, size = start, offset.square().sum((2, 3))[..., None].clamp_min(1e-12)
+    for _ in range(12):
+        found = unit(size * found - (offset * (offset * found[:, :, None]).sum(3, keepdim=True)).sum(2))
+    return found
 
 
 @dataclass(frozen=True)
@@ -176,19 +161,12 @@ SPREAD = Spread()
 @torch.no_grad()
 def spread_order(shapes: Dense, count: int, generator: torch.Generator, spread: Spread = SPREAD) -> Tensor:
     """Rows ``(b, spare count)`` of dense points, as a mesh of few or many vertices would have them, in order."""
-    x, normals = shapes.points, shapes.normals
-    b, n = x.shape[:2]
-
-    def drawn(*size: int) -> Tensor:
-        return torch.rand(size, generator=generator, device=x.device)
-
-    low, high = spread.bend
-    beta = low * (high / low) ** drawn(b, 1, 1)
-    frequency = 3 * torch.randn((b, 3, 3), generator=generator, device=x.device)
-    waves = (x @ frequency + 2 * math.pi * drawn(b, 1, 3)).sin().sum(2)
-    tips = spread.tips[0] + (spread.tips[1] - spread.tips[0]) * drawn(b, 1)
-    noise = torch.randn((b, n), generator=generator, device=x.device)
-    weight = spread.waves * drawn(b, 1) * waves + tips * x.norm(dim=2) + spread.irregular * drawn(b, 1) * noise
+    (x, normals, _), rng, n = shapes, Rng(len(shapes.points), generator), shapes.points.shape[1]
+    beta = rng.log_uniform(*spread.bend, 1, 1)
+    waves = (x @ rng.normal(3, 3, 3) + rng.uniform(0, 2 * math.pi, 1, 3)).sin().sum(2)
+    tips, noise = rng.uniform(*spread.tips, 1), rng.normal(1, n)
+    amplitude, irregular = rng.uniform(0, spread.waves, 1), rng.uniform(0, spread.irregular, 1)
+    weight = amplitude * waves + tips * x.norm(dim=2) + irregular * noise
     most = min(n, int(spread.spare * count))
     return farthest_points(torch.cat([x, beta * normals], 2), most, start=0, weight=weight.exp())
 
@@ -199,45 +177,36 @@ def spread_rows(points: Tensor, order: Tensor, m: int, generator: torch.Generato
 
     A mesh has up to ``spare m`` vertices; the ``m`` that come first in the dense order are nearly its farthest points.
     """
-    b = len(points)
-
-    def drawn(*size: int) -> Tensor:
-        return torch.rand(size, generator=generator, device=points.device)
-
-    even = torch.arange(m, device=points.device).expand(b, m)
-    slope = torch.randn((b, 3, 1), generator=generator, device=points.device) * (drawn(b, 1, 1) < 0.5)
+    rng, even = Rng(len(points), generator), torch.arange(m, device=points.device).expand(len(points), m)
+    slope = rng.normal(1, 3, 1) * rng.chance(0.5, 1, 1)
     uneven = torch.multinomial(torch.exp((points @ slope)[..., 0]), m, generator=generator)
-    most = min(order.shape[1], int(m * (1 + (spread.spare - 1) * float(drawn(1)))))
+    most = min(order.shape[1], int(m * float(Rng(1, generator).uniform(1, spread.spare))))
     vertices = order[:, :most].sort(1).values[:, :m]
-    way = drawn(b, 1)
+    way = rng.uniform(0, 1, 1)
     return torch.where(way < spread.even, even, torch.where(way < spread.even + spread.vertices, vertices, uneven))
 
 
+@dataclass
 class FoldedShapes:
-    """Numbered blocks of dense shapes, the last ``kept`` of which stay in memory."""
+    """Numbered blocks of ``count`` shapes of ``dense`` points, the last ``kept`` of which stay in memory; were they
+    meshes, they would have up to ``most`` vertices."""
 
-    def __init__(
-        self,
-        shapes: DenseShapes,
-        count: int,
-        dense: int,
-        most: int,
-        kept: int,
-        fold: Fold = FOLD,
-        spread: Spread = SPREAD,
-    ) -> None:
-        """``count`` shapes of ``dense`` points a block; meshes of up to ``most`` vertices."""
-        self.shapes, self.size, self.kept, self.how = shapes, (count, dense, most), kept, (fold, spread)
-        self._blocks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = {}
+    shapes: DenseShapes
+    count: int
+    dense: int
+    most: int
+    kept: int
+    fold: Fold = FOLD
+    spread: Spread = SPREAD
+    _blocks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = field(default_factory=dict)
 
     def block(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
         """Shapes, the links between their points, and the order of their vertices were they meshes."""
         if index not in self._blocks:
-            (count, dense, most), (fold, spread) = self.size, self.how
-            shapes = self.shapes.dense(count, dense, index)
+            shapes = self.shapes.dense(self.count, self.dense, index)
             generator = torch.Generator(shapes.points.device).manual_seed(self.shapes.seed * 1_000_003 + index)
-            shapes, graph = folded(shapes, links(shapes), generator, fold)
-            self._blocks[index] = shapes, graph, spread_order(shapes, most, generator, spread)
+            shapes, graph = folded(shapes, links(shapes), generator, self.fold)
+            self._blocks[index] = shapes, graph, spread_order(shapes, self.most, generator, self.spread)
             for old in [i for i in self._blocks if i <= index - self.kept]:
                 del self._blocks[old]
         return self._blocks[index]

@@ -7,12 +7,13 @@ r"""Samples of dense shapes as scanners measure them, in batches: what networks 
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from .contacts import spread_rows
+from .fields import Rng, take
 
 VIEWS = 6
 
@@ -40,34 +41,25 @@ def damaged(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a scanner makes of them,
     which are strays, and which are not copies in the same voxel."""
-    b, n = x.shape[:2]
-
-    def drawn(*size: int) -> Tensor:
-        return torch.rand((b, *size), generator=generator, device=x.device)
-
-    def normal(*size: int) -> Tensor:
-        return torch.randn((b, *size), generator=generator, device=x.device)
-
-    def at(values: Tensor, rows: Tensor) -> Tensor:
-        return values.gather(1, rows[..., None].expand(-1, -1, values.shape[2]))
-
-    eyes = normalize(normal(VIEWS, 3), dim=2)
+    (b, n, _), rng = x.shape, Rng(len(x), generator)
+    drawn, normal = partial(rng.uniform, 0, 1), partial(rng.normal, 1)
+    eyes = rng.direction(VIEWS)
     view = (normals @ eyes.mT + 0.5 * normal(n, VIEWS)).argmax(2)  # that sees the point, (b, N)
     gap = 0.03 * 5 ** drawn(1)
-    phase = (x * at(normal(VIEWS, 3), view)).sum(2) / gap
+    phase = (x * take(normal(VIEWS, 3), view)).sum(2) / gap
     lines = (phase - phase.round()).abs().argsort(1)[:, :m]
     weight = torch.where((x @ normal(3, 1))[..., 0] > 0.5 * normal(1), 100 ** drawn(1), 1.0)
     steps = torch.multinomial(weight, m, generator=generator)
     order = order if m <= order.shape[1] else torch.arange(n, device=x.device).expand(b, n)
     chosen, kind = spread_rows(x, order, m, generator), drawn(1)
     chosen = torch.where(kind < damage.lines, lines, torch.where(kind < damage.lines + damage.step, steps, chosen))
-    y, view = at(x, chosen), view.gather(1, chosen)
-    eye, spacing = at(eyes, view), 2 / m**0.5  # of a surface of area 4
+    y, view = take(x, chosen), view.gather(1, chosen)
+    eye, spacing = take(eyes, view), 2 / m**0.5  # of a surface of area 4
     most = min(damage.noise, damage.spacings * spacing)
     y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.isotropic) * normal(m, 3)
     y = y + most * drawn(1, 1) ** 1.5 * (drawn(1, 1) < damage.along) * normal(m, 1) * eye
     shift = damage.shift * drawn(1, 1) * (drawn(1, 1) < damage.shifted)
-    move, turn = (at(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
+    move, turn = (take(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
     y = y + move + torch.linalg.cross(turn, y)
     stray = drawn(m) < damage.stray * drawn(1) * (drawn(1) < damage.strays)
     ways = torch.stack([2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))])

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from eigenprobe.graph.graph import connected
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.geometry import farthest_points
+from eigenprobe.graph import connected
 from eigenprobe.search.layout import morton_order
 
-from .fields import Rng
+from .fields import Rng, take, unit
 from .source import ProceduralShapes, Variation, unit_sphere
 
 SIDE = 2e-3  # step along the normal that a warp carries along with the point
@@ -63,21 +62,13 @@ class DenseShapes(ProceduralShapes):
         return Dense(*(torch.cat(parts) for parts in zip(joined, alone, strict=True)))
 
     def _sided(self, count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        candidates = int(self.oversample * n)
-        points, normal, ok = self.candidates(count, n, generator, AT_ONCE)
-        side = points + SIDE * normal
-        both, valid = torch.cat([points, side], 1), torch.cat([ok, torch.zeros_like(ok)], 1)
-        both, valid = self.warp(unit_sphere(both, valid), valid, Rng(count, generator))
-        both = unit_sphere(both, valid)
-        points, side, ok = both[:, :candidates], both[:, candidates:], valid[:, :candidates]
-        keep = (ok.sum(1) > 1.3 * n) & torch.isfinite(both).flatten(1).all(1)
-        points, side, ok = points[keep], side[keep], ok[keep]
+        points, side, valid = self.surfaces(count, n, generator, AT_ONCE, SIDE)
         if not len(points):
             return points[:, :n], side[:, :n]
-        order = _farthest_order(points, ok, n)[..., None].expand(-1, -1, 3)
-        points, side = points.gather(1, order), side.gather(1, order)
-        whole = connected(points[:, : min(n, 2000)]) > 0.995
-        return points[whole], normalize(side - points, dim=-1)[whole]
+        order = _farthest_order(points, valid, n)
+        points, side = take(points, order), take(side, order)
+        whole = connected(points[:, :2000]) > 0.995
+        return points[whole], unit(side - points)[whole]
 
 
 def _in_contact(first: Dense, second: Dense, rng: Rng) -> Dense:
@@ -93,16 +84,14 @@ def _in_contact(first: Dense, second: Dense, rng: Rng) -> Dense:
     gap = rng.log_uniform(0.01, 0.12, 1)
     target = first.points[rows, here] + gap * first.normals[rows, here]
     points = points + (target - points[rows, there])[:, None]
-    few = slice(0, min(n, 1200))  # shapes that cut through each other stay apart instead
-    nearest = torch.cdist(first.points[:, few], points[:, few]).amin((1, 2))
-    through = nearest < 0.4 * gap[:, 0]
+    nearest = torch.cdist(first.points[:, :1200], points[:, :1200]).amin((1, 2))
+    through = nearest < 0.4 * gap[:, 0]  # shapes that cut through each other are moved apart
     points = torch.where(through[:, None, None], points + 4 * first.normals[rows, here][:, None], points)
     both = unit_sphere(torch.cat([first.points, points], 1))
     normals = torch.cat([first.normals, normals], 1)
     part = torch.cat([first.part, second.part + 1], 1)
     order = _farthest_order(both, torch.ones_like(part, dtype=torch.bool), n)
-    wide = order[..., None].expand(-1, -1, 3)
-    return Dense(both.gather(1, wide), normals.gather(1, wide), part.gather(1, order))
+    return Dense(take(both, order), take(normals, order), part.gather(1, order))
 
 
 def _farthest_order(points: Tensor, valid: Tensor, n: int) -> Tensor:
@@ -111,13 +100,12 @@ def _farthest_order(points: Tensor, valid: Tensor, n: int) -> Tensor:
     width = -(-n // cells)  # points kept per cell
     have = max(int(valid.sum(1).min()) // cells, width)
     rows = valid.int().argsort(dim=1, descending=True, stable=True)[:, : have * cells]
-    x = points.gather(1, rows[..., None].expand(-1, -1, 3))
+    x = take(points, rows)
     curve = torch.stack([morton_order(cloud) for cloud in x])
-    rows, x = rows.gather(1, curve), x.gather(1, curve[..., None].expand(-1, -1, 3))
+    rows, x = rows.gather(1, curve), take(x, curve)
     kept = farthest_points(x.view(b * cells, have, 3), width, start=0).view(b, cells, width)
     kept = (kept + have * torch.arange(cells, device=x.device)[:, None]).mT.flatten(1)[:, :n]
-    x = x.gather(1, kept[..., None].expand(-1, -1, 3))
-    first = farthest_points(x, min(n, EXACT), start=0)
+    first = farthest_points(take(x, kept), min(n, EXACT), start=0)
     rest = torch.ones((b, n), device=x.device).scatter(1, first, 0.0).argsort(dim=1, descending=True, stable=True)
     order = torch.cat([first, rest[:, : n - first.shape[1]]], 1)
     return rows.gather(1, kept.gather(1, order))
@@ -128,11 +116,10 @@ def _rotation_between(start: Tensor, end: Tensor) -> Tensor:
     eye = torch.eye(3, device=start.device).expand(len(start), 3, 3)
 
     def reflection(axis: Tensor) -> Tensor:
-        axis = normalize(axis, dim=-1)
+        axis = unit(axis)
         return eye - 2 * axis[:, :, None] * axis[:, None]
 
-    other = normalize(torch.linalg.cross(start, end) + 1e-6, dim=-1)
-    middle = start + end
+    middle, other = start + end, torch.linalg.cross(start, end) + 1e-6
     half = torch.where(middle.norm(dim=-1, keepdim=True) > 1e-4, middle, other)
     # start -> -start -> end: reflect start away, then across the plane between -start and end.
     return reflection(start) @ reflection(half)

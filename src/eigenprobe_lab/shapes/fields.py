@@ -23,11 +23,18 @@ import torch
 from torch import Tensor
 
 Scalar = float | Tensor  # one for all shapes, or (b,)
+Truth = bool | Tensor
+FAR = 1e3  # the distance to a primitive that is switched off
 
 
 def unit(x: Tensor) -> Tensor:
     """Vectors along the last axis, of length one."""
     return torch.nn.functional.normalize(x, dim=-1)
+
+
+def take(values: Tensor, rows: Tensor) -> Tensor:
+    """Values ``(b, n, c)`` at rows ``(b, m)`` of each, ``(b, m, c)``."""
+    return values.gather(1, rows[..., None].expand(-1, -1, values.shape[2]))
 
 
 def tapered(radius: Tensor, *factors: float) -> list[Tensor]:
@@ -128,21 +135,18 @@ class Builder:
         *,
         flat: Scalar = 1.0,
         flat_axis: Tensor | None = None,
-        valid: bool | Tensor = True,
+        revolved: bool = False,
+        valid: Truth = True,
     ) -> Tensor:
-        """Add one capsule and return its end point, so that chains read as a walk."""
+        """Add one capsule and return its end point, so that chains read as a walk. One that is ``revolved`` lies in the
+        half plane y = 0, x > 0, and turns about the z axis: a ring, or a piece of a shell."""
         axis = unit(self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis)
         first, last, thin = (self.rng.each(value) for value in (ra, ra if rb is None else rb, flat))
-        truths = [self.rng.each(value, torch.bool) for value in (False, valid)]
+        truths = [self.rng.each(value, torch.bool) for value in (revolved, valid)]
         self._capsules.append(Capsules(a, b, first, last, axis, thin, *truths))
         return b
 
-    def revolved(self, a: Tensor, b: Tensor, radius: Scalar, *, valid: bool | Tensor = True) -> None:
-        """A capsule in the half plane y = 0, x > 0, revolved about the z axis: a ring, or a piece of a shell."""
-        self.capsule(a, b, radius, valid=valid)
-        self._capsules[-1] = self._capsules[-1]._replace(revolved=self.rng.each(True, torch.bool))
-
-    def path(self, points: Sequence[Tensor], radii: Sequence[Tensor], *, valid: bool | Tensor = True) -> None:
+    def path(self, points: Sequence[Tensor], radii: Sequence[Tensor], *, valid: Truth = True) -> None:
         """Capsules from point to point, `radii` one per point."""
         for (a, b), (ra, rb) in zip(pairwise(points), pairwise(radii), strict=True):
             self.capsule(a, b, ra, rb, valid=valid)
@@ -150,10 +154,8 @@ class Builder:
     def pair(self, a: Tensor, b: Tensor, ra: Scalar, rb: Scalar | None = None, **options: Any) -> Tensor:
         """A capsule and its mirror image in the plane y = 0 (bilateral symmetry)."""
         mirror = self.rng.sides[1]
-        mirrored = dict(options)
-        if options.get("flat_axis") is not None:
-            mirrored["flat_axis"] = options["flat_axis"] * mirror
-        self.capsule(a * mirror, b * mirror, ra, rb, **mirrored)
+        axis = {"flat_axis": options["flat_axis"] * mirror} if "flat_axis" in options else {}
+        self.capsule(a * mirror, b * mirror, ra, rb, **(options | axis))
         return self.capsule(a, b, ra, rb, **options)
 
     def chain(
@@ -188,8 +190,8 @@ class Builder:
         *,
         rotation: Tensor | None = None,
         ring: Scalar = 0.0,
-        negative: bool | Tensor = False,
-        valid: bool | Tensor = True,
+        negative: Truth = False,
+        valid: Truth = True,
     ) -> None:
         """Add one superquadric with exponents `(p, q)`; a `negative` one is a hole."""
         if rotation is None:
@@ -217,28 +219,22 @@ class Field:
 
     def __call__(self, x: Tensor) -> Tensor:
         """`f (b, N)` at `x (b, N, 3)`: negative inside, roughly a distance near the surface."""
-        parts, holes = [], []
-        if self.capsules is not None:
-            parts.append(capsule_distance(self.capsules, x))
-        if self.solids is not None:
-            distance = superquadric_distance(self.solids, x)
-            far = torch.full((), 1e3, device=x.device)
-            negative = self.solids.negative[:, None]
-            parts.append(torch.where(negative, far, distance))
-            holes.append(torch.where(negative, distance, far))
         kappa = self.blend[:, None, None].clamp_min(1e-4)
+        parts = [] if self.capsules is None else [capsule_distance(self.capsules, x)]
+        if self.solids is not None:
+            distance, negative = superquadric_distance(self.solids, x), self.solids.negative[:, None]
+            parts.append(distance.masked_fill(negative, FAR))
         f = -kappa[..., 0] * torch.logsumexp(-torch.cat(parts, -1) / kappa, -1)
-        if holes:
-            # Sharper than the union: machined holes have crisp edges.
-            stacked = torch.cat([f[..., None], *(-h for h in holes)], -1)
-            sharp = 0.3 * kappa
+        if self.solids is not None:
+            sharp = 0.3 * kappa  # than the union: machined holes have crisp edges
+            stacked = torch.cat([f[..., None], -distance.masked_fill(~negative, FAR)], -1)
             f = sharp[..., 0] * torch.logsumexp(stacked / sharp, -1)
         ripple = torch.sin(x @ self.waves.mT + self.phases[:, None]).mean(-1)
         return f + self.bump[:, None] * ripple
 
 
 def capsule_distance(c: Capsules, x: Tensor) -> Tensor:
-    """Signed distances `(b, N, J)` to the capsules; 1e3 where a primitive is switched off."""
+    """Signed distances `(b, N, J)` to the capsules; `FAR` where a primitive is switched off."""
     x = x[:, :, None]  # (b, N, 1, 3)
     if bool(c.revolved.any()):
         radius = x[..., :2].square().sum(-1).add(1e-12).sqrt()
@@ -253,11 +249,11 @@ def capsule_distance(c: Capsules, x: Tensor) -> Tensor:
     radius = c.ra[:, None] + t * (c.rb - c.ra)[:, None]
     distance = (normal.square().sum(-1) + (flat.square() - 1) * along.square()).add(1e-12).sqrt() - radius
     # The flattened metric overestimates distance by up to `flat`; dividing keeps thin parts visible in a blend.
-    return torch.where(c.valid[:, None], distance / flat.sqrt(), torch.full((), 1e3, device=x.device))
+    return (distance / flat.sqrt()).masked_fill(~c.valid[:, None], FAR)
 
 
 def superquadric_distance(s: Solids, x: Tensor) -> Tensor:
-    """Approximate signed distances `(b, N, S)` to the superquadrics; 1e3 where switched off."""
+    """Approximate signed distances `(b, N, S)` to the superquadrics; `FAR` where switched off."""
     local = torch.einsum("bnsd,bsed->bnse", x[:, :, None] - s.centre[:, None], s.rotation)  # (b, N, S, 3)
     half = s.half[:, None]
     u = (local / half).abs().clamp(1e-4, 1e2)
@@ -269,4 +265,4 @@ def superquadric_distance(s: Solids, x: Tensor) -> Tensor:
     width = ((planar - 1) * half[..., :2].mean(-1)).abs().clamp_min(1e-5) / ring
     torus = ((width**q + u[..., 2] ** q) ** (1 / q) - 1) * torch.minimum(ring, half[..., 2])
     distance = torch.where(s.ring[:, None] > 0, torus, solid)
-    return torch.where(s.valid[:, None], distance, torch.full((), 1e3, device=x.device))
+    return distance.masked_fill(~s.valid[:, None], FAR)

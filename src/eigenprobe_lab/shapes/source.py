@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import connected
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.geometry import farthest_points
+from eigenprobe.graph import connected
 
 from .artefacts import furniture, machined, pierced, plate, tool, vessel
 from .creatures import biped, crawler, hand, octopus, quadruped
-from .fields import Field, Rng, unit
+from .fields import Field, Rng, take, unit
 from .forms import blob, bust, frame, swimmer, tree, tube
 
 WEIGHTS: tuple[tuple[Callable[[Rng], Field], float], ...] = (
@@ -111,13 +111,22 @@ class ProceduralShapes:
                 found.append(project(field, seeds(field, rng, int(self.oversample * n))))
         return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
 
-    def _round(self, count: int, n: int, generator: torch.Generator) -> Tensor:
-        x, _, valid = self.candidates(count, n, generator, count)
+    def surfaces(
+        self, count: int, n: int, generator: torch.Generator, at_once: int, side: float = 0.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Points of warped surfaces, points ``side`` beside them along the normal (none for 0), and which count."""
+        x, normals, valid = self.candidates(count, n, generator, at_once)
+        size = x.shape[1]
+        if side:
+            x, valid = torch.cat([x, x + side * normals], 1), torch.cat([valid, torch.zeros_like(valid)], 1)
         x, valid = self.warp(unit_sphere(x, valid), valid, Rng(count, generator))
         x = unit_sphere(x, valid)
         # Fewer than 1.3 candidates per point leave the thinning nothing to choose from.
         keep = (valid.sum(-1) > 1.3 * n) & torch.isfinite(x).flatten(1).all(1)
-        x, valid = x[keep], valid[keep]
+        return x[keep, :size], x[keep, size:], valid[keep, :size]
+
+    def _round(self, count: int, n: int, generator: torch.Generator) -> Tensor:
+        x, _, valid = self.surfaces(count, n, generator, count)
         if not x.shape[0]:
             return x[:, :n]
         rng = Rng(x.shape[0], generator)
@@ -134,7 +143,7 @@ class ProceduralShapes:
         order = farthest_points(x, n, start=0, weight=weight, valid=valid)
         lottery = torch.where(valid, rng.uniform(0, 1, x.shape[1]), -1.0)
         order = torch.where(rng.chance(v.random, 1), lottery.topk(n).indices, order)
-        return x.gather(1, order[..., None].expand(-1, -1, 3))
+        return take(x, order)
 
     def warp(self, x: Tensor, valid: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
         """Anisotropic scale, bend, twist and taper in a random frame; a plane cuts some shapes open."""
@@ -161,10 +170,7 @@ class ProceduralShapes:
 
 def unit_sphere(x: Tensor, valid: Tensor | None = None) -> Tensor:
     """Centre at the mean and scale to radius 1; `valid (b, n)` says which points count."""
-    if valid is None:
-        x = x - x.mean(1, keepdim=True)
-        return x / x.norm(dim=-1).amax(-1).clamp_min(1e-9)[:, None, None]
-    share = valid[..., None].float()
+    share = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].float()
     x = x - (x * share).sum(1, keepdim=True) / share.sum(1, keepdim=True).clamp_min(1)
     radius = (x.norm(dim=-1) * share[..., 0]).amax(-1).clamp_min(1e-9)
     return x / radius[:, None, None]
@@ -178,19 +184,18 @@ def seeds(field: Field, rng: Rng, count: int) -> Tensor:
         length, radius = (c.b - c.a).norm(dim=-1), 0.5 * (c.ra + c.rb)
         orbit = 0.5 * (c.a[..., 0] + c.b[..., 0]).abs() + radius
         area = 2 * math.pi * torch.where(c.revolved, 2 * orbit, radius) * (length + 2 * radius)
-        areas.append(torch.where(c.valid, area, torch.zeros_like(area)))
+        areas.append(area * c.valid)
     if s is not None:
         h = s.half.clamp_max(1.2)
         area = 8 * (h[..., 0] * h[..., 1] + h[..., 1] * h[..., 2] + h[..., 2] * h[..., 0])
-        areas.append(torch.where(s.valid, area, torch.zeros_like(area)))
+        areas.append(area * s.valid)
     weights = torch.cat(areas, -1) + 1e-9
     index = torch.multinomial(weights, count, replacement=True, generator=rng.generator)  # (b, count)
     out, first, direction = rng.normal(0.5, count, 3), 0, rng.direction(count)
     if c is not None:
         first = c.a.shape[1]
         j = index.clamp_max(first - 1)
-        pick = j[..., None].expand(-1, -1, 3)
-        a, b = c.a.gather(1, pick), c.b.gather(1, pick)
+        a, b, flat_axis, flat = take(c.a, j), take(c.b, j), take(c.flat_axis, j), c.flat.gather(1, j)[..., None]
         # Slightly beyond the ends, so that caps are reached too.
         t = rng.uniform(-0.15, 1.15, count, 1)
         radius = c.ra.gather(1, j) + t[..., 0].clamp(0, 1) * (c.rb - c.ra).gather(1, j)
@@ -198,7 +203,6 @@ def seeds(field: Field, rng: Rng, count: int) -> Tensor:
         along = (direction * axis).sum(-1, keepdim=True) / axis.square().sum(-1, keepdim=True).clamp_min(1e-9)
         blunt = (t < 0) | (t > 1)
         normal = unit(torch.where(blunt, direction, direction - axis * along))
-        flat_axis, flat = c.flat_axis.gather(1, pick), c.flat.gather(1, j)[..., None]
         normal = normal - (1 - 1 / flat) * (normal * flat_axis).sum(-1, keepdim=True) * flat_axis
         point = a + t.clamp(0, 1) * axis + normal * radius[..., None]
         angle = rng.uniform(0, 2 * math.pi, count)
@@ -207,7 +211,6 @@ def seeds(field: Field, rng: Rng, count: int) -> Tensor:
         out = torch.where((index < first)[..., None], point, out)
     if s is not None:
         j = (index - first).clamp_min(0)
-        pick = j[..., None].expand(-1, -1, 3)
         p = s.q.gather(1, j)[..., None]
         cube = direction / (direction.abs() ** p).sum(-1, keepdim=True).clamp_min(1e-12) ** (1 / p)
         spread = torch.where(p > 4, rng.uniform(-1, 1, count, 3), cube)
@@ -215,8 +218,8 @@ def seeds(field: Field, rng: Rng, count: int) -> Tensor:
         face = torch.nn.functional.one_hot(rng.integers(0, 2, count), 3).bool()
         spread = torch.where((p > 4) & face, spread.sign(), spread)
         rotation = s.rotation[torch.arange(rng.b, device=index.device)[:, None], j]
-        point = torch.einsum("bnd,bnde->bne", spread * s.half.gather(1, pick), rotation)
-        out = torch.where((index >= first)[..., None], point + s.centre.gather(1, pick), out)
+        point = torch.einsum("bnd,bnde->bne", spread * take(s.half, j), rotation)
+        out = torch.where((index >= first)[..., None], point + take(s.centre, j), out)
     return out
 
 

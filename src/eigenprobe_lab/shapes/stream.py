@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.geometry import farthest_points
 
 from . import ProceduralShapes, unit_sphere
 
@@ -53,7 +53,7 @@ class ShapeStream:
             )
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0
-        self._chunks: dict[int, Future[tuple[Tensor, Tensor, torch.cuda.Event | None]]] = {}
+        self._chunks: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="shapes")
         self._real: Tensor | None = None
 
@@ -75,8 +75,8 @@ class ShapeStream:
         generator = torch.Generator().manual_seed(s.seed * 1_000_003 + 31 * step + 7 * self.rank + 1)
         n = self._size(generator)
         newest = step // s.renew
-        chunks = [self._chunk(i) for i in range(max(0, newest - s.chunks + 1), newest + 1)]
-        self._ask(newest + 1)
+        chunks = [self._asked(i).result() for i in range(max(0, newest - s.chunks + 1), newest + 1)]
+        self._asked(newest + 1)
         for old in [i for i in self._chunks if i <= newest - s.chunks]:
             del self._chunks[old]
         store = torch.cat([large if n > self.medium else small for small, large in chunks])
@@ -92,15 +92,11 @@ class ShapeStream:
         s = self.settings
         low, high = s.sizes
         draw, place = torch.rand(2, generator=generator).tolist()
-        if draw < 0.55:
-            n = s.typical * (0.9 + 0.2 * place)
-        elif draw < 0.75:
-            n = low + (s.typical - low) * place
-        elif draw < 0.9 or high <= self.medium:
-            n = s.typical + (self.medium - s.typical) * place
-        else:
-            n = self.medium + (high - self.medium) * place
-        return int(min(max(n, low), high)) // 4 * 4
+        above = (s.typical, self.medium)
+        far = (self.medium, high) if high > self.medium else above
+        ranges = {0.55: (0.9 * s.typical, 1.1 * s.typical), 0.75: (low, s.typical), 0.9: above, 1.0: far}
+        start, end = next(limits for share, limits in ranges.items() if draw < share)
+        return int(min(max(start + (end - start) * place, low), high)) // 4 * 4
 
     def _draw(self, index: int) -> tuple[Tensor, Tensor]:
         s = self.settings
@@ -110,28 +106,21 @@ class ShapeStream:
             return small, small
         return small, source.draw(max(4, s.chunk // 12), s.sizes[1], draw=2 * index + 1)
 
-    def _draw_aside(self, index: int) -> tuple[Tensor, Tensor, torch.cuda.Event | None]:
+    def _draw_aside(self, index: int) -> tuple[Tensor, Tensor]:
         if self.device.type != "cuda":
-            return *self._draw(index), None
-        with torch.cuda.device(self.device), torch.cuda.stream(torch.cuda.Stream(self.device)):
-            small, large = self._draw(index)
-            done = torch.cuda.Event()
-            done.record()
-        return small, large, done
+            return self._draw(index)
+        aside = torch.cuda.Stream(self.device)
+        with torch.cuda.stream(aside):
+            stores = self._draw(index)
+        aside.synchronize()
+        for store in stores:
+            store.record_stream(torch.cuda.default_stream(self.device))
+        return stores
 
-    def _ask(self, index: int) -> None:
+    def _asked(self, index: int) -> Future[tuple[Tensor, Tensor]]:
         if index not in self._chunks:
             self._chunks[index] = self._worker.submit(self._draw_aside, index)
-
-    def _chunk(self, index: int) -> tuple[Tensor, Tensor]:
-        self._ask(index)
-        small, large, done = self._chunks[index].result()
-        if done is not None:
-            stream = torch.cuda.current_stream(self.device)
-            stream.wait_event(done)
-            small.record_stream(stream)
-            large.record_stream(stream)
-        return small, large
+        return self._chunks[index]
 
     def _mix(self, clouds: Tensor, n: int, generator: torch.Generator) -> Tensor:
         if self._real is None:
@@ -144,8 +133,7 @@ class ShapeStream:
 
 def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor:
     """Farthest-point clouds `(shapes, n, 3)` of every mesh in a folder."""
-    from eigenprobe.geometry import sample_surface
-    from eigenprobe.readers.shapes import find_shapes, load
+    from eigenprobe.geometry import find_shapes, load, sample_surface
 
     clouds = []
     for path in find_shapes([Path(folder)]):

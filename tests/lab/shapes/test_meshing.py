@@ -14,7 +14,7 @@ from tests.lab.shapes.test_source import rng
 def test_a_field_becomes_a_closed_mesh_of_its_zero_set():
     draw = rng(1)
     builder = Builder(draw)
-    builder.revolved(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.4)
+    builder.capsule(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.4, revolved=True)
     field = builder.build(blend=1e-3)
     box = np.array([1.6, 1.6, 0.6])
     vertices, faces = mesh_field(field, -box, box, 24)

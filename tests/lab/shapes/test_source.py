@@ -30,7 +30,7 @@ def test_a_hole_goes_through():
 def test_revolved_capsules_make_a_torus():
     draw = rng(1)
     builder = Builder(draw)
-    builder.revolved(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.25)
+    builder.capsule(draw.point(1, 0, 0), draw.point(1, 0, 1e-4), 0.25, revolved=True)
     field = builder.build(blend=1e-3)
     x, _, arrived = project(field, seeds(field, draw, 800))
     ring = torch.stack([x[..., :2].norm(dim=-1) - 1, x[..., 2]], -1).norm(dim=-1)[arrived]
