@@ -27,7 +27,7 @@ from eigenprobe.host import tables
 from eigenprobe.host.files import plain
 from eigenprobe.readers.tables import read_table
 from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
-from eigenprobe_lab.paper.protocol import weighted_subset
+from eigenprobe_lab.paper.images import weighted_subset
 
 ROWS, LARGE, COORDINATES = 1500, 10_000, 10
 TURNS = 3  # of 10,000 rows, after one that warms up

@@ -61,7 +61,7 @@ from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.unseen import agreement_by_level
 from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
 from eigenprobe_lab.paper.generalisation import known as as_seen
-from eigenprobe_lab.paper.images import Images
+from eigenprobe_lab.paper.images import Images, Protocol, summarise
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import (
     SETTINGS,
@@ -72,7 +72,6 @@ from eigenprobe_lab.paper.overfit import (
     measure_bases,
     shortened,
 )
-from eigenprobe_lab.paper.protocol import Protocol, summarise
 from eigenprobe_lab.paper.published import FACES, collection, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, ORACLE, THEIRS
 from eigenprobe_lab.paper.trained_probes import train_and_measure

@@ -215,7 +215,7 @@ def layout(n: int, k: int, seed: int = 0) -> Numbers:
 
 
 def clusters(n: int, methods: tuple[str, ...], seed: int = 0) -> Numbers:
-    from eigenprobe_lab.paper.protocol import Protocol, summarise
+    from eigenprobe_lab.paper.images import Protocol, summarise
 
     x, labels = rows(n, seed)
     found = summarise(Protocol(1, n // 2, (2, 5), methods, seed).records(x, labels))

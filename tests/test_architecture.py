@@ -55,7 +55,6 @@ ENTRY_POINTS = {
     # commands: every parameter is an option
     *("eigenprobe.cli.clouds.decompose", "eigenprobe.cli.training.encode", "eigenprobe.cli.tables.embed"),
     *(f"eigenprobe_lab.cli.experiments.{name}" for name in ("overfit", "generalisation", "images")),
-    *(f"eigenprobe_lab.paper.reproduction.reproduce_{name}" for name in ("overfit", "images")),
     "eigenprobe_lab.cli.evaluate.surfaces",
 }
 # Names that an interface asks for: of solvers, notebooks, and of a server and a codec of the standard library.

@@ -1,7 +1,5 @@
 """Commands that prepare data: ``cache`` the oracles of meshes, ``features`` of images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -6,36 +6,42 @@ import csv
 import shlex
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from eigenprobe.cli.session import Session
 from eigenprobe.host.files import write_npz
-from eigenprobe.host.tables import markdown, write_csv
+from eigenprobe.host.tables import Report, grouped, markdown, write_csv
 
 if TYPE_CHECKING:
-    from ..paper.reproduction import Reproduced
+    from eigenprobe.training import RunSettings
+
+    from ..evaluation.samples import Measured
 
 Embedder = Literal["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"]
 Way = Literal["paper", "ours", "both"]
 Resume = Literal["auto", "never"]
 
 
-def _folder(default: str, resume: Resume, session: Session) -> Path:
-    """The output folder; checkpoints of an earlier run there are named with their step."""
+def _begin(default: str, resume: Resume, session: Session, logs: bool = False) -> tuple[Path, RunSettings]:
+    """The output folder and how to train in it; checkpoints of an earlier run there are named with their step."""
+    from eigenprobe.training import RunSettings
+
     folder = session.folder(default)
     session.resumes(folder, resume)
-    return folder
+    return folder, RunSettings(folder / "checkpoints", resume, session.device(), logs=logs)
 
 
-def _finish(found: Reproduced, session: Session, headline: str) -> None:
+def _finish(report: Report, lines: list[dict[str, str]], session: Session, headline: str) -> None:
     """The experiment's own tables, then its lines of the paper's, which are written to ``paper.csv`` too."""
-    session.tell(found.report)
+    session.tell(report)
     command = shlex.join(["eigenprobe", *sys.argv[1:]])
-    lines = [each | {"command": f"`{command}`"} for each in found.lines]
+    lines = [each | {"command": f"`{command}`"} for each in lines]
     session.say(markdown(lines))
-    write_csv(path := found.report.written[0].parent / "paper.csv", lines)
+    write_csv(path := report.written[0].parent / "paper.csv", lines)
     session.wrote(path, "the table above")
     if (kept := path.parent / "checkpoints").is_dir():
         session.wrote(kept, "trained networks, from which the same command goes on")
@@ -64,13 +70,15 @@ def toy1d(
         quick: small sizes: does it run?
         resume: auto goes on from the checkpoints in the output folder, never trains again
     """
-    from ..paper.reproduction import reproduce_toy1d
+    from ..paper import toy1d as interval
+    from ..paper.reproduction import toy_lines
 
-    folder = _folder("toy1d", resume, session)
+    folder, run = _begin("toy1d", resume, session)
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
-    found = reproduce_toy1d(folder, way, seed=session.seed, steps=steps, probes=probes, resume=resume)
-    _finish(found, session, "learned the interval")
+    losses = {"paper": ("paper",), "ours": ("expected",), "both": ("paper", "expected")}[way]
+    toy = interval.toy1d(seed=session.seed, steps=steps, probes=probes, losses=losses, run=run).write(folder, "toy1d")
+    _finish(toy, toy_lines(toy.rows), session, "learned the interval")
 
 
 def overfit(
@@ -108,24 +116,41 @@ def overfit(
         quick: small sizes: does it run?
         resume: auto goes on from the checkpoints in the output folder, never trains again
     """
-    from eigenprobe.readers.shapes import find_shapes
+    from eigenprobe.geometry import find_shapes
 
-    from ..evaluation.fitted import SETTINGS as OURS
-    from ..paper.overfit import SETTINGS as PAPER
-    from ..paper.overfit import shortened
-    from ..paper.reproduction import QUICK_PROBES, reproduce_overfit
+    from ..evaluation import fitted, samples, surface_report
+    from ..paper import overfit as theirs
+    from ..paper import published, reproduction
 
-    settings = replace(OURS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
-    theirs = shortened(replace(PAPER, size=size or PAPER.size, seed=session.seed), steps)
+    settings = replace(fitted.SETTINGS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
+    paper = replace(theirs.SETTINGS, size=size or theirs.SETTINGS.size, seed=session.seed)
     if quick:
-        k, n, size = min(k, 20), min(n, 500), min(size or 400, 400)
-        settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps or 100)
-        probes = replace(theirs.probes, paper=QUICK_PROBES)
-        theirs = shortened(replace(theirs, preset="tiny", probes=probes, size=size), steps or 100)
-    files, folder = find_shapes(shapes), _folder("overfit", resume, session)
-    options: dict[str, Any] = {"settings": settings, "their_settings": theirs, "device": session.device()}
-    found = reproduce_overfit(files, folder, way, k=k, n=n, quick=quick, resume=resume, **options)
-    _finish(found, session, f"fitted {len({row['shape'] for row in found.report.rows})} shapes")
+        k, n, size, steps = min(k, 20), min(n, 500), min(size or 400, 400), steps or 100
+        settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps)
+        paper = replace(paper, preset="tiny", probes=replace(paper.probes, paper=reproduction.QUICK_PROBES), size=size)
+    paper = theirs.shortened(paper, steps)
+    files, (folder, run), history = find_shapes(shapes), _begin("overfit", resume, session), dict[str, Any]()
+    names = Counter(path.stem for path in files)
+
+    def measure(path: Path) -> Measured:
+        name = path.stem if names[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
+        sample, rows = samples.Sample.of_file(path, n, k, fitted.SAMPLE_SEED), list[dict[str, Any]]()
+        if way != "ours":
+            own = replace(run, folder=folder / "checkpoints" / name / "paper", validate_every=theirs.VALIDATE_EVERY)
+            rows += theirs.learn_their_way(sample, k, paper, own)
+            history[sample.shape.name] = rows[0].pop("history")
+        if way != "paper":
+            own = replace(run, folder=folder / "checkpoints" / name / "ours", validate_every=fitted.VALIDATE_EVERY)
+            found, _, history[f"{sample.shape.name}, ours"] = fitted.learn_shape(sample, k, settings, own)
+            rows += found
+        return rows, {}
+
+    rows, failed = samples.measure_files(measure, files)
+    facts = {"k": k, "n": n, "way": way, "settings": str(settings), "their settings": str(paper), "history": history}
+    report = surface_report.Evaluation(rows, failed, facts, published=published.PAPER)
+    report, by_shape = report.beside_published().write(folder, "overfit"), grouped(rows, "shape")
+    lines = [line for own in by_shape.values() for line in reproduction.shape_lines(own, report.levels, quick)]
+    _finish(report, lines, session, f"fitted {len(by_shape)} shapes")
 
 
 def generalisation(
@@ -163,27 +188,41 @@ def generalisation(
         quick: small sizes: does it run?
         resume: auto goes on from the checkpoints in the output folder, never trains again
     """
+    from eigenprobe.geometry import find_shapes
     from eigenprobe.pretrained.model import SpectralModel
-    from eigenprobe.readers.shapes import find_shapes
-    from eigenprobe.training.runs import RunSettings
 
-    from ..evaluation.pretrained import Comparison
-    from ..paper.generalisation import GeneralisationRecipe
-    from ..paper.reproduction import reproduce_generalisation
+    from ..evaluation import pretrained, samples, unseen
+    from ..paper import generalisation as theirs
+    from ..paper.published import GENERALISATION, collection
+    from ..paper.reproduction import unseen_lines
 
-    folder, device = _folder("generalisation", resume, session), session.device()
-    recipe = GeneralisationRecipe(steps=steps, points=n, k=k, seed=session.seed)
+    folder, run = _begin("generalisation", resume, session, logs=True)
     if quick:
-        n, k, volumes, figures = min(n, 300), min(k, 20), 0, False
-        small: dict[str, Any] = {"preset": "tiny", "clouds": 4, "chunk": 16, "accumulate": 1, "validate_every": 20}
-        recipe = replace(recipe, steps=min(steps, 40), points=n, k=k, **small)
-    ours = None
+        n, k, volumes, figures, steps = min(n, 300), min(k, 20), 0, False, min(steps, 40)
+    recipe, files = theirs.GeneralisationRecipe(steps, points=n, k=k, seed=session.seed), find_shapes(shapes)
+    if quick:
+        recipe = replace(recipe, preset="tiny", clouds=4, chunk=16, accumulate=1, validate_every=20)
+    report = unseen.Generalisation([], {}, {"n": n, "k": k}, published=GENERALISATION)
     if way != "paper":
-        ours = Comparison(SpectralModel.from_pretrained(model), n, k, session.seed, device, volumes)
-    options: dict[str, Any] = {"comparison": ours, "recipe": recipe, "figures": figures, "quick": quick}
-    how = RunSettings(device=device, resume=resume)
-    found = reproduce_generalisation(find_shapes(shapes), folder, way, how=how, **options)
-    _finish(found, session, f"measured {len({row['shape'] for row in found.report.rows})} shapes")
+        network = SpectralModel.from_pretrained(model)
+        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes)
+        report = pretrained.run(files, comparison, folder if figures else None, published=GENERALISATION)
+    if way != "ours":
+
+        def taken(path: Path) -> Measured:
+            return [{"sample": samples.Sample.of_file(path, n, k, session.seed)}], {}
+
+        found, failed = samples.measure_files(taken, files)
+        whole = [row["sample"] for row in found if len(row["sample"].points) == n]
+        module, history = theirs.amortise(recipe, run, whole)
+        facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}
+        rows = [*report.rows, *theirs.unseen(module, whole, recipe.probes)]
+        report = replace(report, rows=rows, failed=failed | report.failed, facts=facts)
+    report = report.write(folder, "generalisation")
+    surfaces = [row | {"collection": collection(row["shape"])} for row in report.rows if row["domain"] == "surface"]
+    groups = grouped(surfaces, "collection")
+    lines = [line for (name,), own in groups.items() for line in unseen_lines(own, name, steps, k, quick)]
+    _finish(report, lines, session, f"measured {len(grouped(report.rows, 'shape'))} shapes")
 
 
 def images(
@@ -233,23 +272,35 @@ def images(
         quick: small sizes: does it run?
         resume: auto goes on from the checkpoints in the output folder, never trains again
     """
-    from eigenprobe.training.runs import RunSettings
+    import numpy as np
+    import torch
 
-    from ..paper.images_recipe import ImagesRecipe
-    from ..paper.protocol import Protocol
-    from ..paper.reproduction import reproduce_images
+    from eigenprobe.readers.tables import read_table
+
+    from ..paper import images as experiment
+    from ..paper.images_recipe import ImagesRecipe, closed_form, feed_forward, learn_rows, tune
+    from ..paper.reproduction import image_lines
 
     recipe = ImagesRecipe(dataset or "imagenette", extractor, steps=steps, vectors=max(*ks, 10) + 1, seed=session.seed)
+    chosen: list[str] = list(methods)
     if quick:
-        runs, n, methods = min(runs, 2), min(n, 300), [m for m in methods if m not in ("umap", "tsne", "network")]
+        runs, n, chosen = min(runs, 2), min(n, 300), [m for m in chosen if m not in ("umap", "tsne", "network")]
         recipe = replace(recipe, steps=min(steps, 20), width=32, heads=4, sample=200, probes=60, accumulate=1)
-    protocol = Protocol(runs, n, ks, methods, session.seed, unit)
-    folder = _folder(f"images-{features.stem}", resume, session)
-    how = RunSettings(device=session.device(), resume=resume, logs=False)
-    options: dict[str, Any] = {"protocol": protocol, "recipe": recipe, "train": train, "labels": labels, "jobs": jobs}
-    found = reproduce_images(features, folder, way, published=dataset is not None, how=how, quick=quick, **options)
-    count = len({row["method"] for row in found.report.rows})
-    _finish(found, session, f"compared {count} methods on {features.name}")
+    protocol, fitted = experiment.Protocol(runs, n, ks, chosen, session.seed, unit), {}
+    folder, run = _begin(f"images-{features.stem}", resume, session)
+    if way != "ours":
+        read = read_table(train or features, labels)
+        rows = protocol.rows(np.asarray(read.features), np.arange(len(read.features)))
+        some = np.random.default_rng(recipe.seed).permutation(len(rows))[: len(rows) if train else len(rows) // 2]
+        if dataset is None and read.labels is not None:  # the paper has no triple for these features
+            recipe, _ = tune(recipe, rows[some], np.asarray(read.labels)[some])
+        basis = learn_rows(recipe, torch.from_numpy(rows[some]), run)
+        fitted = {"paper": partial(feed_forward, basis), "probes": partial(closed_form, recipe)}
+        chosen = [*fitted, *(chosen if way == "both" else [m for m in chosen if m not in ("direct", "network")])]
+    protocol = replace(protocol, methods=chosen)
+    report = experiment.run(features, protocol, folder, labels=labels, jobs=jobs, fitted=fitted)
+    lines = image_lines(report.rows, features.stem, recipe, dataset is not None, quick)
+    _finish(report, lines, session, f"compared {len(grouped(report.rows, 'method'))} methods on {features.name}")
 
 
 def everything(
@@ -274,7 +325,7 @@ def everything(
     """
     root = session.folder("reproduced")
     if not shapes:
-        from eigenprobe.readers.shapes import Shape, save
+        from eigenprobe.geometry import Shape, save
 
         from ..shapes.meshing import creature
 

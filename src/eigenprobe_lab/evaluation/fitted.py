@@ -15,12 +15,11 @@ import lightning.pytorch as pl
 import torch
 
 from eigenprobe.basis import Basis
-from eigenprobe.eigen.solve import solve
+from eigenprobe.eigen import solve
 from eigenprobe.extensions.network import NetworkExtension
 from eigenprobe.host.threads import now
-from eigenprobe.training.data import ProbeSettings
-from eigenprobe.training.fit import FitSettings, fit_network, network_basis
-from eigenprobe.training.runs import RunSettings
+from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
+from eigenprobe.training.fit import network_basis
 
 from .samples import Sample, agreement
 from .surface_report import levels
@@ -28,7 +27,8 @@ from .surface_report import levels
 CLOSE = 0.01  # relative distance to the closed-form loss that counts as reached
 SAMPLE_SEED = 1000  # of the points compared: apart from the seeds of the resamplings trained on
 SETTINGS = FitSettings(probes=ProbeSettings(smoother={"dimension": 2}), resamplings=16, held_out=2)
-RUN = RunSettings(device="cpu", validate_every=25)
+VALIDATE_EVERY = 25
+RUN = RunSettings(device="cpu", validate_every=VALIDATE_EVERY)
 History = list[tuple[int, float, float]]  # step, seconds, gap
 
 

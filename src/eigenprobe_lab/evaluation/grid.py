@@ -13,9 +13,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.draws import draw_surface, winding_number
+from eigenprobe.geometry import draw_surface, face_areas, is_closed
+from eigenprobe.geometry.draws import winding_number
 from eigenprobe.geometry.oracle import smallest_eigenpairs
-from eigenprobe.readers.mesh import Array, Mesh, as_mesh, face_areas, is_closed, signed_volume
+from eigenprobe.readers.mesh import Array, Mesh, as_mesh, signed_volume
 
 SUBDIVISION = 3  # a cut cell is judged by this many points per axis, a face by the points next to it on both sides
 SMALLEST = 0.02  # cells with less than this share inside are left out: they hold nothing but noise
@@ -59,9 +60,8 @@ class Grid:
         fine[near] = self._inside(centres[near])
         share = fine.mean((1, 2, 3))
         kept = share > SMALLEST
-        number = np.where(kept, np.cumsum(kept) - 1, -1).reshape(self.shape)
         flat = np.arange(len(share)).reshape(self.shape)
-        rows, columns, weights = [], [], []
+        ends, weights = [], []
         for axis in range(3):
             lower = flat.take(range(self.shape[axis] - 1), axis=axis).ravel()
             upper = flat.take(range(1, self.shape[axis]), axis=axis).ravel()
@@ -69,22 +69,19 @@ class Grid:
             lower, upper = lower[both], upper[both]
             last, first = fine[lower].take(-1, axis + 1), fine[upper].take(0, axis + 1)  # (e, s, s) on either side
             aperture = (last.mean((1, 2)) + first.mean((1, 2))) / 2
-            rows.append(number.ravel()[lower])
-            columns.append(number.ravel()[upper])
+            ends.append(np.stack([lower, upper]))
             weights.append(aperture * self.h.prod() / self.h[axis] ** 2)
-        i, j, w = (np.concatenate(parts) for parts in (rows, columns, weights))
-        i, j, w = i[w > 0], j[w > 0], w[w > 0]  # scipy counts a stored zero as an edge
-        count = int(kept.sum())
-        adjacency = scipy.sparse.coo_array((w, (i, j)), shape=(count, count))
+        edges, w = np.concatenate(ends, 1), np.concatenate(weights)
+        # scipy counts a stored zero as an edge
+        adjacency = scipy.sparse.coo_array((w[w > 0], tuple(edges[:, w > 0])), shape=(len(share),) * 2)
         adjacency = (adjacency + adjacency.T).tocsr()
         labels = connected_components(adjacency, directed=False)[1]
         # Slivers cut off from the rest would each add a zero eigenvalue; true parts of a shape have many cells.
-        inside = np.bincount(labels)[labels] >= 8
+        inside = np.flatnonzero(kept & (np.bincount(labels)[labels] >= 8))
         self.number = np.full(self.shape, -1)
-        cells = index[kept][inside]
-        self.number[tuple(cells.T)] = np.arange(len(cells))
+        self.number[tuple(index[inside].T)] = np.arange(len(inside))
         adjacency = adjacency[inside][:, inside]
-        self.mass = share[kept][inside] * self.h.prod()
+        self.mass = share[inside] * self.h.prod()
         self.stiffness = (scipy.sparse.diags_array(np.asarray(adjacency.sum(1))) - adjacency).tocsc()
         if len(self.mass) == 0:
             raise InputError("a grid inside found no cell inside the mesh, give it more cells")

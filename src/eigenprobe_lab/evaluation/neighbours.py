@@ -18,11 +18,10 @@ from scipy.sparse.csgraph import dijkstra
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.oracle import point_cloud
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.geometry import Shape, load, point_cloud
+from eigenprobe.graph import build_graph
 from eigenprobe.host.tables import Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array
-from eigenprobe.readers.shapes import Shape, load
 from eigenprobe.shortcuts.cuts import keep_only
 from eigenprobe.smoothers import NEIGHBOURS, build_smoother
 
@@ -110,26 +109,20 @@ class NeighbourReport(Report):
     def markdown(self) -> str:
         tables = []
         for (n, noise), rows in grouped(self.rows, "n", "noise").items():
-            lines = []
+            lines, by_shape = [], grouped(rows, "shape")
             for (way,), own in grouped(rows, "neighbours").items():
                 median = {name: float(np.median([row[name] for row in own])) for name in SHOWN}
                 lines.append(mean_row(own, list(SHOWN), neighbours=way, over="mean"))
                 lines.append({"neighbours": way, "over": "median"} | median)
-            count = len(grouped(rows, "shape"))
-            title = f"### n = {n}, noise {noise:g} of the radius, {count} shapes"
-            columns = {"neighbours": "neighbours", "over": "", **SHOWN}
-            tables.append(f"{title}\n\n{markdown(lines, columns)}\n\n{_worst(rows)}")
+            title = f"### n = {n}, noise {noise:g} of the radius, {len(by_shape)} shapes"
+            cosines = {
+                shape: {row["neighbours"]: row["cosine_10"] for row in own} for (shape,), own in by_shape.items()
+            }
+            change = sorted((found["learned"] - found["plain"], shape) for shape, found in cosines.items())
+            worst = ", ".join(f"{shape} {gain:+.3f}" for gain, shape in change[:5])
+            tables += [title, markdown(lines, {"neighbours": "neighbours", "over": "", **SHOWN})]
+            tables.append(f"Learned against plain, k<=10, worst: {worst}")
         return "\n\n".join([*tables, LEGEND])
-
-
-def _worst(rows: Sequence[Any], count: int = 5) -> str:
-    """The shapes where the learned cuts do least for the first ten vectors, against plain."""
-    change = {}
-    for (shape,), own in grouped(rows, "shape").items():
-        by = {row["neighbours"]: row["cosine_10"] for row in own}
-        change[shape] = by["learned"] - by["plain"]
-    worst = sorted(change, key=lambda shape: change[shape])[:count]
-    return "Learned against plain, k<=10, worst: " + ", ".join(f"{shape} {change[shape]:+.3f}" for shape in worst)
 
 
 def compare_neighbours(

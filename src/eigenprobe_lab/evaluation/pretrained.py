@@ -10,10 +10,8 @@ the network has learned is seen in the feed-forward rows. Volumes are measured a
 points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,42 +21,16 @@ from torch import Tensor
 from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.evaluation import rebuild
-from eigenprobe.geometry import is_closed, sample_volume
+from eigenprobe.geometry import Shape, find_shapes, is_closed, load, sample_volume
 from eigenprobe.networks.spectral import GUARDS, SEEDS
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.readers.mesh import Array
-from eigenprobe.readers.shapes import Shape, find_shapes, load
 from eigenprobe.smoothers import Smoother, build_smoother
 
 from .samples import Measured, Sample, measure_files
 from .unseen import Generalisation, Published, agreement_by_level, polynomials
 
 ORDERED = ("network", "its inputs alone")  # starts whose own order means something: shown feed-forward too
-
-
-def run(
-    paths: Sequence[str | Path],
-    comparison: Comparison,
-    out: Path | None = None,
-    *,
-    figures: bool = True,
-    published: Published | None = None,
-) -> Generalisation:
-    """Measure a pretrained model on files and folders of meshes; tables and figures go to ``out`` where given.
-
-    A mesh that cannot be used is reported and skipped.
-    """
-    files = find_shapes([Path(p) for p in paths])
-    rows, failed = measure_files(comparison, files)
-    network = comparison.network
-    facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
-    result = Generalisation(rows, failed, facts | {"seed": comparison.seed}, published=published or {})
-    if out is None:
-        return result
-    result = result.write(out, "generalisation")
-    shapes = {row["shape"] for row in rows}
-    drawn = draw(comparison, [path for path in files if path.stem in shapes][:3], out) if figures else []
-    return replace(result, written=(*result.written, *drawn))
 
 
 @dataclass
@@ -108,6 +80,21 @@ class Comparison:
                     yield {"start": start, "stage": stage} | agreement_by_level((q / root).cpu().numpy(), truth)
 
 
+def run(
+    paths: Sequence[str | Path], comparison: Comparison, figures: Path | None = None, published: Published | None = None
+) -> Generalisation:
+    """Measure a pretrained model on files and folders of meshes; ``figures`` is a folder to draw the first three in.
+
+    A mesh that cannot be used is reported and skipped.
+    """
+    files = find_shapes([Path(p) for p in paths])
+    rows, failed = measure_files(comparison, files)
+    shapes, network = {row["shape"] for row in rows}, comparison.network
+    facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
+    drawn = draw(comparison, [path for path in files if path.stem in shapes][:3], figures) if figures else ()
+    return Generalisation(rows, failed, facts | {"seed": comparison.seed}, tuple(drawn), published or {})
+
+
 def _closed(shape: Shape) -> bool:
     return shape.faces is not None and is_closed(shape.faces)[0]
 
@@ -153,7 +140,7 @@ def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, T
 
 def draw(comparison: Comparison, files: Sequence[Path], folder: Path) -> list[Path]:
     """`V` and `xyz` rebuilt from few vectors, on unseen surfaces and inside the closed ones."""
-    from eigenprobe.sampling.farthest import farthest_points
+    from eigenprobe.geometry import farthest_points
     from eigenprobe.viz import figures
 
     network, n, seed = comparison.network, comparison.n, comparison.seed

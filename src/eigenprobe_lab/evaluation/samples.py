@@ -5,25 +5,20 @@ closed mesh  n points inside (n, 3)         oracle: the Laplacian of a grid that
 npz          what `Sample.save` wrote       for machines without the mesh libraries
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import Alignment, compare_vectors, nearest_sample_areas
-from eigenprobe.geometry.draws import sample_volume
-from eigenprobe.geometry.oracle import oracle
+from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, oracle, sample_volume
 from eigenprobe.host.files import Archive, write_npz
 from eigenprobe.host.progress import in_parallel
 from eigenprobe.readers.mesh import Array
-from eigenprobe.readers.shapes import Shape, find_shapes, load
-from eigenprobe.sampling.farthest import farthest_points
 
 Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had
 
@@ -40,7 +35,7 @@ class Sample:
     known_areas: Array | None = None  # (n,) of a sample read back without its faces
 
     @classmethod
-    def of_file(cls, path: Path, n: int, k: int, seed: int) -> Sample:
+    def of_file(cls, path: Path, n: int, k: int, seed: int) -> Self:
         """``n`` farthest vertices of a mesh (all, where it has fewer), or a sample as it was saved."""
         if path.suffix == ".npz":
             return cls.load(path, k)
@@ -55,7 +50,7 @@ class Sample:
         write_npz(path, single, compressed=True)
 
     @classmethod
-    def load(cls, path: Path, k: int | None = None) -> Sample:
+    def load(cls, path: Path, k: int | None = None) -> Self:
         """What `save` wrote, its first ``k`` vectors."""
         wanted = ("vertices", "indices", "vectors", "eigenvalues", "areas")
         with Archive(path) as archive:
@@ -69,7 +64,7 @@ class Sample:
         return cls(shape, vertices[indices], vectors[:, :k], values[:k], indices, areas)
 
     @classmethod
-    def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
+    def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Self:
         """``n`` farthest vertices."""
         _expect_mesh(shape)
         if k >= n:
@@ -79,7 +74,7 @@ class Sample:
         return cls(shape, shape.vertices[indices], exact.vectors[indices], exact.eigenvalues, indices)
 
     @classmethod
-    def inside(cls, shape: Shape, n: int, k: int, seed: int) -> Sample:
+    def inside(cls, shape: Shape, n: int, k: int, seed: int) -> Self:
         """``n`` spread points inside a closed mesh."""
         from .grid import grid_oracle
 

@@ -11,12 +11,11 @@ Figures are drawn on the mesh. Values known at the samples are carried to its ve
 vertex the weighted affine fit to its nearest samples, which keeps smooth functions smooth and linear ones exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -62,11 +61,11 @@ class Evaluation(tables.Report):
 
     @property
     def methods(self) -> list[str]:
-        return list(dict.fromkeys(row["method"] for row in self.rows))
+        return [method for (method,) in tables.grouped(self.rows, "method")]
 
     @property
     def shapes(self) -> list[str]:
-        return list(dict.fromkeys(row["shape"] for row in self.rows))
+        return [shape for (shape,) in tables.grouped(self.rows, "shape")]
 
     def of(self, method: str, shapes: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The rows of one method, of all shapes or of some."""
@@ -87,15 +86,14 @@ class Evaluation(tables.Report):
                 groups = {name if len(found) == len(members) else f"{name} ({len(found)})": found, **groups}
         return [{"over": name, **self.mean(method, group)} for name, group in groups.items() for method in self.methods]
 
-    def beside_published(self) -> Evaluation:
+    def beside_published(self) -> Self:
         """The same with the published numbers of every shape in columns ``paper_*``, and the remarks on it."""
         if self.published is None or self.facts.get("volume"):
             return self
-        rows = []
+        rows, of = [], self.published
         for row in self.rows:
-            printed = self.published.numbers(row["shape"])
-            beside = {f"paper_{key}": value for key, value in printed.items()}
-            rows.append(row | beside | {"note": self.published.notes.get(row["shape"], "")})
+            beside = {f"paper_{key}": value for key, value in of.numbers(row["shape"]).items()}
+            rows.append(row | beside | {"note": of.notes.get(row["shape"], "")})
         return replace(self, rows=rows)
 
     def markdown(self) -> str:
@@ -103,7 +101,7 @@ class Evaluation(tables.Report):
         parts = [self.headline(), self.summary(), self.details(), *self.remarks()]
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def write(self, folder: Path, name: str) -> Evaluation:
+    def write(self, folder: Path, name: str) -> Self:
         """Also the means, and the figures drawn in ``folder/figures``."""
         drawn = sorted((folder / "figures").glob("*.png"))
         found = tables.Report.write(replace(self, facts=self.facts | {"means": self.means()}), folder, name)
@@ -111,13 +109,11 @@ class Evaluation(tables.Report):
 
     def headline(self) -> str:
         """The paper's table: by level, the published number and then each method's."""
-        means = tables.grouped(self.means(), "over")
         blocks = {shape: rows for (shape,), rows in tables.grouped(self.rows, "shape").items()}
-        blocks |= {f"**mean, {over}**": rows for (over,), rows in means.items()}
+        blocks |= {f"**mean, {over}**": rows for (over,), rows in tables.grouped(self.means(), "over").items()}
         measures = {f"cosine_{k}": f"k≤{k}" for k in self.levels} | {"discrepancy": "λ disc."}
-        columns = {"shape": "shape"}
-        for key, title in measures.items():
-            columns |= {f"{key} {who}": f"{title} {who}" for who in ("paper", *self.methods) if who != "oracle"}
+        shown = product(measures.items(), ["paper", *(name for name in self.methods if name != "oracle")])
+        columns = {"shape": "shape"} | {f"{key} {who}": f"{title} {who}" for (key, title), who in shown}
         lines = []
         for name, rows in blocks.items():
             line = {f"{key} {row['method']}": row.get(key) for row in rows for key in measures}
@@ -148,17 +144,14 @@ class Evaluation(tables.Report):
     def remarks(self) -> list[str]:
         """Where the coordinates are rebuilt better than by the oracle, what differs, what was skipped."""
         remarks = []
-        for method in self.methods:
-            rows = self.of(method)
+        for method in [name for name in self.methods if name not in PEERS]:
             better = {
-                k: [row["shape"] for row in rows if (row.get(f"rebuild_ratio_{k}") or 1) < 1] for k in self.levels
+                k: [r["shape"] for r in self.of(method) if (r.get(f"rebuild_ratio_{k}") or 1) < 1] for k in self.levels
             }
-            if method not in PEERS and any(better.values()):
-                found = "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names)
+            if found := "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names):
                 remarks.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}.")
         notes = {row["shape"]: row["note"] for row in self.rows if row.get("note")}
-        if notes:
-            listed = "; ".join(f"{shape} ({note})" for shape, note in notes.items())
+        if listed := "; ".join(f"{shape} ({note})" for shape, note in notes.items()):
             remarks.append(f"Files that differ from the paper's: {listed}.")
         return remarks + [f"Skipped {name}: {why}." for name, why in self.failed.items()]
 
@@ -184,21 +177,13 @@ def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tu
             continue
         alignment = sample.compare(basis.vectors, basis.eigenvalues)
         look: dict[str, Any] = {"faces": faces, "size": PIXELS}
-        figures.against_oracle(
-            points,
-            carry(basis.vectors),
-            carry(sample.vectors),
-            alignment.cosines,
-            columns=[i for i in SHOWN if i < alignment.k],
-            names=(method, "oracle"),
-            path=folder / f"{name}-{method}-vectors.png",
-            **look,
-        )
-        path = folder / f"{name}-{method}-mass.png"
-        figures.mass(points, carry(basis.mass) * share, reference=truth, path=path, **look)
+        vectors, mass, rebuilt = (folder / f"{name}-{method}-{what}.png" for what in ("vectors", "mass", "rebuilt"))
+        both, shown = (carry(basis.vectors), carry(sample.vectors)), [i for i in SHOWN if i < alignment.k]
+        names = (method, "oracle")
+        figures.against_oracle(points, *both, alignment.cosines, columns=shown, names=names, path=vectors, **look)
+        figures.mass(points, carry(basis.mass) * share, reference=truth, path=mass, **look)
         ours = {k: carry(rebuild(basis, sample.points, k)) for k in levels}
-        path = folder / f"{name}-{method}-rebuilt.png"
-        figures.reconstructions(points, {method: ours, "oracle": exact}, path=path, **look)
+        figures.reconstructions(points, {method: ours, "oracle": exact}, path=rebuilt, **look)
 
 
 def moving_least_squares(samples: Array, vertices: Array) -> Callable[[Array], Array]:

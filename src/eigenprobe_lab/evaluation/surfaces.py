@@ -7,8 +7,6 @@ reconstruction error over the oracle's, the correlation of the mass with true ar
 ``volume`` the points are drawn inside closed meshes and the oracle is the Laplacian of a grid that fills them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,34 +18,12 @@ import numpy as np
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation, rebuild, rebuild_weighted, weighted_error
-from eigenprobe.geometry import point_cloud
-from eigenprobe.readers.shapes import Shape, load
+from eigenprobe.geometry import Shape, load, point_cloud
 
 from .samples import Measured, Sample, agreement, measure_files
 from .surface_report import Evaluation, Published, draw_shape, levels
 
 METHODS = ("direct", "network", "pretrained", "robust", "oracle")
-
-
-def run(
-    paths: Sequence[str | Path],
-    measure: Measure | None = None,
-    *,
-    out: Path | None = None,
-    jobs: int = 1,
-    published: Published | None = None,
-) -> Evaluation:
-    """Measure files and folders of meshes, ``jobs`` shapes at a time; tables go to ``out`` where given.
-
-    A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
-    """
-    measure = measure or Measure()
-    rows, failed = measure_files(measure, paths, jobs)
-    facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
-    result = Evaluation(rows, failed, facts, published=published).beside_published()
-    if out is None:
-        return result
-    return result.write(Path(out), "volumes" if measure.volume else "surfaces")
 
 
 @dataclass(frozen=True)
@@ -125,3 +101,24 @@ class Measure:
         if (dimension := basis.info.get("dimension")) is not None:
             row["dimension"] = float(dimension)
         return row
+
+
+def run(
+    paths: Sequence[str | Path],
+    measure: Measure | None = None,
+    *,
+    out: Path | None = None,
+    jobs: int = 1,
+    published: Published | None = None,
+) -> Evaluation:
+    """Measure files and folders of meshes, ``jobs`` shapes at a time; tables go to ``out`` where given.
+
+    A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
+    """
+    measure = measure or Measure()
+    rows, failed = measure_files(measure, paths, jobs)
+    facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
+    result = Evaluation(rows, failed, facts, published=published).beside_published()
+    if out is None:
+        return result
+    return result.write(Path(out), "volumes" if measure.volume else "surfaces")

@@ -4,8 +4,6 @@ Measured by `pretrained` (our model) and by `paper.generalisation` (the paper's 
 input beside them, which no training has touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

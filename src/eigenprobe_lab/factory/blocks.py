@@ -5,8 +5,6 @@
 What a step sees depends on the seed and the step alone.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Self, TypeVar

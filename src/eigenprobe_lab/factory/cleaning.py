@@ -9,8 +9,6 @@ that was sampled: never to the other side of a thin wall.  Some steps start from
 can be applied twice.  What a step sees depends on the seed and the step alone.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -8,8 +8,7 @@ Batches are prepared in blocks, each seen several times in a new order; what a s
 step alone.
 """
 
-from __future__ import annotations
-
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,16 +23,8 @@ from eigenprobe.host.weights import drawing
 from eigenprobe.sampling.cleaning import clean
 from eigenprobe.sampling.working import RULE
 from eigenprobe.search.layout import nearest
-from eigenprobe.shortcuts.cuts import find_suspects
-from eigenprobe.shortcuts.network import (
-    SHIPPED,
-    SUSPICION,
-    ShortcutConfig,
-    ShortcutNetwork,
-    Suspects,
-    read_shortcut,
-    write_shortcut,
-)
+from eigenprobe.shortcuts.cuts import find_suspects, shipped
+from eigenprobe.shortcuts.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects, write_shortcut
 from eigenprobe.training import RunSettings
 from eigenprobe.training.recipes import recipe_kind
 
@@ -195,8 +186,8 @@ class NeighbourModule(TimedModule):
 
     def __init__(self, settings: NeighbourSettings) -> None:
         with drawing(settings.seed):
-            network = read_shortcut(SHIPPED) if settings.shipped else ShortcutNetwork(settings.network)
-        super().__init__(network, settings)
+            network = deepcopy(shipped()) if settings.shipped else ShortcutNetwork(settings.network)
+        super().__init__(network.train().requires_grad_(True), settings)
 
     def judged_loss(self, batch: Judged) -> Tensor:
         """Mean weighted cross-entropy over the edges whose ratio is known."""

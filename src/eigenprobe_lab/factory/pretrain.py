@@ -7,8 +7,6 @@ The schedule runs on training *time* (or steps, whichever is further), kept in t
 optimiser, so a run may be cut into pieces of a few minutes on machines of different speed. `b` clouds, `n` points.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast

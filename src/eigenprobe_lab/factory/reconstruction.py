@@ -3,34 +3,32 @@ and what is logged of held-out shapes beside their closed form.
 
     C = mean over levels of exp(-t L) / tr exp(-t L),   tr exp(-t L) = level;     H = Q^T C Q
     e_k = 1 - sum_{i <= k} h_ii                         one Chebyshev filter of the `K` columns applies the whole sum
-    closed form: filtered subspace iteration  X <- orth(exp(-t L) X),  then Ritz
     cosine   mean |<q_i, u_i>|, i <= k        matched   the same under the best assignment
     subspace mean squared cosine of the principal angles      excess   loss over the smallest possible one
 
 Shapes: `Z (b, n, K - 1)`, `e (b, K)`; `b` clouds at once, float64 K x K algebra.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eigenprobe.eigen import Rotation, Span, ritz, rotate, smoother_filter
+from eigenprobe.eigen import ritz, smoother_filter
+from eigenprobe.eigen.stacked import solve_each
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.host.threads import now
-from eigenprobe.networks.spectral import diffusion, filter_degree, heat_coefficients, masses, trace_moments, trace_times
+from eigenprobe.networks.spectral import diffusion, filter_degree, heat_coefficients, masses, trace_times
 from eigenprobe.probes import nested_basis
 from eigenprobe.smoothers import Smoother
 
 from ..shapes import ProceduralShapes
 
 LEVELS = (5, 10, 20, 50)
-_GUARD = 30
 
 
 def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> bool:
@@ -88,22 +86,6 @@ def covariance_coefficients(smoother: Smoother, moments: Tensor, levels: tuple[f
     return (heat_coefficients(times, filter_degree(smoother)) / trace[..., None]).mean(1)
 
 
-@torch.no_grad()
-def closed_form(smoother: Smoother, k: int, sweeps: int = 6) -> Rotation:
-    """The `k` lowest eigenvectors `(b, n, k)` of every cloud."""
-    mass = masses(smoother)
-    b, n = mass.shape
-    width = min(k + _GUARD, n - 1)
-    noise = torch.randn(n, width - 1, generator=torch.Generator().manual_seed(1)).to(mass)
-    basis = torch.cat([mass.sqrt()[..., None], noise.expand(b, n, width - 1)], -1)
-    time = trace_times((0.7 * k,), trace_moments(smoother))
-    kernel = heat_coefficients(time[:, 0], filter_degree(smoother))
-    for _ in range(sweeps):
-        found = rotate(Span(smoother_filter(smoother, basis, kernel)), smoother, width)
-        basis = found.q.float()
-    return rotate(Span(found.q, found.gaps), smoother, k)
-
-
 @dataclass
 class Held:
     """Clouds `(c, n, 3)` never trained on (their seed is apart) and their closed forms `(c, n, K)`."""
@@ -112,11 +94,12 @@ class Held:
     vectors: Tensor
 
     @classmethod
-    def draw(cls, count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50) -> Held:
+    def draw(cls, count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50) -> Self:
         clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
         k = min(k, n // 4)
-        vectors = [closed_form(diffusion(part), k).q.float() for part in clouds.split(16)]
-        return cls(clouds, torch.cat(vectors))
+        generator = torch.Generator(device).manual_seed(1)
+        found = [solve_each(diffusion(part), k, generator=generator).vectors for part in clouds.split(16)]
+        return cls(clouds, torch.cat(found).float())
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         yield from zip(self.clouds.split(size), self.vectors.split(size), strict=True)

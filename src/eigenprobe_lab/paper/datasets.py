@@ -103,19 +103,6 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
     return _files(root, _images(root), None, [])
 
 
-def _within_bounds(archive: Path) -> Callable[[tarfile.TarInfo, str], tarfile.TarInfo | None]:
-    """tarfile's filter of data, and an error once the members are larger than the archive can honestly hold."""
-    total = 0
-
-    def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-        nonlocal total
-        total += member.size
-        check_size(archive, total)
-        return tarfile.data_filter(member, folder)
-
-    return checked
-
-
 def unpack(archive: Path) -> Path:
     """An archive's content, unpacked once into the cache; nothing is written outside the target folder."""
     if not archive.name.lower().endswith(ARCHIVES):
@@ -125,28 +112,24 @@ def unpack(archive: Path) -> Path:
     target = default_cache_dir() / "images" / f"{archive.name.split('.')[0]}-{key}"
     if target.is_dir():
         return target
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=writable_folder(target.parent)))
-    try:
-        # Of a zip '..' is left out anyway.
-        safe: dict[str, Any] = {}
-        if archive.suffix.lower() != ".zip":
-            safe["filter"] = _within_bounds(archive)
-        else:
-            with zipfile.ZipFile(archive) as listed:
-                check_size(archive, sum(each.file_size for each in listed.infolist()))
-        shutil.unpack_archive(archive, partial, **safe)
-    except InputError:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    except (shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
-    try:
-        partial.rename(target)
-    except OSError:  # another process was first
-        shutil.rmtree(partial, ignore_errors=True)
-        if not target.is_dir():
-            raise
+    beside = writable_folder(target.parent)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=beside, ignore_cleanup_errors=True) as partial:
+        try:
+            if archive.suffix.lower() == ".zip":  # of which '..' is left out anyway
+                with zipfile.ZipFile(archive) as listed:
+                    check_size(archive, sum(each.file_size for each in listed.infolist()))
+                shutil.unpack_archive(archive, partial)
+            else:
+                with tarfile.open(archive) as members:
+                    check_size(archive, sum(each.size for each in members))
+                shutil.unpack_archive(archive, partial, filter="data")
+        except (shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
+            raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
+        try:
+            Path(partial).rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process was first
+                raise
     return target
 
 

@@ -14,11 +14,11 @@ A run whose npz exists and has the same key (model, preprocessing, images) does 
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +63,8 @@ class Encoder:
         device = next(self.model.parameters()).device
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
             output = self.model(pixel_values=pixels.to(device, non_blocking=True))
-        if self.clip:
-            features = output.image_embeds
-        elif getattr(output, "pooler_output", None) is not None:
-            features = output.pooler_output
-        else:
-            features = output.last_hidden_state[:, 0]
-        return features.float().cpu()
+        features = output.image_embeds if self.clip else getattr(output, "pooler_output", None)
+        return (output.last_hidden_state[:, 0] if features is None else features).float().cpu()
 
 
 def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
@@ -94,25 +89,12 @@ def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
     usual = {"size": {"shortest_edge": size}, "crop_size": size, **({} if clip else IMAGENET)}
     # Of its two names the first is that of newer versions, where the second asks for torchvision.
     kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
-    processor = kind.from_dict(usual | _preprocessor_config(source))
-    return Encoder(source, model.eval().to(device), processor, clip)
+    with suppress(OSError):  # a model without a configuration of its own
+        usual |= kind.get_image_processor_dict(source)[0]
+    return Encoder(source, model.eval().to(device), kind.from_dict(usual), clip)
 
 
-def _preprocessor_config(source: str) -> dict[str, Any]:
-    """The model's ``preprocessor_config.json``, from its folder or from the hub; empty where it has none."""
-    path = Path(source) / "preprocessor_config.json"
-    if not Path(source).exists():
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-        try:
-            path = Path(hf_hub_download(source, path.name))  # from its cache without a network
-        except (HfHubHTTPError, LocalEntryNotFoundError, OSError):
-            return {}
-    return json.loads(path.read_text()) if path.is_file() else {}
-
-
-CHUNK = 1024
+CHUNK = 256  # images, decoded ahead of the encoder: 150 MB
 
 
 def run(
@@ -165,31 +147,17 @@ def _encode(
         for start in range(0, len(rows), CHUNK):
             chunk, part = rows[start : start + CHUNK], parts / f"{start // CHUNK:06d}.safetensors"
             if not part.is_file():
+                pixels = pool.map(lambda row: encoder.preprocess(found.read(int(row))), chunk)
                 batches = []
-                for pixels in _batches(found, encoder, chunk, batch_size, pool):
-                    batches.append(encoder(pixels))
-                    bar.advance(len(pixels))
+                while batch := list(islice(pixels, batch_size)):
+                    batches.append(encoder(torch.stack(batch)))
+                    bar.advance(len(batch))
                 with atomic_path(part) as temporary:
                     save_file({"features": torch.cat(batches)}, temporary)
             else:
                 bar.advance(len(chunk))
             features.append(load_file(part)["features"].numpy())
     return np.concatenate(features)
-
-
-def _batches(
-    found: ImageSet, encoder: Encoder, rows: np.ndarray, batch_size: int, pool: ThreadPoolExecutor
-) -> Iterator[Tensor]:
-    """Batches of preprocessed images; the next one is decoded while the model works on this one."""
-
-    def load(row: int) -> Tensor:
-        return encoder.preprocess(found.read(row))
-
-    groups = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    waiting = [pool.submit(load, int(row)) for row in groups[0]]
-    for following in [*groups[1:], rows[:0]]:
-        ready, waiting = waiting, [pool.submit(load, int(row)) for row in following]
-        yield torch.stack([future.result() for future in ready])
 
 
 def _finished(out: Path, key: str) -> bool:

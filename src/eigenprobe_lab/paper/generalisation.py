@@ -8,26 +8,22 @@ What differs: the paper trains on some 200 000 scans and CAD models for 100 epoc
 anew all the time, and the schedule is as long as the recipe says.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from eigenprobe import networks
 from eigenprobe.cloud import Frame
+from eigenprobe.geometry import find_shapes
 from eigenprobe.host.files import atomic_path, write_json
-from eigenprobe.probes.objective import Objective
-from eigenprobe.probes.probes import Probes
-from eigenprobe.readers.shapes import find_shapes
-from eigenprobe.training.data import Batch, ManifoldData
-from eigenprobe.training.module import Optimisation, SpectralModule
+from eigenprobe.probes import Objective, Probes
+from eigenprobe.training import Batch, ManifoldData, Optimisation, RunSettings, SpectralModule, train
 from eigenprobe.training.recipes import recipe_kind
-from eigenprobe.training.runs import OracleCosine, RunSettings, train
+from eigenprobe.training.runs import OracleCosine
 
 from ..evaluation.samples import Sample
 from ..evaluation.unseen import agreement_by_level, polynomials
@@ -67,7 +63,7 @@ class ProbedClouds:
             ShapeSettings(recipe.seed, recipe.clouds * n, n, (n, n), chunk=recipe.chunk, chunks=4, renew=recipe.renew)
         )
 
-    def to(self, device: torch.device | str) -> ProbedClouds:
+    def to(self, device: torch.device | str) -> Self:
         """The same clouds, drawn on a device."""
         self.stream = self.stream.to(device)
         return self

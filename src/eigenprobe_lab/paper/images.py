@@ -1,26 +1,145 @@
 """The paper's evaluation of Optimal-Approximation Eigenmaps on features of labelled images (or of anything).
 
-features (n, d), labels (n,)  ->  32 random class-weighted subsets of 1500  ->  7 methods x k in {2, 5, 10}
-out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png (2-D, side by side)
+    features (n, d), labels (n,)  ->  32 random class-weighted subsets of 1500  ->  7 methods x k in {2, 5, 10}
+    class weights w (c,):  entropy deficit  1 - H(w)/log c  uniform in a range
+    subset: n rows without replacement, classes by w
+    record: run, method, k, seven clustering scores, trustworthiness, seconds
+    out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png (2-D, side by side)
+
+Rows of 64 columns or more are scaled to length one first, for every method alike: neighbours are then those of the
+cosine distance, which [P] and our estimator use.
+
+[P] draws "random class weights with entropy in the range [0.01, 0.1]". An entropy below 0.1 would put
+nearly all rows in one class, which its scores exclude, so the range is read as the relative deficit from the largest
+entropy.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import softmax
+from scipy.stats import entropy
 
 from eigenprobe.errors import InputError
+from eigenprobe.estimators.coordinates import COSINE_COLUMNS
 from eigenprobe.host import tables
+from eigenprobe.host.progress import in_parallel
+from eigenprobe.host.tables import Row, grouped
+from eigenprobe.readers.mesh import Array
 from eigenprobe.readers.tables import read_table
 
-from ..evaluation.clustering import METRICS
-from .peers import METHODS, Fitted, embed
-from .protocol import Protocol, summarise
+from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
+from .peers import FITTED, METHODS, Fitted, embed
 
 log = logging.getLogger(__name__)
+DEFICIT = (0.01, 0.1)
+SCORES = (*METRICS, "trustworthiness", "seconds")
+
+
+def class_weights(count: int, rng: np.random.Generator, deficit: tuple[float, float] = DEFICIT) -> Array:
+    """Weights ``softmax(s g)``, g normal, with ``s`` such that the entropy deficit is a uniform draw from the range."""
+    if count < 2:
+        return np.ones(count)
+    target, g = rng.uniform(*deficit), rng.standard_normal(count)
+    # The deficit grows with the scale from 0 to 1; where two classes nearly tie it takes a large one.
+    scale = brentq(lambda s: 1 - entropy(softmax(s * g), base=count) - target, 0, 1e9, xtol=1e-12, maxiter=500)
+    return softmax(scale * g)
+
+
+def weighted_subset(labels: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """``n`` rows without replacement, classes by random weights; a class that runs out leaves its share."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    weights, room = class_weights(len(classes), rng), np.bincount(codes)
+    if n > len(labels):
+        raise InputError(f"a subset of {n} rows needs at least as many, got {len(labels)}")
+    counts = np.minimum(rng.multinomial(n, weights), room)
+    while counts.sum() < n:
+        left = np.maximum(weights, 1e-12) * (room > counts)
+        counts = np.minimum(counts + rng.multinomial(n - counts.sum(), left / left.sum()), room)
+    rows = [rng.choice(np.flatnonzero(codes == c), counts[c], replace=False) for c in range(len(classes))]
+    return rng.permutation(np.concatenate(rows))
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """``runs`` subsets of ``n`` rows, embedded in ``ks`` dimensions by ``methods``; ``unit`` scales wide rows."""
+
+    runs: int = 32
+    n: int = 1500
+    ks: Sequence[int] = (2, 5, 10)
+    methods: Sequence[str] = tuple(name for name in METHODS if name not in FITTED)
+    seed: int = 0
+    unit: bool = True
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.methods if name not in METHODS]:
+            raise InputError(f"unknown method {unknown[0]!r}, known are {', '.join(METHODS)}")
+        if self.runs < 1 or not self.ks or min(self.ks) < 1:
+            raise InputError(f"runs and ks must be positive, got {self.runs} and {list(self.ks)}")
+
+    def subset(self, labels: Array, run: int) -> NDArray[np.int64]:
+        """The rows of one run."""
+        return weighted_subset(labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run]))
+
+    def records(
+        self, features: Array, labels: Array, jobs: int = 1, fitted: Fitted | None = None
+    ) -> list[dict[str, Any]]:
+        """One record for each run, method and k; the same whatever ``jobs``, the number of processes.
+
+        ``fitted`` are functions from rows to coordinates by method: those of `FITTED`.
+        """
+        if len(features) != len(labels):
+            raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
+        subsets = [self.subset(labels, run) for run in range(self.runs)]
+        tasks = (
+            (self.rows(features, rows), labels[rows], name, run, fitted)
+            for run, rows in enumerate(subsets)
+            for name in self.methods
+        )
+        results = in_parallel(self._one, tasks, "runs", self.runs * len(self.methods), jobs)
+        return [record for result in results for record in result]
+
+    def rows(self, features: Array, chosen: Array) -> Array:
+        """Some rows in single precision, of length one where asked."""
+        x = np.asarray(features[chosen], np.float32)
+        if not self.unit or x.shape[1] < COSINE_COLUMNS:
+            return x
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+
+    def _one(self, features: Array, labels: Array, name: str, run: int, fitted: Fitted | None) -> list[dict[str, Any]]:
+        """One method on one subset. A method that fails loses this run, not the table."""
+        base: dict[str, Any] = {"run": run, "method": name}
+        try:
+            embeddings, seconds = embed(name, features, self.ks, self.seed + run, fitted)
+        except (ValueError, RuntimeError, ArithmeticError) as error:
+            if isinstance(error, InputError) and "pip install" in str(error):
+                raise
+            return [{**base, "k": k, "error": str(error).splitlines()[0]} for k in self.ks]
+        records: list[dict[str, Any]] = []
+        for k in self.ks:
+            scores = kmeans_scores(embeddings[k], labels, seed=self.seed)
+            scores["trustworthiness"] = trustworthiness(features, embeddings[k])
+            records.append({**base, "k": k, **scores, "seconds": seconds[k]})
+        return records
+
+
+def summarise(records: Sequence[Row], metrics: Sequence[str] = SCORES) -> list[dict[str, Any]]:
+    """Mean and deviation (``<metric>_std``) over the runs, one row for each k and method, in the order they came."""
+    rows = []
+    good = sorted((record for record in records if "error" not in record), key=lambda record: record["k"])
+    for (k, method), group in grouped(good, "k", "method").items():
+        row: dict[str, Any] = {"method": method, "k": k, "runs": len(group)}
+        for metric in metrics:
+            values = np.array([record[metric] for record in group], float)
+            row |= {metric: float(values.mean()), f"{metric}_std": float(values.std())}
+        rows.append(row)
+    return rows
 
 
 class Images(tables.Report):
@@ -28,16 +147,12 @@ class Images(tables.Report):
 
     def markdown(self) -> str:
         """Mean and deviation of NMI and ARI, the other scores, trustworthiness and seconds; the best in bold."""
-        shown = []
-        best = {metric: _ranks(self.rows, metric) for metric in ("nmi", "ari")}
-        others = [name for name in METRICS if name not in (*best, "v_measure")]  # the V-measure is the NMI
-        uneven = len({row["runs"] for row in self.rows}) > 1
-        for index, row in enumerate(self.rows):
+        others = {name: title for name, title in METRICS.items() if name not in ("nmi", "ari", "v_measure")}
+        uneven, shown = len({row["runs"] for row in self.rows}) > 1, []  # the V-measure is the NMI
+        for row in self.rows:
             cells = {"method": METHODS[row["method"]], "k": row["k"], **({"runs": row["runs"]} if uneven else {})}
-            for metric, ranks in best.items():
-                text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
-                cells[METRICS[metric]] = f"**{text}**" if ranks[index] == 0 else text
-            cells |= {METRICS[name]: row[name] for name in others}
+            cells |= {METRICS[name]: _score(self.rows, row, name, "±", "**%s**") for name in ("nmi", "ari")}
+            cells |= {title: row[name] for name, title in others.items()}
             shown.append({**cells, "trust.": row["trustworthiness"], "seconds": row["seconds"]})
         return tables.markdown(shown)
 
@@ -67,7 +182,7 @@ def run(
     tables.write_text(out / "images.tex", latex(result.rows, features.stem))
     files = [out / "records.csv", out / "images.tex"]
     if 2 in protocol.ks:
-        from eigenprobe.viz.charts import embeddings  # scores are measured where nothing draws, too
+        from eigenprobe.viz.charts import embeddings
 
         rows = protocol.subset(y, 0)
         chosen, seed = protocol.rows(x, rows), protocol.seed
@@ -77,9 +192,8 @@ def run(
     return replace(result, written=(*result.written, *files))
 
 
-def latex(rows: Sequence[Mapping[str, Any]], title: str) -> str:
+def latex(rows: Sequence[Row], title: str) -> str:
     r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a rule between the k."""
-    ranks = {metric: _ranks(rows, metric) for metric in METRICS}
     lines = [
         r"\begin{tabular}{llccccccc}",
         r"\toprule",
@@ -90,18 +204,16 @@ def latex(rows: Sequence[Mapping[str, Any]], title: str) -> str:
     for index, row in enumerate(rows):
         if index == 0 or row["k"] != rows[index - 1]["k"]:
             lines.append(r"\midrule")
-        cells = [_escape(METHODS[row["method"]]), str(row["k"])]
-        for metric in METRICS:
-            text = rf"{row[metric]:.3f} $\pm$ {row[f'{metric}_std']:.3f}"
-            mark = {0: r"\textbf{%s}", 1: r"\underline{%s}"}.get(ranks[metric][index], "%s")
-            cells.append(mark % text)
-        lines.append(" & ".join(cells) + r" \\")
+        cells = [_score(rows, row, name, r"$\pm$", r"\textbf{%s}", r"\underline{%s}") for name in METRICS]
+        lines.append(" & ".join([_escape(METHODS[row["method"]]), str(row["k"]), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _ranks(rows: Sequence[Mapping[str, Any]], metric: str) -> list[int]:
-    """Place of every row among those of its k, by mean score; 0 is the best."""
-    return [sum(other["k"] == row["k"] and other[metric] > row[metric] for other in rows) for row in rows]
+def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str) -> str:
+    """Mean and deviation, marked where they are among the best of all rows with the same k."""
+    rank = sum(other["k"] == row["k"] and other[metric] > row[metric] for other in rows)
+    text = f"{row[metric]:.3f} {between} {row[f'{metric}_std']:.3f}"
+    return marks[rank] % text if rank < len(marks) else text
 
 
 def _escape(text: str) -> str:

@@ -10,12 +10,10 @@ learns noise. Six layers of attention over 5000 tokens ask for a GPU. `OptimalAp
 this is the record of how the paper did it, with its hyper-parameters (`published.IMAGE_SETTINGS`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -24,13 +22,10 @@ from numpy.typing import NDArray
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.extensions.network import NetworkExtension
-from eigenprobe.probes.probes import Probes
+from eigenprobe.probes import Probes
 from eigenprobe.readers.rows import open_rows
-from eigenprobe.training.data import Batch, ProbeSettings
-from eigenprobe.training.fit import FitSettings, fit_network
-from eigenprobe.training.module import Optimisation
+from eigenprobe.training import Batch, FitSettings, Optimisation, ProbeSettings, RunSettings, fit_network
 from eigenprobe.training.recipes import recipe_kind
-from eigenprobe.training.runs import RunSettings
 
 from ..evaluation.clustering import kmeans_scores
 from .overfit import covariance
@@ -65,7 +60,7 @@ class ImagesRecipe:
     accumulate: int = 16
     seed: int = 0
 
-    def filled(self) -> ImagesRecipe:
+    def filled(self) -> Self:
         """The same with what is None as the paper has it."""
         known = IMAGE_SETTINGS.get((self.dataset, self.extractor))
         missing = [name for name in TUNED if getattr(self, name) is None]

@@ -25,14 +25,11 @@ from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation
 from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.probes import Probes, nested_basis, prefix_errors
 from eigenprobe.probes.estimates import rayleigh, worst
-from eigenprobe.probes.objective import nested_basis, prefix_errors
-from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training.data import Batch, ProbeSettings
-from eigenprobe.training.fit import FitSettings, fit_network
-from eigenprobe.training.module import Optimisation
-from eigenprobe.training.runs import OracleCosine, RunSettings
+from eigenprobe.training import Batch, FitSettings, Optimisation, ProbeSettings, RunSettings, fit_network
+from eigenprobe.training.runs import OracleCosine
 
 from ..evaluation.samples import Sample, agreement
 from ..evaluation.surface_report import levels
@@ -52,7 +49,8 @@ SETTINGS = FitSettings(
     ritz=False,
     reference=False,
 )
-RUN = RunSettings(device="cpu", validate_every=500)
+VALIDATE_EVERY = 500
+RUN = RunSettings(device="cpu", validate_every=VALIDATE_EVERY)
 NODES = 12  # of the quadrature over a range of sigma
 
 
@@ -65,28 +63,35 @@ def shortened(settings: FitSettings, steps: int | None) -> FitSettings:
     return replace(settings, optimisation=replace(schedule, steps=steps, anneal=ends))
 
 
+class Watched:
+    """A sample in the frame of its vertices, and a run that keeps the cosines with the oracle at every
+    ``validate_every`` steps."""
+
+    def __init__(self, sample: Sample, run: RunSettings) -> None:
+        self.vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=run.where)
+        self.frame = Frame.of(self.vertices)
+        self.local = self.frame(torch.as_tensor(sample.points, device=run.where), torch.float32)
+        self.cosines = OracleCosine([(Batch(self.local[None]), torch.as_tensor(sample.vectors))], run.validate_every)
+        self.run, self.started = replace(run.watched(self.cosines), validate_every=0), time.perf_counter()
+
+    def facts(self, steps: int) -> dict[str, Any]:
+        """What is said of a training of so many steps, after it."""
+        return {"steps": steps, "seconds": time.perf_counter() - self.started, "history": self.cosines.history}
+
+
 def learn_their_way(
     sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
 ) -> list[dict[str, Any]]:
-    """Train as the paper does and measure at the sample: rows of the trained network, its controls and closed form.
-
-    The cosines with the oracle are kept at every ``validate_every`` steps of the run.
-    """
-    where = run.where
-    vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
-    settings = replace(settings, size=None if settings.size is None else min(settings.size, len(vertices)))
-    frame = Frame.of(vertices)
-    local = frame(torch.as_tensor(sample.points, device=where), torch.float32)
-    cosines = OracleCosine([(Batch(local[None]), torch.as_tensor(sample.vectors))], run.validate_every)
-    started = time.perf_counter()
-    fit = fit_network(vertices, k, settings=settings, run=replace(run.watched(cosines), validate_every=0))
+    """Train as the paper does and measure at the sample: rows of the trained network, its controls and closed form."""
+    watched = Watched(sample, run)
+    settings = replace(settings, size=None if settings.size is None else min(settings.size, sample.shape.n))
+    fit = fit_network(watched.vertices, k, settings=settings, run=watched.run)
     assert isinstance(fit.extension, NetworkExtension) and settings.probes.paper is not None
-    facts = {"steps": fit.info["steps"], "seconds": time.perf_counter() - started, "history": cosines.history}
+    facts, local, wide = watched.facts(fit.info["steps"]), watched.local, watched.local.double()
     untrained = networks.build(settings.preset or "overfit", 3, k, torch.Generator().manual_seed(settings.seed + 1))
-    wide = local.double()
     bases = {
         "the paper's way": feedforward(fit.extension.network, wide),
-        "random weights": feedforward(untrained.to(where).double().eval(), wide),
+        "random weights": feedforward(untrained.to(run.where).double().eval(), wide),
         "polynomials": nested_basis(polynomials(wide, k)),
         "closed form of its probes": best_of_probes(local, settings.probes.paper, k),
     }
@@ -158,7 +163,6 @@ class Estimators:
         compared = {name: self.sample.compare(vectors, values) for name, values in self.spectra(q).items()}
         found = {name: agreement(each, self.levels) for name, each in compared.items()}
         areas, known = self.sample.areas, self.adaptive.mass
-        assert known is not None
         return {
             "shape": self.sample.shape.name,
             "method": method,

@@ -4,8 +4,8 @@
 
 Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity of 15 neighbours, as
 many as UMAP, because scikit-learn's default (n/10) scores lower on every set we tried, and a second time with the
-post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (`NESTED`,
-ours, and the functions of `FITTED`) ``max(ks)`` are fitted once.
+post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (all but
+t-SNE and UMAP) ``max(ks)`` are fitted once.
 """
 
 import time
@@ -16,7 +16,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 from scipy.spatial.distance import squareform
-from sklearn.manifold import TSNE
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE, Isomap, SpectralEmbedding
 from sklearn.manifold._t_sne import _gradient_descent
 
 from eigenprobe.errors import InputError, extra
@@ -40,8 +41,6 @@ METHODS = {
     "isomap": "Isomap",
 }
 FITTED = ("paper", "untrained", "probes")  # functions that are given
-NESTED = ("pca", "isomap", "laplacian")
-LAPLACIAN_NEIGHBOURS = 15
 TINY = float(np.finfo(float).eps)
 
 
@@ -49,47 +48,42 @@ def embed(
     name: str, features: Array, ks: Sequence[int], seed: int, fitted: Fitted | None = None
 ) -> tuple[dict[int, Array], dict[int, float]]:
     """Embeddings of each size by one of `METHODS`, and the seconds that each took; `FITTED` are given."""
-    embeddings, seconds = {}, {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # peers warn about threads and disconnected graphs at every call
-        start = time.perf_counter()
-        if name in ("direct", "network"):
-            model = OptimalApproximationEigenmaps(max(ks), solver=cast(Any, name), random_state=seed).fit(features)
-            spent = time.perf_counter() - start
-            return {k: model.coordinates_of(k) for k in ks}, dict.fromkeys(ks, spent)
-        if name in FITTED:
-            if fitted is None or name not in fitted:
-                raise InputError(f"{METHODS[name]} has to be given: see --way paper")
-            found = fitted[name](features)
-            return {k: found[:, :k] for k in ks}, dict.fromkeys(ks, time.perf_counter() - start)
-        kind, _, sphere = name.partition("_")
+    if name in FITTED and (fitted is None or name not in fitted):
+        raise InputError(f"{METHODS[name]} has to be given: see --way paper")
+    embeddings, seconds, (kind, _, sphere) = {}, {}, name.partition("_")
+    with warnings.catch_warnings(action="ignore"):  # peers warn about threads and disconnected graphs at every call
         for k in sorted(ks, reverse=True):
-            if k == max(ks) or kind not in NESTED:
+            if k == max(ks) or kind in ("tsne", "umap"):  # of the others the leading columns are the smaller embedding
                 start = time.perf_counter()
-                model = _peer(kind, k, seed)
-                found = np.asarray(model.fit_transform(features))
-                spent = time.perf_counter() - start
-            embeddings[k], seconds[k] = found[:, :k], spent
+                if fitted is not None and name in fitted:
+                    found = fitted[name](features)
+                elif name in ("direct", "network"):
+                    model = OptimalApproximationEigenmaps(k, solver=cast(Any, name), random_state=seed).fit(features)
+                else:
+                    model = PEERS[kind](k, seed)
+                    found = np.asarray(model.fit_transform(features))
+                seconds[k] = time.perf_counter() - start
+            seconds.setdefault(k, seconds[max(ks)])
+            embeddings[k] = model.coordinates_of(k) if name in ("direct", "network") else found[:, :k]
             if sphere:
                 embeddings[k] = _on_sphere(embeddings[k], model.affinity_matrix_)
     return embeddings, seconds
 
 
-def _peer(name: str, k: int, seed: int) -> Any:
-    if name == "umap":
-        return extra("umap").UMAP(n_components=k, random_state=seed, n_jobs=1)
-    from sklearn import decomposition, manifold
+def _tsne(k: int, seed: int) -> TSNE:
+    if torch.cuda.is_available():
+        return DeviceTsne(k, init="pca", random_state=seed, method="exact")
+    return TSNE(k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact")  # trees stop at three
 
-    if name == "pca":
-        return decomposition.PCA(k, random_state=seed)
-    if name == "isomap":
-        return manifold.Isomap(n_components=k)
-    if name == "tsne":
-        if torch.cuda.is_available():
-            return DeviceTsne(k, init="pca", random_state=seed, method="exact")
-        return TSNE(k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact")  # trees stop at three
-    neighbours = {"affinity": "nearest_neighbors", "n_neighbors": LAPLACIAN_NEIGHBOURS}
-    return manifold.SpectralEmbedding(k, random_state=seed, n_jobs=1, **neighbours)
+
+LAPLACIAN = {"affinity": "nearest_neighbors", "n_neighbors": 15, "n_jobs": 1}
+PEERS: dict[str, Callable[[int, int], Any]] = {  # of the number of coordinates and the seed
+    "umap": lambda k, seed: extra("umap").UMAP(n_components=k, random_state=seed, n_jobs=1),
+    "pca": lambda k, seed: PCA(k, random_state=seed),
+    "isomap": lambda k, seed: Isomap(n_components=k),
+    "tsne": _tsne,
+    "laplacian": lambda k, seed: SpectralEmbedding(k, random_state=seed, **LAPLACIAN),
+}
 
 
 class TsneGradient:
@@ -143,10 +137,3 @@ def _on_sphere(vectors: Array, affinity: Any) -> Array:
     factors = (vectors * (affinity @ vectors)).sum(0) / (degree[:, None] * vectors**2).sum(0)
     usual = OptimalApproximationEigenmaps()
     return coordinates(vectors, mass, factors, "sphere", diffusion_time(usual.diffusion_steps, factors))
-
-
-def check_methods(names: Sequence[str]) -> None:
-    """An error that lists the known ones where a name is not among them."""
-    for name in names:
-        if name not in METHODS:
-            raise InputError(f"unknown method {name!r}, known are {', '.join(METHODS)}")

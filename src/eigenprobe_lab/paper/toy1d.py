@@ -9,12 +9,11 @@ loss of a batch F (n, m) depends on F through F F^T / m alone, so a batch is kep
 number, exactly, at m / n = 5000 times less work per step.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -25,15 +24,12 @@ from eigenprobe.basis import Basis
 from eigenprobe.cloud import Frame
 from eigenprobe.extensions.network import NetworkExtension
 from eigenprobe.host.tables import Report, markdown
-from eigenprobe.probes.covariance import DenseCovariance
-from eigenprobe.probes.objective import Objective
-from eigenprobe.probes.probes import seed_signal
+from eigenprobe.probes import DenseCovariance, Objective, seed_signal
 from eigenprobe.smoothers import Smoother
+from eigenprobe.training import Optimisation, RunSettings, SpectralModule, train
 from eigenprobe.training.data import Batch, ManifoldData, Pool, ProbeSettings, prepare
 from eigenprobe.training.fit import network_basis
-from eigenprobe.training.module import Optimisation, SpectralModule
 from eigenprobe.training.recipes import recipe_kind
-from eigenprobe.training.runs import RunSettings, train
 
 POINTS, VECTORS, NEIGHBOURS, SIGMA, STEPS = 100, 5, 16, 0.05, 10
 PROBES = 500_000
@@ -52,7 +48,7 @@ class Toy(Report):
     def markdown(self) -> str:
         return markdown(self.rows, digits=4, formats={"seconds": ".1f"})
 
-    def write(self, folder: Path, name: str) -> Toy:
+    def write(self, folder: Path, name: str) -> Self:
         """Also the figure: every vector over its cosine."""
         written = Report.write(self, folder, name)
         return replace(written, written=(figure(self, folder / f"{name}.png"), *written.written))
@@ -93,35 +89,26 @@ def toy1d(
     settings = ProbeSettings("row", steps=STEPS, smoother={"k": NEIGHBOURS, "bandwidth": SIGMA, "dimension": 1})
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
-    assert whole.smoother is not None
-    expected = DenseCovariance(whole.covariance.matrix.unsqueeze(0) / 3)  # the variance of U[-1, 1]
-    toy = Toy([], facts={"steps": steps, "probes": probes, "seed": seed})
+    smoother, toy = whole.smoother, Toy([], facts={"steps": steps, "probes": probes, "seed": seed})
+    assert smoother is not None
     for name in losses:
         started = time.perf_counter()
-        covariances = [expected]
+        covariances = [DenseCovariance(whole.covariance.matrix.unsqueeze(0) / 3)]  # the variance of U[-1, 1]
         if name == "paper":
-            covariances = [empirical_covariance(whole.smoother, probes, generator) for _ in range(BATCHES)]
+            covariances = [empirical_covariance(smoother, probes, generator) for _ in range(BATCHES)]
         pool = Pool([Batch(whole.points, covariance=c) for c in covariances], seed)
         how = replace(run or RunSettings(), device="cpu", logs=False, source={"recipe": str(toy.facts)})
-        how = replace(how, folder=None if how.folder is None else how.folder / name)
-        toy.bases[name] = _learn(pool, whole, points, frame, seed, steps, how)
-        v = toy.bases[name].vectors
-        cosines = ((v / v.norm(dim=0)).T @ reference(points)).diagonal().abs().tolist()
-        toy.rows.append({"loss": LOSSES[name]} | dict(zip(FUNCTIONS, cosines, strict=True)))
-        toy.rows[-1]["seconds"] = time.perf_counter() - started
+        network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
+        schedule = Optimisation(steps, rate=1e-2, warmup=0, schedule="step", betas=(0.9, 0.999), clip=0.0)
+        module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
+        train(module, ManifoldData(pool, steps=steps), replace(how, folder=how.folder and how.folder / name))
+        function = NetworkExtension(network.eval(), frame, whole.points[0], learned_mass=True)
+        basis = network_basis(function, points, smoother, ritz=False)
+        toy.bases[name] = replace(basis, points=points, info={"method": "network", "experiment": "toy1d"})
+        cosines = (basis.vectors / basis.vectors.norm(dim=0) * reference(points)).sum(0).abs().tolist()
+        scores = dict(zip(FUNCTIONS, cosines, strict=True))
+        toy.rows.append({"loss": LOSSES[name], **scores, "seconds": time.perf_counter() - started})
     return toy
-
-
-def _learn(pool: Pool, whole: Batch, points: Tensor, frame: Frame, seed: int, steps: int, run: RunSettings) -> Basis:
-    network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
-    schedule = Optimisation(steps, rate=1e-2, warmup=0, schedule="step", betas=(0.9, 0.999), clip=0.0)
-    module = SpectralModule(network, Objective("expected", "hybrid", relative=True), schedule, log_every=200)
-    train(module, ManifoldData(pool, steps=steps), run)
-    module.eval()
-    assert whole.smoother is not None
-    function = NetworkExtension(network, frame, whole.points[0], learned_mass=True)
-    basis = network_basis(function, points, whole.smoother, ritz=False)
-    return replace(basis, points=points, info={"method": "network", "experiment": "toy1d"})
 
 
 def figure(toy: Toy, path: Path) -> Path:

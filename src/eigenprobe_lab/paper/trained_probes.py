@@ -14,7 +14,6 @@
 steps is not needed: the gradient of an expectation over sigma asks for the errors of the drawn probes only.
 """
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,21 +22,17 @@ import torch
 from torch import Tensor
 
 from eigenprobe import networks
-from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.graph import Graph
 from eigenprobe.host.device import graphed
 from eigenprobe.host.files import write_npz
-from eigenprobe.probes.objective import first_mass, prefix_errors
-from eigenprobe.probes.probes import Probes
-from eigenprobe.training.data import Batch, Fresh, ManifoldData, PaperDraw
-from eigenprobe.training.fit import FitSettings
-from eigenprobe.training.module import SpectralModule
-from eigenprobe.training.runs import OracleCosine, RunSettings, train
+from eigenprobe.probes import Probes, first_mass, prefix_errors
+from eigenprobe.training import Batch, FitSettings, ManifoldData, RunSettings, SpectralModule, train
+from eigenprobe.training.data import Fresh, PaperDraw
 
 from ..evaluation.samples import Sample
 from ..evaluation.unseen import polynomials
-from .overfit import RUN, SETTINGS, feedforward, measure_bases
+from .overfit import RUN, SETTINGS, Watched, feedforward, measure_bases
 
 BINS = 8
 STEPS = (10, 20, 40)
@@ -146,28 +141,23 @@ def train_and_measure(
     """Rows of a network trained as `learn_their_way` does and of the oracle's vectors, without the other controls and
     without a basis at all points; with a ``rule``, on probes whose distribution is learned by it. Its orthonormal
     vectors at the sample are written to the file ``vectors``."""
-    where, preset, paper = run.where, settings.preset or "overfit", settings.probes.paper
+    preset, paper, gpu = settings.preset or "overfit", settings.probes.paper, run.where.type == "cuda"
     assert paper is not None
-    vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
-    frame = Frame.of(vertices)
-    local = frame(torch.as_tensor(sample.points, device=where), torch.float32)
-    gpu = where.type == "cuda"
+    watched = Watched(sample, run)
+    vertices, local = watched.vertices, watched.local
     network = networks.build(preset, 3, k, torch.Generator().manual_seed(settings.seed))
     options: dict[str, Any] = {"precision": "bf16" if gpu else "32", "accelerate": "graph" if gpu else "none"}
     options |= {"objective": settings.objective(), "optimisation": settings.schedule(preset), "seed": settings.seed}
     module = ProbesModule(network, paper, rule, **options) if rule else SpectralModule(network, **options)
-    source = Fresh(vertices, frame, paper, min(settings.size or len(vertices), len(vertices)), settings.seed)
-    cosines = OracleCosine([(Batch(local[None]), torch.as_tensor(sample.vectors))], run.validate_every)
-    started = time.perf_counter()
-    watched = replace(run.watched(cosines), validate_every=0, source={"rule": str(rule), "k": str(k)})
-    trainer = train(module, ManifoldData(source, None, module.optimisation.steps), watched)
-    module.to(where).eval()
+    source = Fresh(vertices, watched.frame, paper, min(settings.size or len(vertices), len(vertices)), settings.seed)
+    how = replace(watched.run, source={"rule": str(rule), "k": str(k)})
+    trainer = train(module, ManifoldData(source, None, module.optimisation.steps), how)
+    module.to(run.where).eval()
     # Attention in double precision would take gigabytes on a device that several runs share.
     q = feedforward(module.network, local) if gpu else feedforward(module.network.double(), local.double())
     rows = measure_bases(sample, local, {"the paper's way": q}, settings.seed)
-    rows[0] |= {"steps": int(trainer.global_step), "seconds": time.perf_counter() - started}
     learned = module.learned.facts() if isinstance(module, ProbesModule) else None
-    rows[0] |= {"history": cosines.history, "rule": rule, "learned": learned}
+    rows[0] |= watched.facts(int(trainer.global_step)) | {"rule": rule, "learned": learned}
     if vectors is not None:
         write_npz(vectors, {"q": q.float().cpu().numpy()}, compressed=True)
     return rows

@@ -13,8 +13,6 @@ sweeps, all clouds and all sources at once.  `b` clouds of `N` dense points in f
 of them sparse, `S` sources per cloud, `k` neighbours.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

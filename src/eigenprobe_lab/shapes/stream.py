@@ -6,12 +6,11 @@ What a step sees depends on the seed and the step alone, so a resumed run goes o
 shapes is drawn by a thread on its own CUDA stream while the current ones are trained on.
 """
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -57,7 +56,7 @@ class ShapeStream:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="shapes")
         self._real: Tensor | None = None
 
-    def to(self, device: torch.device | str, rank: int = 0) -> ShapeStream:
+    def to(self, device: torch.device | str, rank: int = 0) -> Self:
         """The stream on a device, as the process ``rank`` sees it: every process trains on clouds of its own."""
         here = (torch.device(device), rank)
         if here != (self.device, self.rank):

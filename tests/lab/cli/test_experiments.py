@@ -10,6 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from eigenprobe.cli.session import Session
+from eigenprobe.errors import InputError
+from eigenprobe_lab.cli.experiments import overfit
 from tests.cli.conftest import Run, done
 
 
@@ -88,3 +94,26 @@ def test_experiments_keep_a_checkpoint_for_each_network(run: Run) -> None:
     assert "going on from step 3 in p/checkpoints/a/paper/last.ckpt" in done(run(words))
     words = "reproduce images features.npz --ks 2 --dataset stl10 --way paper --quick --steps 3 --out r"
     done(run(words), "r/checkpoints/last.ckpt")
+
+
+def test_table_of_a_bumpy_sphere(tmp_path: Path) -> None:
+    trimesh = pytest.importorskip("trimesh")
+    mesh = trimesh.creation.icosphere(3)
+    x = np.asarray(mesh.vertices)
+    mesh.vertices = x * (1 + 0.3 * np.sin(2 * x[:, :1]) + 0.2 * x[:, 1:2] ** 2) * [1, 0.8, 0.6]
+    mesh.export(tmp_path / "bumpy.obj")
+    (tmp_path / "broken.obj").write_text("not a mesh")
+    session = Session(device_name="cpu", out=tmp_path / "out", quiet=True)
+    settings = {"way": "ours", "k": 12, "n": 500, "resamplings": 2, "size": 400, "steps": 120}
+    overfit(sorted(tmp_path.glob("*.obj")), **settings, session=session)
+    result = json.loads((tmp_path / "out" / "overfit.json").read_text())
+    assert set(result["facts"]["failed"]) == {"broken.obj"} and len(result["rows"]) == 3
+    rows = {row["method"]: row for row in result["rows"]}
+    assert list(rows) == ["feedforward", "ritz", "closed form"]
+    assert rows["ritz"]["cosine_10"] >= 0.95 * rows["closed form"]["cosine_10"]
+    assert rows["ritz"]["discrepancy"] < 0.1 and rows["ritz"]["gap"] < 0.05
+    assert result["facts"]["history"]["bumpy, ours"]
+    text = (tmp_path / "out" / "overfit.md").read_text()
+    assert "bumpy" in text and "**mean, all**" in text.split("\n\n")[0].splitlines()[-1]
+    with pytest.raises(InputError, match="none of the shapes"):
+        overfit([tmp_path / "broken.obj"], way="ours", k=12, session=session)

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from eigenprobe import EigenprobeWarning, OptimalApproximationEigenmaps
 from eigenprobe_lab.evaluation.clustering import METRICS, cluster_scores, kmeans_scores, trustworthiness
 from eigenprobe_lab.paper import images
-from eigenprobe_lab.paper.protocol import Protocol
+from eigenprobe_lab.paper.images import Protocol
 from tests.estimators.test_eigenmaps import _model, _orthonormality
 
 SOLVERS = ("direct", "network")

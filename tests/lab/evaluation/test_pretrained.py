@@ -45,7 +45,8 @@ def mesh(tmp_path_factory):
 
 
 def test_rows_and_table(model, mesh, tmp_path):
-    result = run([mesh], Comparison(model, 400, 20, volumes=1), tmp_path, figures=False, published=GENERALISATION)
+    result = run([mesh], Comparison(model, 400, 20, volumes=1), published=GENERALISATION)
+    result.write(tmp_path, "generalisation")
     rows = {(row["domain"], row["start"], row["stage"]): row for row in result.rows}
     assert not result.failed and {row["domain"] for row in result.rows} == {"surface", "volume"}
     networks = {"network, seeds, guards", "network", "its inputs alone"}

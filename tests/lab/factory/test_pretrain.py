@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from eigenprobe.eigen.stacked import solve_each
 from eigenprobe.errors import InputError
 from eigenprobe.networks.spectral import diffusion, masses, trace_moments
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.training.recipes import load_recipe, run_recipe
 from eigenprobe_lab.factory.pretrain import pretrain
-from eigenprobe_lab.factory.reconstruction import closed_form, measure
+from eigenprobe_lab.factory.reconstruction import measure
 from eigenprobe_lab.shapes.stream import ShapeStream
 from tests.lab.recipes import SHAPES, TINY
 
@@ -28,9 +29,9 @@ def clouds() -> torch.Tensor:
     return ShapeStream(SHAPES).at(0)[:3, :100]
 
 
-def test_measures_are_one_for_the_closed_form(clouds):
-    smoother = diffusion(clouds, dense=True)
-    vectors = closed_form(smoother, 8, sweeps=20).q
+def test_measures_are_one_for_the_closed_form(clouds, generator):
+    smoother = diffusion(clouds)
+    vectors = solve_each(smoother, 8, generator=generator).vectors
     z = (vectors[..., 1:] / masses(smoother).sqrt()[..., None]).float()
     found = measure(z, smoother, vectors.float(), trace_moments(smoother), LEVELS)
     assert found["cosine5"] > 0.999 and found["matched5"] > 0.999 and found["subspace5"] > 0.999

@@ -13,7 +13,7 @@ from eigenprobe.basis import Basis
 from eigenprobe.training import recipes
 from eigenprobe_lab.evaluation.clustering import METRICS
 from eigenprobe_lab.paper import images_recipe
-from eigenprobe_lab.paper.protocol import Protocol
+from eigenprobe_lab.paper.images import Protocol
 
 RECIPE = Path(__file__).parents[3] / "src" / "eigenprobe_lab" / "recipes" / "paper_images.yaml"
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-import pytest
-
-from eigenprobe.errors import InputError
-from eigenprobe_lab.evaluation.fitted import SETTINGS
-from eigenprobe_lab.paper.reproduction import reproduce_overfit
+from eigenprobe_lab.paper.published import single_shape
+from eigenprobe_lab.paper.reproduction import COLUMNS, CONTROL, ORACLE, REASONS, THEIRS, cell, line, shape_lines
 
 
-def test_table_of_a_bumpy_sphere(tmp_path):
-    trimesh = pytest.importorskip("trimesh")
-    mesh = trimesh.creation.icosphere(3)
-    x = np.asarray(mesh.vertices)
-    mesh.vertices = x * (1 + 0.3 * np.sin(2 * x[:, :1]) + 0.2 * x[:, 1:2] ** 2) * [1, 0.8, 0.6]
-    mesh.export(tmp_path / "bumpy.obj")
-    (tmp_path / "broken.obj").write_text("not a mesh")
-    settings = replace(SETTINGS, resamplings=2, held_out=1, size=400, steps=120)
-    files = list(tmp_path.glob("*.obj"))
-    result = reproduce_overfit(files, tmp_path / "out", "ours", k=12, n=500, settings=settings).report
-    assert set(result.failed) == {"broken.obj"} and len(result.rows) == 3
-    rows = {row["method"]: row for row in result.rows}
-    assert list(rows) == ["feedforward", "ritz", "closed form"]
-    assert rows["ritz"]["cosine_10"] >= 0.95 * rows["closed form"]["cosine_10"]
-    assert rows["ritz"]["discrepancy"] < 0.1 and rows["ritz"]["gap"] < 0.05 and result.facts["history"]["bumpy, ours"]
-    assert "bumpy" in result.markdown() and "**mean, all**" in result.headline().splitlines()[-1]
-    with pytest.raises(InputError, match="none of the shapes"):
-        reproduce_overfit([tmp_path / "broken.obj"], tmp_path / "out", "ours", k=12)
+def test_a_cell_is_the_mean_of_the_rows_that_match() -> None:
+    rows = [{"method": "a", "x": 0.25, "y": 1.0}, {"method": "a", "x": 0.75}, {"method": "b", "x": 9.0}]
+    assert cell(rows, ("x", "y"), method="a") == "0.500 / 1.000"
+    assert cell(rows, ("x", "y"), method="b") == "9.000 / -"
+    assert cell(rows, ("x",), method="c") == "not measured" and cell([{}], ("x",), "none") == "none"
+    assert line("what", "where") == dict(zip(COLUMNS, ("what", "where"), strict=False))
+
+
+def test_lines_of_a_shape_of_the_paper_and_of_another() -> None:
+    """The control of the cosines is the closed form of the probes, that of the eigenvalues the oracle's vectors."""
+    methods = (THEIRS, CONTROL, "closed form", ORACLE)
+    rows = [{"method": name, "cosine_10": 0.1 * i, "discrepancy": 0.01 * i} for i, name in enumerate(methods, 1)]
+    cosines, eigenvalues = shape_lines([row | {"shape": "horse"} for row in rows], (10,))
+    known = single_shape("horse")
+    assert cosines["published"] == f"{known['cosine_10']:.3f}" and cosines["reason for the gap"] == REASONS["shape"]
+    assert [cosines[name] for name in COLUMNS[3:6]] == ["0.100", "0.200", "0.300"]
+    assert [eigenvalues[name] for name in COLUMNS[3:6]] == ["0.010", "0.040", "0.030"]
+    assert eigenvalues["reason for the gap"] == REASONS["eigenvalues"]
+    unknown, _ = shape_lines([row | {"shape": "bumpy"} for row in rows], (10,))
+    assert unknown["published"] == "none" and unknown["reason for the gap"] == REASONS["unknown"]
