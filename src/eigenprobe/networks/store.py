@@ -7,8 +7,6 @@
 The folder `surface` beside this file is the model that comes with the package.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import defaultdict

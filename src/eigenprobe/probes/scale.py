@@ -10,8 +10,6 @@ relative to the squared reach of the step, so J has no unit and no weight to tun
 sigma finds its minimum in O(n k) a step.  Points (n, d), graph (n, k), tangent planes by local PCA (n, d, dim).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
