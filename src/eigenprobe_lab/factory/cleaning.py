@@ -9,8 +9,10 @@ that was sampled: never to the other side of a thin wall.  Some steps start from
 can be applied twice.  What a step sees depends on the seed and the step alone.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -75,9 +77,13 @@ class Damaged(NamedTuple):
 class DamagedStream(FoldedStream[Damaged]):
     """Damaged clouds with the true surface around their points."""
 
+    @cached_property
+    def search(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        with drawing(0):
+            return CleaningNetwork(self.settings.network).search
+
     def folded(self) -> FoldedShapes:
         s = self.settings
-        self.search = CleaningNetwork(s.network).search
         shapes = DenseShapes(s.seed * 64 + self.rank, self.device, touching=0.2)
         return FoldedShapes(shapes, s.chunk, s.dense, min(MESHED, max(s.sizes)), s.chunks)
 
