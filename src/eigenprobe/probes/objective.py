@@ -16,6 +16,8 @@ passed and the QR step is the Cholesky factor above.  Shapes: Q (..., n, K), F (
 The K x K algebra is done in float64 whatever the dtype of the features.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

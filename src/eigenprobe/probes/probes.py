@@ -11,6 +11,8 @@ These are the paper's probes, on the directed graph.  Probes of a given `Smoothe
 of `families`; their exact covariance is in `covariance`.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -9,6 +9,8 @@ is not finite is skipped without leaving a trace in the optimiser, counted, and 
 only when `patience` such batches come in a row.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 from dataclasses import asdict, dataclass

@@ -10,6 +10,8 @@ functions are the user's, or monomials of the coordinates. For a symmetric smoot
 eigenvectors, whose derivative is unbounded where eigenvalues meet.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np
