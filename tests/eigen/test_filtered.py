@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
 import torch
 
 from eigenprobe.eigen import filtered, stacked
-from eigenprobe.eigen.filtered import _Interval, _Pairs, _Sweeper, inner, rayleigh_ritz, times, without
+from eigenprobe.eigen.filtered import _degree, _Interval, _Pairs, inner, rayleigh_ritz, times, without
 from eigenprobe.eigen.problem import FunctionOperator, Problem, SparseOperator, growth
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import stack
@@ -57,31 +58,30 @@ def test_the_interval_ends_at_the_lowest_ritz_value() -> None:
 
 
 def test_degrees_are_enough_and_not_too_much() -> None:
-    _, work = operator()
-    sweeper = _Sweeper(problem(work, 3), torch.zeros(200, 5, dtype=torch.float64))
-    sweeper.interval = _Interval(0.0, 0.5, 1.0)
-    sweeper.pairs = pairs([0.1, 0.2, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e-4, 1.0, 1.0])
-    rates = growth(1 - sweeper.pairs.gaps, 0.0, 0.5).tolist()
+    interval, target = _Interval(0.0, 0.5, 1.0), 1e-6
     active = torch.tensor([False, True, True, True, True])
-    target = 1e-6
+
+    def degree(found: _Pairs, active: torch.Tensor = active, target: float = target, single: bool = False) -> int:
+        return _degree(found, active, interval, target, 3, torch.float32 if single else torch.float64)
+
+    found = pairs([0.1, 0.2, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e-4, 1.0, 1.0])
+    rates = growth(1 - found.gaps, 0.0, 0.5).tolist()
     need = [math.acosh(2 * r / target) / rate for r, rate in ((1e-3, rates[1]), (1e-4, rates[2]))]
     widest = math.log(2e8) / rates[1]
-    assert sweeper._degree(active, target) == math.ceil(min(max(need), widest))
-    assert sweeper._degree(active, 1e-2) == 3  # never less than three
-    sweeper.pairs = pairs([0.1, 0.2, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e6, 1.0, 1.0])
-    assert sweeper._degree(active, target) == math.ceil(widest)  # columns stay independent
-    sweeper.block = sweeper.block.float()
-    assert sweeper._degree(active, target) == math.ceil(math.log(2e4) / rates[1])
-    sweeper.pairs = pairs([-200.0, 0.49, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e-3, 1.0, 1.0])
+    assert degree(found) == math.ceil(min(max(need), widest))
+    assert degree(found, target=1e-2) == 3  # never less than three
+    found = pairs([0.1, 0.2, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e6, 1.0, 1.0])
+    assert degree(found) == math.ceil(widest)  # columns stay independent
+    assert degree(found, single=True) == math.ceil(math.log(2e4) / rates[1])
+    found = pairs([-200.0, 0.49, 0.3, 0.4, 0.45], [1e-9, 1e-3, 1e-3, 1.0, 1.0])
     far = float(growth(torch.tensor([201.0], dtype=torch.float64), 0.0, 0.5))
     limited = torch.tensor([False, True, False, False, True])
     need = math.acosh(2e3) / float(growth(torch.tensor([0.51], dtype=torch.float64), 0.0, 0.5))
     assert 60 / far < need
-    assert sweeper._degree(limited, target) == math.ceil(60 / far)  # what has converged stays in range
-    sweeper.block = sweeper.block.double()
-    assert sweeper._degree(limited, target) == math.ceil(min(need, 480 / far))
-    sweeper.pairs = pairs([0.1, 0.6, 0.7, 0.8, 0.9], [1e-9, 1.0, 1.0, 1.0, 1.0])  # all at the bottom: as they are
-    assert sweeper._degree(active, target) == 3
+    assert degree(found, limited, single=True) == math.ceil(60 / far)  # what has converged stays in range
+    assert degree(found, limited) == math.ceil(min(need, 480 / far))
+    found = pairs([0.1, 0.6, 0.7, 0.8, 0.9], [1e-9, 1.0, 1.0, 1.0, 1.0])  # all at the bottom: as they are
+    assert degree(found) == 3
 
 
 def test_sweeps_stall_near_the_floor_of_their_precision() -> None:
@@ -158,7 +158,7 @@ def test_products_of_a_device_are_widened(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
-def test_sweeps_reach_the_tolerance(tol: float) -> None:
+def test_sweeps_reach_the_tolerance(tol: float, monkeypatch: pytest.MonkeyPatch) -> None:
     a, work = operator()
     found = filtered.solve(problem(work, 5, tol=tol))
     torch.testing.assert_close(
@@ -166,10 +166,10 @@ def test_sweeps_reach_the_tolerance(tol: float) -> None:
     )
     assert float((found.vectors - a @ found.vectors - found.vectors * found.gaps).norm(dim=0).max()) <= tol
     assert found.vectors.shape == (200, 5) and found.vectors.dtype == torch.float64
-    asked = problem(work, 5, tol=tol)
-    sweeper = _Sweeper(asked, found.vectors)
-    sweeper.run(torch.float64, False)
-    assert sweeper.sweeps == 0 and sweeper.interval is None  # a good start needs no sweep and no bounds
+    for name in ("spectral_bounds", "_degree"):  # a good start needs no sweep and no bounds
+        monkeypatch.setattr(filtered, name, lambda *_: pytest.fail("not to be asked"))
+    again = filtered.refine(problem(work, 5, tol=tol), found.vectors)
+    torch.testing.assert_close(again.gaps, found.gaps, atol=1e-12, rtol=0)
 
 
 def test_a_solver_that_is_stopped_says_so() -> None:
@@ -203,14 +203,12 @@ def test_only_what_has_not_converged_is_swept() -> None:
     work = Counted(lambda x: a.to(x.dtype) @ x, 200, CPU)
     exact = torch.linalg.eigh(a).eigenvectors.flip(1)
     start = torch.cat([exact[:, :3], block(200, 4)], 1)
-    asked = problem(work, 5, start=start)
-    sweeper = _Sweeper(asked, start.clone())
-    sweeper.run(torch.float64, False)
-    assert swept[0] == 4 and float(sweeper.pairs.residuals[:5].max()) <= 1e-6  # type: ignore[union-attr]
+    found = filtered.refine(problem(work, 5, start=start), start.clone())
+    residuals = (found.vectors - a @ found.vectors - found.vectors * found.gaps).norm(dim=0)
+    assert swept[0] == 4 and float(residuals.max()) <= 1e-6
     swept.clear()
-    fresh = _Sweeper(problem(work, 5), block(200, 7))
-    fresh.run(torch.float64, True)
-    assert swept[0] == 7 and fresh.interval is not None
+    filtered.refine(problem(work, 5), block(200, 7).float(), fresh=True)
+    assert swept[0] == 7
 
 
 @pytest.mark.parametrize(("decades", "told"), [(1, False), (4, True)])
@@ -263,19 +261,26 @@ def test_filters_of_a_sparse_matrix_reach_lapack() -> None:
         ([1e-3] * 9, 4),  # never: the limit of sweeps
     ],
 )
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
 def test_sweeps_end_where_they_no_longer_gain(
     monkeypatch: pytest.MonkeyPatch, residuals: list[float], sweeps: int
 ) -> None:
-    _, work = operator()
-    told = iter(residuals)
+    """Those of single precision; in double precision the pairs have converged at once."""
+    a, _ = operator()
+    told, precisions = chain(residuals, repeat(1e-9)), []
 
-    def pretend(_operator: object, given: torch.Tensor, _settings: object) -> tuple[torch.Tensor, _Pairs]:
+    class Counted(FunctionOperator):
+        def filter(self, x: torch.Tensor, degree: int, lo: float, hi: float) -> torch.Tensor:
+            precisions.append(x.dtype)
+            return super().filter(x, degree, lo, hi)
+
+    def pretend(_operator: object, given: torch.Tensor) -> tuple[torch.Tensor, _Pairs]:
         return given, pairs([0.0, 0.01, 0.02, 0.03], [next(told)] * 2 + [1.0] * 2)
 
     monkeypatch.setattr(filtered, "rayleigh_ritz", pretend)
-    sweeper = _Sweeper(problem(work, 2, max_sweeps=4), block(200, 4))
-    sweeper.run(torch.float32, False)
-    assert sweeper.sweeps == sweeps
+    work = Counted(lambda x: a.to(x.dtype) @ x, 200, CPU)
+    filtered.refine(problem(work, 2, max_sweeps=4), block(200, 4).float())
+    assert precisions == [torch.float32] * sweeps
 
 
 @pytest.mark.parametrize("known", [False, True])

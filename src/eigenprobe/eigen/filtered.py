@@ -50,18 +50,35 @@ def solve(problem: Problem) -> Eigenpairs:
 
 def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpairs:
     """Sweep ``block (n, p)`` until its first ``wanted`` Ritz pairs have converged; ``fresh``: it is random."""
-    sweeper = _Sweeper(problem, block)
-    precisions = (torch.float32, torch.float64) if block.dtype == torch.float32 else (torch.float64,)
-    for dtype in precisions:
-        sweeper.run(dtype, fresh and dtype == torch.float32)
-    assert sweeper.pairs is not None
-    worst = float(sweeper.pairs.residuals[: problem.wanted].max())
-    if worst > problem.tol:
-        stopped = f"direct solver stopped after {sweeper.sweeps} sweeps"
-        warn(f"{stopped} with a residual of {worst:.1e}, above {problem.tol:.1e}")
+    operator, wanted, interval, sweeps = problem.operator, problem.wanted, None, 0
+    for dtype in (torch.float32, torch.float64) if block.dtype == torch.float32 else (torch.float64,):
+        block, known, floor = block.to(dtype), problem.known.to(dtype), FILTERING.floor[dtype != torch.float32]
+        target, before = max(0.9 * problem.tol, floor), math.inf
+        if fresh and dtype == torch.float32:
+            interval, sweeps = _first_interval(problem), 1
+            block = operator.filter(block, FILTERING.first_degree, interval.lo, interval.hi)
+        while True:  # until converged or no longer gaining in this precision
+            block, pairs = rayleigh_ritz(operator, without(block, known))
+            now = float(pairs.residuals[:wanted].max())
+            if now <= target or stalled(now, before, floor) or sweeps >= problem.max_sweeps:
+                break
+            before, sweeps = now, sweeps + 1
+            report(f"sweep {sweeps}, residual {now:.0e}")
+            active = torch.ones(block.shape[1], dtype=torch.bool)
+            active[:wanted] = pairs.residuals[:wanted] > target
+            interval = (interval or _first_interval(problem)).below(
+                pairs
+            )  # a good start needs neither sweep nor bounds
+            degree = _degree(pairs, active, interval, target, wanted, dtype)
+            swept = block if bool(active.all()) else block[:, active].contiguous()
+            swept = operator.filter(swept, degree, interval.lo, interval.hi)
+            block = swept if bool(active.all()) else torch.cat([block[:, ~active], swept], 1)
+    if now > problem.tol:
+        stopped = f"direct solver stopped after {sweeps} sweeps"
+        warn(f"{stopped} with a residual of {now:.1e}, above {problem.tol:.1e}")
     elif problem.known.shape[1]:
-        warn_of_unresolved(sweeper.pairs.gaps, sweeper.pairs.residuals, problem.wanted)
-    return Eigenpairs(sweeper.block[:, : problem.wanted], sweeper.pairs.gaps[: problem.wanted])
+        warn_of_unresolved(pairs.gaps, pairs.residuals, wanted)
+    return Eigenpairs(block[:, :wanted], pairs.gaps[:wanted])
 
 
 @dataclass(frozen=True)
@@ -90,61 +107,24 @@ class _Interval:
         return replace(self, lo=lowest - float(pairs.residuals[-1]) - (self.top - lowest) / 16)
 
 
-class _Sweeper:
-    def __init__(self, problem: Problem, block: Tensor, settings: Filtering = FILTERING) -> None:
-        self.problem, self.block, self.settings = problem, block, settings
-        self.sweeps = 0
-        self.pairs: _Pairs | None = None
-        self.interval: _Interval | None = None
+def _first_interval(problem: Problem) -> _Interval:
+    """Three quarters of the spectrum, before anything is known of it."""
+    lo, top = spectral_bounds(problem.operator, problem.generator)
+    top = 1.0 if problem.known.shape[1] else top
+    return _Interval(lo, (lo + 3 * top) / 4, top)
 
-    def run(self, dtype: torch.dtype, fresh: bool) -> None:
-        """Sweeps in one precision, until converged or no longer gaining."""
-        problem, single = self.problem, dtype == torch.float32
-        self.block, known = self.block.to(dtype), problem.known.to(dtype)
-        floor = self.settings.floor[not single]
-        target, before = max(0.9 * problem.tol, floor), math.inf
-        if fresh:
-            self._sweep(torch.ones(self.block.shape[1], dtype=torch.bool), target)
-        while True:
-            self.block, self.pairs = rayleigh_ritz(problem.operator, without(self.block, known), self.settings)
-            worst = self.pairs.residuals[: problem.wanted]
-            active = torch.ones(self.block.shape[1], dtype=torch.bool)
-            active[: problem.wanted] = worst > target
-            now = float(worst.max())
-            if now <= target or stalled(now, before, floor) or self.sweeps >= problem.max_sweeps:
-                return
-            before = now
-            report(f"sweep {self.sweeps + 1}, residual {now:.0e}")
-            self._sweep(active, target)
 
-    def _sweep(self, active: Tensor, target: float) -> None:
-        if self.interval is None:  # a good start may need no sweep and no bounds
-            lo, top = spectral_bounds(self.problem.operator, self.problem.generator)
-            top = 1.0 if self.problem.known.shape[1] else top
-            self.interval = _Interval(lo, (lo + 3 * top) / 4, top)
-        degree = self.settings.first_degree
-        if self.pairs is not None:
-            self.interval = self.interval.below(self.pairs)
-            degree = self._degree(active, target)
-        every = bool(active.all())
-        swept = self.block if every else self.block[:, active].contiguous()
-        swept = self.problem.operator.filter(swept, degree, self.interval.lo, self.interval.hi)
-        self.block = swept if every else torch.cat([self.block[:, ~active], swept], 1)
-        self.sweeps += 1
-
-    def _degree(self, active: Tensor, target: float) -> int:
-        """Just enough for every unconverged pair, but no more than keeps the swept columns independent."""
-        assert self.pairs is not None and self.interval is not None
-        rates = growth(1 - self.pairs.gaps[active], self.interval.lo, self.interval.hi).tolist()
-        pairs = zip(rates, self.pairs.residuals[active].tolist(), active.nonzero()[:, 0].tolist(), strict=True)
-        wanted = self.problem.wanted
-        # Values at the bottom of the spectrum (rate 0) do not grow under any filter: they are left as they are.
-        needs = [math.acosh(max(2 * r / target, 1.5)) / rate for rate, r, i in pairs if i < wanted and rate > 1e-6]
-        double = self.block.dtype != torch.float32
-        widest = math.log(2 * self.settings.spread[double]) / max(rates[0], 1e-9)
-        # What rounding left of the converged pairs grows with them, far above the others: never out of range.
-        first = float(growth(1 - self.pairs.gaps[:1], self.interval.lo, self.interval.hi))
-        return max(3, math.ceil(min(max(needs, default=3), widest, (LARGEST, 8 * LARGEST)[double] / max(first, 1e-9))))
+def _degree(pairs: _Pairs, active: Tensor, interval: _Interval, target: float, wanted: int, dtype: torch.dtype) -> int:
+    """Just enough for every unconverged pair, but no more than keeps the swept columns independent."""
+    rates = growth(1 - pairs.gaps, interval.lo, interval.hi)
+    # Values at the bottom of the spectrum (rate 0) do not grow under any filter: they are left as they are.
+    slow = active & (rates > 1e-6) & (torch.arange(len(rates)) < wanted)
+    needs = torch.acosh((2 * pairs.residuals[slow] / target).clamp_min(1.5)) / rates[slow]
+    double = dtype != torch.float32
+    widest = math.log(2 * FILTERING.spread[double]) / max(float(rates[active][0]), 1e-9)
+    # What rounding left of the converged pairs grows with them, far above the others: never out of range.
+    largest = (LARGEST, 8 * LARGEST)[double] / max(float(rates[0]), 1e-9)
+    return max(3, math.ceil(min(max(needs.tolist(), default=3), widest, largest)))
 
 
 def warn_of_unresolved(gaps: Tensor, residuals: Tensor, wanted: int) -> None:
@@ -161,12 +141,12 @@ def stalled(now: float, before: float, floor: float) -> bool:
     return now < 16 * floor and now > before / 2
 
 
-def rayleigh_ritz(operator: Operator, block: Tensor, settings: Filtering = FILTERING) -> tuple[Tensor, _Pairs]:
+def rayleigh_ritz(operator: Operator, block: Tensor) -> tuple[Tensor, _Pairs]:
     """Ritz vectors of the span of a block and their pairs, ascending in ``1 - mu``."""
     block = block / block.norm(dim=0).clamp_min(torch.finfo(block.dtype).tiny)
     gram = inner(block, block)
     factor, status = torch.linalg.cholesky_ex(gram)
-    if not bool((status == 0) & (factor.diagonal().min().square() > settings.orthogonal)):
+    if not bool((status == 0) & (factor.diagonal().min().square() > FILTERING.orthogonal)):
         block = torch.linalg.qr(block)[0]
         gram = inner(block, block)
     gap = block - operator.apply(block)
