@@ -109,10 +109,9 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
 def _coarse_entries(back: Tensor, matrix: Tensor, prolong: Tensor) -> float:
     """About how many entries ``P^T S P`` has: those of a few of its rows, times their number."""
     count = back.shape[0]
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randint(count, (COARSENING.sampled,), generator=generator).to(matrix.device)
-    some = multiply(multiply(select_rows(back, rows), matrix), prolong)
-    return len(some.values()) / len(rows) * count
+    rows = torch.randint(count, (COARSENING.sampled,), generator=torch.Generator().manual_seed(0)).to(matrix.device)
+    chosen = back.to_sparse_coo().index_select(0, rows).to_sparse_csr()
+    return len(multiply(multiply(chosen, matrix), prolong).values()) / len(rows) * count
 
 
 def _prolongation(matrix: Tensor, null: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -213,17 +212,6 @@ def scaled(matrix: Tensor, left: Tensor, right: Tensor | None = None) -> Tensor:
     """``diag(left) A diag(right)``."""
     values = matrix.values() * left.repeat_interleave(matrix.crow_indices().diff(), output_size=len(matrix.values()))
     return with_values(matrix, values if right is None else values * right[matrix.col_indices()])
-
-
-def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
-    """``A[rows]``."""
-    pointers = matrix.crow_indices().long()
-    counts = pointers.diff()[rows]
-    ends = counts.cumsum(0)
-    place = torch.arange(int(counts.sum()), device=rows.device)
-    place += (pointers[rows] - ends + counts).repeat_interleave(counts, output_size=len(place))
-    pointers = torch.cat([ends.new_zeros(1), ends])
-    return csr(pointers, matrix.col_indices()[place].long(), matrix.values()[place], (len(rows), matrix.shape[1]))
 
 
 def transpose(matrix: Tensor) -> Tensor:

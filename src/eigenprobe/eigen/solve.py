@@ -151,10 +151,7 @@ def select_solver(
     >>> select_solver(ring.to_sparse_csr(), 3).name
     'dense'
     """
-    return _first_suitable(_posed(operator, k, 1e-6, 1, guard, start, n, torch.Generator().manual_seed(0))[0])
-
-
-def _first_suitable(problem: Problem) -> Solver:
+    problem, *_ = _posed(operator, k, 1e-6, 1, guard, start, n, torch.Generator().manual_seed(0))
     return next(solver for solver in SOLVERS if solver.suits(problem))
 
 

@@ -47,13 +47,9 @@ ABSENT = 1e15  # coordinates of padding: farther from all points than any is fro
 _GRID = 40  # times on the logarithmic grid on which traces are inverted
 
 
-def batch_graph(clouds: Tensor, k: int = NEIGHBOURS) -> Graph:
-    """The `k` nearest neighbours in a batch `(b, n, 3)`: all at once on a GPU, by trees on a processor."""
-    return stacked_graph(clouds.float().flatten(0, 1), Segments((clouds.shape[1],) * len(clouds), clouds.device), k)
-
-
 def stacked_graph(points: Tensor, each: Segments, k: int = NEIGHBOURS) -> Graph:
-    """The same of clouds of any sizes, one after the other in `points (n, 3)`."""
+    """The `k` nearest neighbours in clouds of any sizes, one after the other in `points (n, 3)`: all at once on a GPU,
+    by trees on a processor."""
     if not points.is_cuda:
         return stack([build_graph(x, k) for x in points.split(list(each.sizes))])
     distances, indices = (each.stacked(found) for found in nearest(each.padded(points, ABSENT), k))
@@ -63,8 +59,9 @@ def stacked_graph(points: Tensor, each: Segments, k: int = NEIGHBOURS) -> Graph:
 @torch.no_grad()
 def diffusion(source: Tensor | Graph, *, dense: bool = False) -> Smoother:
     """The smoother of a batch of clouds `(b, n, 3)` or of its graph, float32; `dense` stores `(b, n, n)`."""
-    graph = source if isinstance(source, Graph) else batch_graph(source)
-    smoother = variable_smoother(graph.truncate(NEIGHBOURS), None, SURFACE, NETWORK)
+    if not isinstance(source, Graph):
+        source = stacked_graph(source.float().flatten(0, 1), Segments((source.shape[1],) * len(source), source.device))
+    smoother = variable_smoother(source.truncate(NEIGHBOURS), None, SURFACE, NETWORK)
     return smoother.dense() if dense else smoother
 
 

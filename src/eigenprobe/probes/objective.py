@@ -58,17 +58,13 @@ def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None, *, 
         return (mass.unsqueeze(-1) * probes.square()).sum(-2, keepdim=True).double() - a.square().cumsum(-2)
     overlap = nested.double()
     overlap = overlap.mT @ overlap  # (..., K, K)
-    return total + _hybrid_increment(a, b, overlap).cumsum(-2)
+    diagonal = overlap.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+    return total + (2 * a * (overlap.tril(-1) @ a - b) + a.square() * diagonal).cumsum(-2)
 
 
 def _norms(probes: Tensor) -> Tensor:
     # A float64 copy of (n, m) float32 probes would double the memory of the whole loss.
     return torch.linalg.vector_norm(probes, dim=-2, keepdim=True).double().square()
-
-
-def _hybrid_increment(a: Tensor, b: Tensor, overlap: Tensor) -> Tensor:
-    diagonal = overlap.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-    return 2 * a * (overlap.tril(-1) @ a - b) + a.square() * diagonal
 
 
 def expected_errors(
