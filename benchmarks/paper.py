@@ -59,8 +59,7 @@ from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.grid import grid_oracle
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.unseen import agreement_by_level
-from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, unseen
-from eigenprobe_lab.paper.generalisation import known as as_seen
+from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, amortise, framed_sample, unseen
 from eigenprobe_lab.paper.images import Images, Protocol, summarise
 from eigenprobe_lab.paper.images_recipe import TUNED, ImagesRecipe, closed_form, feed_forward, learn_rows, tune
 from eigenprobe_lab.paper.overfit import (
@@ -256,7 +255,7 @@ def unseen_controls(o: argparse.Namespace) -> None:
         if (shape := geometry.load(path)).n < recipe.points:
             continue
         sample = Sample.on_surface(shape, recipe.points, o.k, recipe.seed)
-        vectors = best_of_probes(as_seen(sample)[0].points[0], recipe.probes, o.k).numpy()
+        vectors = best_of_probes(framed_sample(sample)[0].points[0], recipe.probes, o.k).numpy()
         row = {"shape": sample.shape.name, "start": CONTROL, "stage": "feed-forward", "domain": "surface"}
         rows.append(row | agreement_by_level(vectors, sample.vectors))
     write("paper_unseen_controls.json", about(o) | {"rows": rows})
@@ -270,7 +269,7 @@ def images_network(o: argparse.Namespace) -> None:
         rows = Protocol().rows(rows, np.arange(len(rows)))
         recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(rows)), vectors=o.vectors, seed=o.seed)
         recipe, _ = tune(recipe, rows, np.asarray(table.labels))
-        print(f"{path.stem}: {recipe.drawn()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
+        print(f"{path.stem}: {recipe.probe_distribution()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
         name = path.stem if o.vectors == ImagesRecipe.vectors else f"{path.stem}_{o.vectors}"
         run, clock = how(o, name)
         basis = learn_rows(recipe, torch.from_numpy(rows).to(o.device), run)
@@ -291,7 +290,7 @@ def images(o: argparse.Namespace) -> None:
         even, odd = Protocol().rows(x, np.arange(0, len(x), 2)), x[1::2]
         recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(even)), vectors=o.vectors, seed=o.seed)
         recipe, grid = tune(recipe, even, y[0::2])
-        print(f"{path.stem}: {recipe.drawn()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
+        print(f"{path.stem}: {recipe.probe_distribution()} after {time.monotonic() - BEGAN:.0f} s", flush=True)
         name = path.stem if o.vectors == ImagesRecipe.vectors else f"{path.stem}_{o.vectors}"
         tuned = {key: getattr(recipe, key) for key in TUNED[2:]}
         before = earlier(f"paper_images_{name}.json", about(o)["device"]) if o.state else {}

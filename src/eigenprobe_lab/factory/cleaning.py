@@ -114,7 +114,7 @@ class CleaningModule(TimedModule):
             network = deepcopy(read_cleaning()) if settings.shipped else CleaningNetwork(settings.network)
         super().__init__(network.train().requires_grad_(True), settings)
 
-    def cleaned(self, y: Tensor, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def correct(self, y: Tensor, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             return self.network(y, found)
 
@@ -123,11 +123,11 @@ class CleaningModule(TimedModule):
         y, found = batch.y, batch.found
         if again:
             with torch.no_grad():
-                offset, _, unit = self.cleaned(y, found)
+                offset, _, unit = self.correct(y, found)
             y = y + offset * unit[:, None]
             found = cast(CleaningNetwork, self.network).search(y)
         target, normals = batch.offsets(y)
-        offset, logits, unit = self.cleaned(y, found)
+        offset, logits, unit = self.correct(y, found)
         error = offset - target / unit[:, None]
         across = (error * normals).sum(1)
         along = (error - across[:, None] * normals).norm(dim=1)

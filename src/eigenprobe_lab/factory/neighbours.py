@@ -114,7 +114,7 @@ class ContactStream(FoldedStream[Judged]):
             points = shapes.points
             if float(torch.rand((), generator=coin)) < c.worked:
                 finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))]
-                chosen, sparse = worked(points, shapes.normals, order, m, finer, c.damage, generator)
+                chosen, sparse = cleaned_scan(points, shapes.normals, order, m, finer, c.damage, generator)
             else:
                 chosen, rng = spread_rows(points, order, m, generator, c.spread), Rng(len(points), generator)
                 level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
@@ -149,7 +149,7 @@ class ContactStream(FoldedStream[Judged]):
 
 
 @torch.no_grad()
-def worked(
+def cleaned_scan(
     points: Tensor, normals: Tensor, order: Tensor, m: int, finer: int, damage: Damage, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Rows ``(b, m)`` of dense points ``(b, N, 3)`` and where a scan of them is after cleaning, ``(b, m, 3)``.

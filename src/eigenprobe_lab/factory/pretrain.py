@@ -83,7 +83,8 @@ class PretrainModule(TimedModule):
         if self._dense is None:
             self._dense = dense_is_faster(clouds)
         smoother = diffusion(clouds, dense=self._dense)
-        return smoother, inputs(clouds, smoother, turned(clouds, smoother, self.settings.augmentation, generator))
+        pose = perturbed_pose(clouds, smoother, self.settings.augmentation, generator)
+        return smoother, inputs(clouds, smoother, pose)
 
     def clouds_loss(self, smoother: Smoother, seen: Inputs) -> Tensor:
         """Loss of every cloud `(b,)`."""
@@ -135,7 +136,7 @@ class PretrainModule(TimedModule):
         return {name: sum(o[name] for o in out) / len(out) for name in out[0]}
 
 
-def turned(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:
+def perturbed_pose(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:
     """The canonical pose, turned a little about a random axis."""
     pose = canonical_pose(clouds, masses(smoother))
     b, device = len(clouds), clouds.device

@@ -91,7 +91,7 @@ def amortise(
     module = SpectralModule(
         network, objective, schedule, precision="bf16" if run.where.type == "cuda" else "32", seed=recipe.seed
     )
-    cosines = OracleCosine([known(sample) for sample in samples], recipe.validate_every)
+    cosines = OracleCosine([framed_sample(sample) for sample in samples], recipe.validate_every)
     run = run.watched(cosines) if samples else run
     data = ManifoldData(ProbedClouds(recipe), steps=recipe.steps * recipe.accumulate)
     source = {"network": str(recipe.sizes), "points": str(recipe.points)}
@@ -100,7 +100,7 @@ def amortise(
     return module, cosines.history
 
 
-def known(sample: Sample) -> tuple[Batch, torch.Tensor]:
+def framed_sample(sample: Sample) -> tuple[Batch, torch.Tensor]:
     """A sample in the unit sphere, as the network sees it, and the oracle there."""
     x = torch.as_tensor(sample.points)
     return Batch(Frame.of(x)(x, torch.float32)[None]), torch.as_tensor(sample.vectors)
@@ -114,7 +114,7 @@ def unseen(module: SpectralModule, samples: Sequence[Sample], probes: Probes) ->
     trained = module.network.double().eval()
     untrained = networks.described(trained.describe()).to(module.device).double().eval()  # type: ignore[operator]
     for sample in samples:
-        batch, _ = known(sample)
+        batch, _ = framed_sample(sample)
         points = batch.points.to(module.device, torch.float64)
         columns = {
             "the paper's way": trained(points),

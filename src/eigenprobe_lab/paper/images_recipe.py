@@ -60,7 +60,7 @@ class ImagesRecipe:
     accumulate: int = 16
     seed: int = 0
 
-    def filled(self) -> Self:
+    def with_published(self) -> Self:
         """The same with what is None as the paper has it."""
         known = IMAGE_SETTINGS.get((self.dataset, self.extractor))
         missing = [name for name in TUNED if getattr(self, name) is None]
@@ -72,9 +72,9 @@ class ImagesRecipe:
         theirs: dict[str, Any] = dict(zip(TUNED, known or (), strict=False))
         return replace(self, **{name: theirs[name] for name in missing})
 
-    def drawn(self) -> Probes:
+    def probe_distribution(self) -> Probes:
         """The probes: on the graph of angles, the point itself among its neighbours."""
-        r = self.filled()
+        r = self.with_published()
         graph: dict[str, Any] = {"k": r.neighbours, "metric": "cosine", "self_loops": True}
         return Probes(r.probes, r.smoothing_steps or 0, sigma=r.sigma, **graph)
 
@@ -84,7 +84,7 @@ def closed_form(recipe: ImagesRecipe, rows: NDArray[Any]) -> NDArray[np.float64]
 
     The first vector is the constant, of an even mass, which a row-stochastic smoother keeps.
     """
-    exact = covariance(torch.as_tensor(np.asarray(rows, np.float64)), recipe.drawn())
+    exact = covariance(torch.as_tensor(np.asarray(rows, np.float64)), recipe.probe_distribution())
     exact = exact - exact.mean(0)
     exact = exact - exact.mean(1, keepdim=True)
     return torch.linalg.eigh(exact).eigenvectors.flip(-1)[:, : recipe.vectors - 1].numpy()
@@ -108,7 +108,7 @@ def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tupl
 
 def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> Basis:
     """Train the paper's network on rows ``(n, d)``."""
-    r, paper = recipe.filled(), recipe.drawn()
+    r, paper = recipe.with_published(), recipe.probe_distribution()
     smoother = {"k": paper.k, "metric": "cosine", "self_loops": True, "bandwidth": r.sigma}
     schedule = Optimisation(
         r.steps, r.rate, warmup=0, schedule="constant", weight_decay=0.01, betas=(0.9, 0.999), clip=r.clip

@@ -20,8 +20,8 @@ from eigenprobe_lab.factory.neighbours import (
     ContactStream,
     NeighbourModule,
     NeighbourSettings,
+    cleaned_scan,
     train_neighbours,
-    worked,
 )
 from eigenprobe_lab.factory.timed import Schedule
 from eigenprobe_lab.shapes.damage import Damage
@@ -154,7 +154,7 @@ def test_a_damaged_cloud_is_cleaned_and_averaged(finer: int) -> None:
     x, m = torch.stack([sphere(4000), sphere(4000).flip(0)]).float(), 400
     only = Damage(lines=0, step=0, isotropic=1, along=0, shifted=0, voxels=0.5, strays=0, noise=0.02)
     order = torch.arange(4000).expand(2, 4000)
-    rows, z = worked(x, x, order, m, finer, only, torch.Generator().manual_seed(0))
+    rows, z = cleaned_scan(x, x, order, m, finer, only, torch.Generator().manual_seed(0))
     assert rows.shape == z.shape[:2] and 100 < rows.shape[1] <= m
     assert all(len(own.unique()) == len(own) for own in rows)
     assert float((z.norm(dim=2) - 1).abs().mean()) < (0.012 if finer == 1 else 0.006), "voxels alone move points by .03"

@@ -12,7 +12,7 @@ from eigenprobe.probes.probes import Probes
 from eigenprobe.readers.shapes import Shape
 from eigenprobe.training.recipes import run_recipe
 from eigenprobe_lab.evaluation.samples import Sample
-from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, ProbedClouds, known
+from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, ProbedClouds, framed_sample
 
 SMALL = {"clouds": 2, "points": 80, "k": 4, "chunk": 4, "renew": 2, "preset": "tiny"}
 
@@ -29,7 +29,7 @@ def test_batches_are_clouds_with_probes_of_their_own() -> None:
 def test_a_sample_is_seen_in_the_unit_sphere(rng: np.random.Generator) -> None:
     x = 7 + rng.normal(size=(50, 3))
     sample = Sample(Shape(x, None, "cloud"), x, rng.normal(size=(50, 4)), np.arange(4.0), np.arange(50), np.ones(50))
-    batch, vectors = known(sample)
+    batch, vectors = framed_sample(sample)
     assert float(batch.points.norm(dim=-1).max()) == 1 and float(batch.points.mean(1).abs().max()) < 1e-6
     np.testing.assert_array_equal(vectors.numpy(), sample.vectors)
 

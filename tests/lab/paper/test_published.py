@@ -87,7 +87,7 @@ def test_the_means_reach_the_targets(measured) -> None:
 
 @pytest.mark.parametrize("pair", IMAGE_SETTINGS, ids="-".join)
 def test_the_recipe_fills_in_the_papers_settings(pair: tuple[str, str]) -> None:
-    loaded = recipes.load_recipe(RECIPE, [f"dataset={pair[0]}", f"extractor={pair[1]}"]).filled()
+    loaded = recipes.load_recipe(RECIPE, [f"dataset={pair[0]}", f"extractor={pair[1]}"]).with_published()
     assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate, loaded.accumulate) == (11, 300, 5000, 5e-4, 16)
     assert loaded.width == (256 if pair[1] == "clip" else 128) and loaded.heads in (4, 8)
     assert (loaded.width, loaded.heads, loaded.neighbours, loaded.sigma, loaded.smoothing_steps) == IMAGE_SETTINGS[pair]
