@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import extension
 from .neighbourhood import NeighbourhoodExtension
+from .network import beginning_with, saved_network, weights_of
 
 
 @extension
@@ -37,23 +38,16 @@ class ContextExtension:
         return outputs(self.network, features) @ self.matrix, mass
 
     def tensors(self) -> dict[str, Tensor]:
-        found = {f"network.{name}": value.float() for name, value in self.network.state_dict().items()}
-        found |= {f"context.{name}": value for name, value in self.context.tensors().items()}
-        return found | {"matrix": self.matrix}
+        context = {f"context.{name}": value for name, value in self.context.tensors().items()}
+        return weights_of(self.network) | context | {"matrix": self.matrix}
 
     def facts(self) -> dict[str, Any]:
         return {"network": self.network.describe(), "context": self.context.facts()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ContextExtension:
-        network = networks.described(facts["network"])
-        network.load_state_dict(_under("network.", tensors))
-        context = NeighbourhoodExtension.from_tensors(_under("context.", tensors), facts["context"])
-        return cls(network, context, tensors["matrix"])
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+        context = NeighbourhoodExtension.from_tensors(beginning_with("context.", tensors), facts["context"])
+        return cls(saved_network(tensors, facts), context, tensors["matrix"])
 
 
 @torch.no_grad()

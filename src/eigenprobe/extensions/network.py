@@ -72,8 +72,8 @@ class NetworkExtension:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything needed to rebuild it."""
-        weights = {f"network.{name}": value.float() for name, value in self.network.state_dict().items()}
-        return {**weights, "context": self.context, "matrix": self.matrix, "centre": self.frame.centre}
+        others = {"context": self.context, "matrix": self.matrix, "centre": self.frame.centre}
+        return weights_of(self.network) | others
 
     def facts(self) -> dict[str, Any]:
         """JSON-able settings beside the tensors."""
@@ -83,8 +83,21 @@ class NetworkExtension:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
         """The inverse of `tensors` and `facts`."""
-        prefix = "network."
-        weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        network = with_weights(lambda: networks.described(facts["network"]), weights, "the saved network")
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
+        network = saved_network(tensors, facts)
         return cls(network, frame, tensors["context"], facts["learned_mass"], tensors["matrix"])
+
+
+def weights_of(network: networks.Network) -> dict[str, Tensor]:
+    """The weights as tensors of a file, their names after ``network.``; `saved_network` is the inverse."""
+    return {f"network.{name}": value.float() for name, value in network.state_dict().items()}
+
+
+def saved_network(tensors: dict[str, Tensor], facts: dict[str, Any]) -> networks.Network:
+    weights = beginning_with("network.", tensors)
+    return with_weights(lambda: networks.described(facts["network"]), weights, "the saved network")
+
+
+def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Those of the tensors whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}

@@ -29,7 +29,7 @@ ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 @dataclass(frozen=True)
 class MLPConfig:
     """Sizes of an `MLP`: ``inputs`` d, ``hidden`` layers, ``outputs`` K; ``fourier`` random frequencies of
-    ``bandwidth`` radians a unit."""
+    ``bandwidth`` radians per unit."""
 
     inputs: int = 3
     hidden: tuple[int, ...] = (64, 64, 64)
@@ -103,7 +103,7 @@ def initialise_head(head: nn.Linear) -> None:
 @dataclass(frozen=True)
 class TransformerConfig:
     """Sizes of a `Transformer`.  ``point`` are the hidden layers of the point MLP, ``head`` those of the output MLP;
-    ``fourier`` adds random Fourier features of ``bandwidth`` radians a unit to the coordinates (0: the paper's
+    ``fourier`` adds random Fourier features of ``bandwidth`` radians per unit to the coordinates (0: the paper's
     input)."""
 
     inputs: int = 3

@@ -7,7 +7,7 @@ A smoothing step is heat on the manifold when it moves no coordinate within the 
 normal, by the mean curvature) and when its neighbours lie in that plane.  The first term is what a finite sample gets
 wrong, and falls with sigma; the second is what curvature and nearby sheets get wrong, and grows with it.  Both are
 relative to the squared reach of the step, so J has no unit and no weight to tune.  It is smooth in sigma: Adam on log
-sigma finds its minimum in O(n k) a step.  Points (n, d), graph (n, k), tangent planes by local PCA (n, d, dim).
+sigma finds its minimum in O(n k) per step.  Points (n, d), graph (n, k), tangent planes by local PCA (n, d, dim).
 """
 
 from dataclasses import dataclass

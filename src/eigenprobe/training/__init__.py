@@ -26,8 +26,7 @@ _NAMES = {  # public name -> module that defines it
     **dict.fromkeys(("Optimisation", "SpectralModule"), "module"),
     **dict.fromkeys(("RunSettings", "train"), "runs"),
 }
-__all__ = ["Batch", "FitSettings", "ManifoldData", "Optimisation", "Pool", "ProbeSettings", "RunSettings"]
-__all__ += ["SpectralModule", "fit_network", "train"]
+__all__ = [*_NAMES]
 
 
 def __getattr__(name: str) -> Any:

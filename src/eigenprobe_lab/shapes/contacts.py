@@ -199,7 +199,7 @@ class FoldedShapes:
     _blocks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = field(default_factory=dict)
 
     def block(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
-        """Shapes, the links between their points, and the order of their vertices were they meshes."""
+        """Shapes, the links between their points, and the order in which a mesh of them would have its vertices."""
         if index not in self._blocks:
             shapes = self.shapes.dense(self.count, self.dense, index)
             generator = torch.Generator(shapes.points.device).manual_seed(self.shapes.seed * 1_000_003 + index)
