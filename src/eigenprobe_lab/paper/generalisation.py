@@ -77,25 +77,16 @@ def amortise(
     recipe: GeneralisationRecipe, run: RunSettings, samples: Sequence[Sample] = ()
 ) -> tuple[SpectralModule, list[dict[str, float]]]:
     """Train; the module, and |cosine| with the oracle on the samples along the way."""
-    network = networks.build(
-        recipe.preset, 3, recipe.k, torch.Generator().manual_seed(recipe.seed), **(recipe.sizes or {})
-    )
-    schedule = Optimisation(
-        *(recipe.steps, recipe.rate, recipe.final_rate),
-        warmup=0,
-        betas=(0.9, 0.999),
-        weight_decay=0.01,
-        clip=recipe.clip,
-    )
+    r, gpu = recipe, run.where.type == "cuda"
+    network = networks.build(r.preset, 3, r.k, torch.Generator().manual_seed(r.seed), **(r.sizes or {}))
+    schedule = Optimisation(r.steps, r.rate, r.final_rate, warmup=0, betas=(0.9, 0.999), weight_decay=0.01, clip=r.clip)
     objective = Objective("sampled", "hybrid", relative=True)
-    module = SpectralModule(
-        network, objective, schedule, precision="bf16" if run.where.type == "cuda" else "32", seed=recipe.seed
-    )
-    cosines = OracleCosine([framed_sample(sample) for sample in samples], recipe.validate_every)
+    module = SpectralModule(network, objective, schedule, precision="bf16" if gpu else "32", seed=r.seed)
+    cosines = OracleCosine([framed_sample(sample) for sample in samples], r.validate_every)
     run = run.watched(cosines) if samples else run
-    data = ManifoldData(ProbedClouds(recipe), steps=recipe.steps * recipe.accumulate)
-    source = {"network": str(recipe.sizes), "points": str(recipe.points)}
-    trainer = train(module, data, replace(run, accumulate=recipe.accumulate, source=source))
+    data = ManifoldData(ProbedClouds(r), steps=r.steps * r.accumulate)
+    source = {"network": str(r.sizes), "points": str(r.points)}
+    trainer = train(module, data, replace(run, accumulate=r.accumulate, source=source))
     module.to(trainer.strategy.root_device).eval()
     return module, cosines.history
 

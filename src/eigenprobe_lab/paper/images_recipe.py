@@ -95,11 +95,7 @@ def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tupl
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:DEVELOPMENT]
     scores = []
     for neighbours, sigma, steps in GRID:
-        triple: dict[str, Any] = {
-            "neighbours": min(neighbours, len(chosen) - 1),
-            "sigma": sigma,
-            "smoothing_steps": steps,
-        }
+        triple: dict[str, Any] = dict(zip(TUNED[2:], (min(neighbours, len(chosen) - 1), sigma, steps), strict=True))
         found = closed_form(replace(recipe, **triple), rows[chosen])
         scores.append({**triple, "nmi": kmeans_scores(found, labels[chosen], starts=3)["nmi"]})
     best = max(scores, key=lambda row: row["nmi"])

@@ -83,7 +83,7 @@ class ShapeStream:
         index = torch.randint(len(store), (b,), generator=generator).to(store.device)
         clouds = store[index, :n]
         if s.folder is not None:
-            clouds = self._mix(clouds, n, generator)
+            clouds = self._mix(s.folder, clouds, generator)
         return clouds
 
     def _size(self, generator: torch.Generator) -> int:
@@ -121,13 +121,12 @@ class ShapeStream:
             self._chunks[index] = self._worker.submit(self._draw_aside, index)
         return self._chunks[index]
 
-    def _mix(self, clouds: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def _mix(self, folder: Path, clouds: Tensor, generator: torch.Generator) -> Tensor:
         if self._real is None:
-            assert self.settings.folder is not None
-            self._real = mesh_clouds(self.settings.folder, self.settings.sizes[1], self.settings.seed).to(self.device)
+            self._real = mesh_clouds(folder, self.settings.sizes[1], self.settings.seed)
         count = int(self.settings.share * len(clouds))
-        index = torch.randint(len(self._real), (count,), generator=generator).to(self.device)
-        return torch.cat([clouds[count:], self._real[index, :n]])
+        index = torch.randint(len(self._real), (count,), generator=generator)
+        return torch.cat([clouds[count:], self._real[index, : clouds.shape[1]].to(clouds)])
 
 
 def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor:
@@ -137,10 +136,8 @@ def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor
     clouds = []
     for path in find_shapes([Path(folder)]):
         shape = load(path)
-        if shape.faces is None:
-            points = torch.as_tensor(shape.vertices, dtype=torch.float32)
-        else:
-            points = torch.as_tensor(sample_surface(shape, 4 * n, seed), dtype=torch.float32)
+        found = shape.vertices if shape.faces is None else sample_surface(shape, 4 * n, seed)
+        points = torch.as_tensor(found, dtype=torch.float32)
         if len(points) >= n:
             clouds.append(points[farthest_points(points[None], n, start=0)[0]])
     if not clouds:
