@@ -208,3 +208,20 @@ def test_single_eigenvalues_of_an_equal_pair_say_so() -> None:
     values = ep.decompose(points, k=5).eigenvalues
     with pytest.warns(ep.EigenprobeWarning, match="leave the choice among their vectors free"):
         torch.autograd.grad(values[1], points)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+@pytest.mark.parametrize("n", [40, 57])
+def test_what_depends_on_a_group_that_k_cuts_says_so(n: int, k: int) -> None:
+    """The last eigenvalue of a circle is one of two: its gradient is that of either, or of neither."""
+    angle = 2 * np.pi * np.arange(n) / n
+    turn = np.linalg.qr(np.random.default_rng(n + k).normal(size=(3, 3)))[0]
+    points = _moving(np.stack([np.cos(angle), np.sin(angle), 0 * angle], 1) @ turn)
+    basis = ep.decompose(points, k=k, dimension=1)
+    heat = (basis.vectors * torch.exp(-basis.eigenvalues)) @ basis.vectors.T
+    for asked in (basis.eigenvalues.sum(), basis.eigenvalues[-1] ** 2, heat[3, 7], heat.diagonal().square().sum()):
+        with pytest.warns(ep.EigenprobeWarning, match="copies beyond the vectors asked for"):
+            torch.autograd.grad(asked, points, retain_graph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.autograd.grad(basis.eigenvalues[: k - 1].sum(), points)

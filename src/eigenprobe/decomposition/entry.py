@@ -12,6 +12,7 @@ Coinciding points are merged: each copy gets the value and an equal share of the
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -206,13 +207,13 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             info["boundary"] = held.nonzero()[:, 0].tolist()
         if prepared.sample is None and isinstance(cloud, Arranged) and cloud.graph.metric == "euclidean":
             info |= _quality(cloud)
-        rotation, found = _rotation(smoother, cloud, request)
+        rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
         if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
             warn_of_errors(prepared, rotation, wanted.dimension is not None)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
         basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
         if wanted.differentiable(smoother):
-            basis = with_derivatives(basis, rotation, smoother, cloud, origin.points)
+            basis = with_derivatives(basis, rotation, smoother, cloud, origin.points, following)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
     return basis if prepared.sample is None else lift(basis, prepared.sample)
@@ -253,14 +254,20 @@ METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
 }
 
 
-def _rotation(smoother: Smoother, cloud: Placed, request: Request) -> tuple[Rotation, dict[str, Any]]:
-    """The closed-form optimum, of the smoother's probes or of given ones, and facts about it."""
+def _rotation(
+    smoother: Smoother, cloud: Placed, request: Request, moving: bool
+) -> tuple[Rotation, dict[str, Any], float]:
+    """The closed-form optimum, of the smoother's probes or of given ones, facts about it, and the eigenvalue after the
+    last one, which derivatives ask for (where points are ``moving``)."""
     generator, probes, k = torch.Generator(smoother.device).manual_seed(request.seed), request.probes, request.k
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"
     facts: dict[str, Any] = {}
+    following = math.inf
     if probes is None:
-        pairs = _pairs(smoother, request, generator)
-        rotation = rotate(Span(pairs.vectors, pairs.gaps), smoother, k)
+        pairs = _pairs(smoother, request, generator, min(k + moving, smoother.n))
+        rotation = rotate(Span(pairs.vectors[:, :k], pairs.gaps[:k]), smoother, k)
+        if len(pairs.gaps) > k:
+            following = float(pairs.gaps[k]) / float(smoother.step_time)
     elif smoother.lowest is None and isinstance(probes, str):
         rotation, facts = best_of_family(probes, smoother, k, generator=generator)
     elif smoother.lowest is None:
@@ -272,12 +279,12 @@ def _rotation(smoother: Smoother, cloud: Placed, request: Request) -> tuple[Rota
     if request.eigenvalues != "rayleigh":
         rotation = with_eigenvalues(rotation, smoother, request.eigenvalues, functions=functions, generator=generator)
         facts["estimator"] = request.eigenvalues
-    return rotation, facts
+    return rotation, facts, following
 
 
-def _pairs(smoother: Smoother, request: Request, generator: torch.Generator) -> Eigenpairs:
-    """The leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or with warning."""
-    direct = partial(solve, smoother, request.k, tol=request.tol, generator=generator)
+def _pairs(smoother: Smoother, request: Request, generator: torch.Generator, count: int) -> Eigenpairs:
+    """Leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or with a warning."""
+    direct = partial(solve, smoother, count, tol=request.tol, generator=generator)
     if not request.operator.asked:
         return direct()
     pairs, gap, failure = None, None, None
@@ -292,7 +299,7 @@ def _pairs(smoother: Smoother, request: Request, generator: torch.Generator) -> 
             warn(message)
     if pairs is not None and gap is None:
         return pairs
-    found = solve_shifted(smoother, request.k, gap or request.tol)
+    found = solve_shifted(smoother, count, gap or request.tol)
     if found is not None:
         return found
     if failure is not None:

@@ -7,6 +7,7 @@
 The sum over the vectors that are not known is one solve, (lambda_k M - L) y = g - M V V^T g, by conjugate gradients in
 the complement of V, where L - lambda_k M is positive.  Equal eigenvalues leave the choice of vectors among them free:
 only functions that do not depend on it have a derivative; the sum over such a pair is finite, -v_j v_j^T dM v_k / 2.
+Where lambda_{K+1} = lambda_K, K cuts such a group in two: nothing that depends on its vectors has a derivative.
 Arrays: w (e,), m (n,), V and its gradient (n, K).
 """
 
@@ -30,35 +31,48 @@ from .span import Rotation
 EQUAL = 1e-5  # relative gap below which eigenvalues are one: a solver knows them to 1e-6
 UNDEFINED = 1e-4  # share of the gradient that asks for a choice among equal eigenvalues, above which we warn
 CHOICE = "equal eigenvalues leave the choice among their vectors free: what depends on it is not in this gradient"
+CUT = "the last eigenvalue has copies beyond the vectors asked for: what this gradient asks of them is left out"
 STEPS, RESIDUAL = 400, 1e-11  # of conjugate gradients
 
 
-def with_derivatives(basis: Basis, rotation: Rotation, smoother: Smoother, cloud: Placed, points: Tensor) -> Basis:
-    """The basis of a balanced smoother with derivatives with respect to the given ``points (N, d)``."""
+def with_derivatives(
+    basis: Basis, rotation: Rotation, smoother: Smoother, cloud: Placed, points: Tensor, following: float
+) -> Basis:
+    """The basis of a balanced smoother with derivatives with respect to the given ``points (N, d)``.
+
+    ``following`` is the eigenvalue after the last one of the ``rotation``, infinite where there is none.
+    """
     stencil = traced_stencil(points, cloud, smoother)
     weight, mass = stencil.weight / stencil.mass.sum(), stencil.mass / stencil.mass.sum()
-    values, vectors = MovingPairs.apply(weight, mass, stencil.edges, rotation.eigenvalues, rotation.vectors)
+    known = rotation.eigenvalues
+    cut = abs(following - float(known[-1])) <= EQUAL * float(known.abs().max())
+    values, vectors = MovingPairs.apply(weight, mass, stencil.edges, known, rotation.vectors, cut)
     mass, vectors = cloud.spread(mass, vectors)
     values = values / cloud.frame.scale**2
     return replace(basis, normalized=vectors * mass.sqrt()[:, None], mass=mass, eigenvalues=values)
 
 
 class MovingPairs(torch.autograd.Function):
-    """``(w, m, edges, lambda, V) -> (lambda, V)``: the same numbers, with derivatives by ``w`` and ``m``."""
+    """``(w, m, edges, lambda, V) -> (lambda, V)``: the same numbers, with derivatives by ``w`` and ``m``.
+
+    ``cut`` says that the last eigenvalue has a copy that is not among them.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor
+        ctx: Any, weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor, cut: bool
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(weight, mass, values, vectors)
-        ctx.edges = edges
+        ctx.edges, ctx.cut = edges, cut
         ctx.set_materialize_grads(False)
         return values.clone(), vectors.clone()
 
     @staticmethod
-    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor, Tensor, None, None, None, None]:
         weight, mass, values, v = ctx.saved_tensors
         edges: Edges = ctx.edges
+        if ctx.cut and any(_asks(each, _equal(values)[-1]) for each in given):
+            warn(CUT)
         apart = v[edges.head] - v[edges.tail]  # (e, K)
         to_weight, to_mass = torch.zeros_like(weight), torch.zeros_like(mass)
         if given[0] is not None:
@@ -67,10 +81,19 @@ class MovingPairs(torch.autograd.Function):
             if float(unlike.max()) > UNDEFINED * float(given[0].abs().max()):
                 warn(CHOICE)
         if given[1] is not None:
-            y, within = _adjoint(weight, mass, edges, values, v, given[1])
+            y, within, solved = _adjoint(weight, mass, edges, values, v, given[1])
+            if not solved and not ctx.cut:
+                warn(CUT)
             to_weight = to_weight + ((y[edges.head] - y[edges.tail]) * apart).sum(1)
             to_mass = to_mass - (y * v) @ values - (v @ within * v).sum(1) / 2
-        return to_weight, to_mass, None, None, None
+        return to_weight, to_mass, None, None, None, None
+
+
+def _asks(gradient: Tensor | None, columns: Tensor) -> bool:
+    """Whether a gradient ``(..., K)`` has a part in some ``columns (K,)`` bool."""
+    if gradient is None:
+        return False
+    return float(gradient[..., columns].abs().max()) > UNDEFINED * float(gradient.abs().max())
 
 
 def _equal(values: Tensor) -> Tensor:
@@ -80,22 +103,23 @@ def _equal(values: Tensor) -> Tensor:
 
 def _adjoint(
     weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor
-) -> tuple[Tensor, Tensor]:
-    """``y (n, K)``, and the part ``(K, K)`` of ``V^T g`` between equal eigenvalues."""
+) -> tuple[Tensor, Tensor, bool]:
+    """``y (n, K)``, the part ``(K, K)`` of ``V^T g`` between equal eigenvalues, and whether ``y`` was found."""
     inner = v.T @ gradient
     gap, equal = values - values[:, None], _equal(values)
     single = inner - inner.T
     if float((single * equal).abs().max()) > UNDEFINED * float(inner.abs().max()):
         warn(CHOICE)
     y = v @ torch.where(equal, 0.0, inner / torch.where(equal, 1.0, gap))
-    return y - _complement(weight, mass, edges, values, v, gradient), torch.where(equal, (inner + inner.T) / 2, 0.0)
+    beyond, solved = _complement(weight, mass, edges, values, v, gradient)
+    return y - beyond, torch.where(equal, (inner + inner.T) / 2, 0.0), solved
 
 
 def _complement(
     weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor, gradient: Tensor
-) -> Tensor:
-    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once; ``g`` without its part in the span
-    of ``M V``, where the operator is not positive."""
+) -> tuple[Tensor, bool]:
+    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once, and whether they were found; ``g``
+    without its part in the span of ``M V``, where the operator is not positive."""
     from scipy.sparse import coo_array, diags_array
     from scipy.sparse.linalg import splu
 
@@ -126,6 +150,4 @@ def _complement(
     right = (right - weighted @ (v.mT @ right)).mT.flatten()
     enough = torch.full_like(lam, RESIDUAL**2 * max(scale, np.finfo(float).tiny))
     found, left = conjugate_gradients(times, nearly, right, enough, STEPS, each, least)
-    if bool((left > enough).any()):
-        warn("the last eigenvalue has copies beyond the vectors asked for: what this gradient asks of them is left out")
-    return found.view(len(lam), -1).mT.to(vectors)
+    return found.view(len(lam), -1).mT.to(vectors), not bool((left > enough).any())
