@@ -1,7 +1,7 @@
 """Clouds whose spectrum is known in closed form, clean and damaged: what the estimate of errors is measured on.
 
     spectrum (k,) of the manifold    box: pi^2 sum_a (i_a / L_a)^2    flat torus: sum_a i_a^2    sphere: l (l + 1)
-                                     ball: (zero of j_l')^2, 2 l + 1 times
+                                     ball: (zero of j_l')^2, 2 l + 1 times    others: `separated`
 
 A damage (copies, strays, noise, scan lines, uneven density) changes the sample and not the manifold.
 """
@@ -15,6 +15,7 @@ from itertools import product
 
 import numpy as np
 
+from benchmarks.separated import curve, revolution, shell
 from eigenprobe.sampling.farthest import farthest_points
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
@@ -120,6 +121,66 @@ MANIFOLDS: dict[str, Manifold] = {
 }
 
 
+def _helix(turns: float, rise: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda t: np.stack([np.cos(2 * np.pi * turns * t), np.sin(2 * np.pi * turns * t), rise * turns * t], 1)
+
+
+def _roll(turns: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda t: (0.2 + t)[:, None] * np.stack([np.cos(2 * np.pi * turns * t), np.sin(2 * np.pi * turns * t)], 1)
+
+
+def _knot(t: np.ndarray) -> np.ndarray:
+    u = 2 * np.pi * t
+    return np.stack([np.sin(u) + 2 * np.sin(2 * u), np.cos(u) - 2 * np.cos(2 * u), -np.sin(3 * u)], 1)
+
+
+def _tube(t: np.ndarray) -> np.ndarray:
+    return np.stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)], 1)
+
+
+def _three_sphere(k: int) -> np.ndarray:
+    return np.concatenate([[degree * (degree + 2.0)] * (degree + 1) ** 2 for degree in range(6)])[:k]
+
+
+def _on_three_sphere(n: int, rng: np.random.Generator) -> np.ndarray:
+    x = rng.normal(size=(n, 4))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _flat(t: np.ndarray) -> np.ndarray:
+    return 0 * t
+
+
+FURTHER: dict[str, Manifold] = {  # of a few sizes and kinds each
+    "long ellipsoid": Manifold(2, *revolution(lambda t: np.sin(np.pi * t), lambda t: 4 * np.cos(np.pi * t))),
+    "flat ellipsoid": Manifold(2, *revolution(lambda t: np.sin(np.pi * t), lambda t: 0.3 * np.cos(np.pi * t))),
+    "tyre": Manifold(
+        2, *revolution(lambda t: 1 + 0.2 * np.cos(2 * np.pi * t), lambda t: 0.2 * np.sin(2 * np.pi * t), closed=True)
+    ),
+    "dumbbell": Manifold(
+        2,
+        *revolution(
+            lambda t: np.sin(np.pi * t) * (0.1 + 0.9 * np.cos(np.pi * t) ** 2), lambda t: 2 * np.cos(np.pi * t)
+        ),
+    ),
+    "disc": Manifold(2, *revolution(lambda t: t, _flat)),
+    "ring": Manifold(2, *revolution(lambda t: 0.5 + 0.5 * t, _flat)),
+    "thin ring": Manifold(2, *revolution(lambda t: 0.9 + 0.1 * t, _flat)),
+    "cone": Manifold(2, *revolution(lambda t: t, lambda t: t)),
+    "cut sphere": Manifold(2, *revolution(lambda t: np.sin(2.6 * t), lambda t: np.cos(2.6 * t))),
+    "tube": Manifold(2, *curve(_tube, closed=True, width=0.5)),
+    "roll": Manifold(2, *curve(_roll(1.5), width=3.0)),
+    "helix": Manifold(1, *curve(_helix(3, 0.5))),
+    "spiral": Manifold(1, *curve(_roll(3))),
+    "knot": Manifold(1, *curve(_knot, closed=True)),
+    "shell": Manifold(3, *shell(0.9)),
+    "slab": box(1.0, 1.0, 0.2),
+    "rod": box(1.0, 0.1, 0.1),
+    "3-sphere": Manifold(3, _on_three_sphere, _three_sphere),
+}
+KNOWN: dict[str, Manifold] = MANIFOLDS | FURTHER
+
+
 def even(manifold: Manifold, n: int, rng: np.random.Generator) -> np.ndarray:
     """About ``n`` points: the exact grid where there is one, else farthest points of random ones."""
     if manifold.grid is not None:
@@ -171,6 +232,13 @@ def scan_lines(ratio: float) -> Callable[[int], np.ndarray]:
     return make
 
 
+def steps(manifold: Manifold, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Random points of three densities, 20 : 6 : 1, along the first coordinate."""
+    x = manifold.draw(3 * n, rng)
+    third = np.minimum(3 * (x[:, 0] - x[:, 0].min()) / np.ptp(x[:, 0]), 2).astype(int)
+    return x[rng.random(len(x)) < np.array([1.0, 0.3, 0.05])[third]]
+
+
 def uneven(manifold: Manifold, ratio: float, n: int, rng: np.random.Generator) -> np.ndarray:
     """Random points of a density that falls by ``ratio`` along the first coordinate."""
     found = np.empty((0, manifold.draw(1, rng).shape[1]))
@@ -190,7 +258,7 @@ class Truth:
     manifold: str
 
     def spectrum(self, k: int) -> np.ndarray:
-        return MANIFOLDS[self.manifold].spectrum(k)
+        return KNOWN[self.manifold].spectrum(k)
 
 
 def _clean() -> list[Truth]:
@@ -240,6 +308,24 @@ def _damaged() -> list[Truth]:
     return [Truth(f"{name}, {what}", make, name) for what, name, make in rows]
 
 
+def _further() -> list[Truth]:
+    """Further manifolds, clean and damaged, of 500 and 1500 points."""
+    noisy: Damage = lambda x, rng: x + 0.02 * np.linalg.norm(x - x.mean(0), axis=1).max() * rng.normal(size=x.shape)  # noqa: E731
+    makes: dict[str, Callable[[Manifold, int, np.random.Generator], np.ndarray]] = {
+        "even": even,
+        "random": lambda manifold, n, rng: manifold.draw(n, rng),
+        "steps": steps,
+        "noise": lambda manifold, n, rng: noisy(manifold.draw(n, rng), rng),
+        "strays": lambda manifold, n, rng: strays(n // 100)(manifold.draw(n, rng), rng),
+        "copies": lambda manifold, n, rng: copies(2, 1e-5)(manifold.draw(n // 2, rng), rng),
+    }
+    return [
+        Truth(f"{name}, {kind}, {n}", lambda rng, m=manifold, n=n, make=makes[kind]: make(m, n, rng), name)  # type: ignore[misc]
+        for name, manifold in FURTHER.items()
+        for kind, n in (*product(makes, (500,)), ("random", 1500), ("steps", 1500))
+    ]
+
+
 def _large() -> list[Truth]:
     """A few random clouds of many points: seconds each."""
     sizes = {"circle": 100_000, "square": 100_000, "sphere": 50_000}
@@ -249,4 +335,4 @@ def _large() -> list[Truth]:
     ]
 
 
-TRUTHS: list[Truth] = _clean() + _damaged() + _large()
+TRUTHS: list[Truth] = _clean() + _damaged() + _further() + _large()

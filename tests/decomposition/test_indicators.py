@@ -10,13 +10,23 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from benchmarks.truths import MANIFOLDS, copies, strays
-from eigenprobe.decomposition.indicators import SIGNS, distance_leap, doubtful_shares, layers, thickness, unresolved_gap
+from benchmarks.truths import KNOWN, copies, steps, strays
+from eigenprobe.decomposition.indicators import (
+    SIGNS,
+    boundary,
+    distance_leap,
+    doubtful_shares,
+    jumps,
+    layers,
+    noise,
+    thickness,
+    unresolved_gap,
+)
 from eigenprobe.eigen import inverse
 
 
 def cloud(name: str, n: int, seed: int = 0) -> np.ndarray:
-    return MANIFOLDS[name].draw(n, np.random.default_rng(seed))
+    return KNOWN[name].draw(n, np.random.default_rng(seed))
 
 
 def said(x: np.ndarray, **options: object) -> list[str]:
@@ -179,3 +189,65 @@ def test_ends_that_touch_are_doubtful_and_ends_that_do_not_are_not() -> None:
     assert heard >= 2 and known >= 2  # some contacts look like any other part of a surface
     apart = bent_tube(1200, 0.5, np.random.default_rng(0))
     assert ep.decompose(apart, 11).eigenvalues[1] < 0.4 and not said(apart)
+
+
+def test_a_narrow_ring_has_much_of_its_area_at_a_boundary() -> None:
+    """Of strips of width h = sqrt(area / n) about half; those of a disc have too little of it."""
+    for name, length, area in (("thin ring", 3.8 * np.pi, 0.19 * np.pi), ("disc", 2 * np.pi, np.pi)):
+        for n in (500, 1200):
+            graph = ep.decompose(cloud(name, n), k=3, dimension=2, neighbours="plain", resolution="all").graph.torch()
+            mass = torch.full((n,), 1 / n, dtype=torch.float64)
+            share, strip = boundary(graph, mass, 2), length * (area / n) ** 0.5 / area
+            if name == "disc":
+                assert share is None and strip < 0.17
+            else:
+                assert share is not None and 0.4 * strip < share < strip
+    grid = KNOWN["square"].grid
+    assert grid is not None and said(grid(500)) == []  # 19 % of a grid: .05
+    said_of_ring = said(cloud("ring", 500))
+    assert len(said_of_ring) == 1 and "at a boundary, where weights are cut off" in said_of_ring[0]
+
+
+def test_a_solid_of_few_layers_says_so() -> None:
+    for name in ("rod", "slab"):
+        assert any("at a boundary" in each for each in said(cloud(name, 500), dimension=3)), name
+    assert not any("at a boundary" in each for each in said(cloud("ball", 1500), dimension=3))
+    x = steps(KNOWN["cube"], 500, np.random.default_rng(0))
+    assert any("hardly a point" in each for each in said(x, dimension=3))
+
+
+@pytest.mark.parametrize("coordinates", [3, 6])
+def test_noise_is_what_a_quadric_leaves(coordinates: int) -> None:
+    """A torus bends as much within a neighbourhood as noise of a fifth of the spacing deviates."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(coordinates, coordinates)))[0][:3]
+    x = cloud("tyre", 500) @ turn
+    spacing = (KNOWN_AREA / 500) ** 0.5
+    for level in (0.0, 0.25, 0.5):
+        moved = x + level * spacing * rng.normal(size=x.shape) / (coordinates - 2) ** 0.5
+        basis = ep.decompose(moved, k=11, dimension=2, neighbours="plain", resolution="all")
+        found = noise(basis.graph.torch())
+        assert found == pytest.approx(level, rel=0.3, abs=0.12)
+        if level:
+            words = said(moved, neighbours="plain", resolution="all")
+            assert words and "noise" in words[0]
+
+
+KNOWN_AREA = 4 * np.pi**2 * 0.2  # of the tyre
+
+
+def test_jumps_between_turns_are_found_and_corners_are_not() -> None:
+    rng = np.random.default_rng(1)
+    for name in ("helix", "spiral"):
+        sparse = steps(KNOWN[name], 500, rng)
+        assert jumps(ep.decompose(sparse, k=5, dimension=1).prepared()) > SIGNS.steep[1]
+        assert any("turns of the curve" in each for each in said(sparse))
+        assert jumps(ep.decompose(cloud(name, 1500), k=5).prepared()) < 1e-3
+    t = np.sort(rng.random(300)) * 4
+    corners = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
+    outline = corners[t.astype(int)] + (t % 1)[:, None] * np.diff(corners, axis=0)[t.astype(int)]
+    assert jumps(ep.decompose(outline, k=5, dimension=1, resolution="all").prepared()) < SIGNS.steep[1]
+    # Two lines that stay apart
+    line = np.arange(60.0)
+    ladder = np.concatenate([np.stack([line, 0 * line], 1), np.stack([line, 0 * line + 30], 1)])
+    assert jumps(ep.decompose(ladder, k=5, dimension=1, resolution="all").prepared()) < 1e-9

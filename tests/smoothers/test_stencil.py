@@ -461,3 +461,22 @@ def test_the_spectrum_of_an_open_curve_does_not_turn_with_it(rng: np.random.Gene
     found, again = (decompose(y, 4).eigenvalues[1:] for y in (x, turned))
     np.testing.assert_allclose(again, found, rtol=1e-7)
     np.testing.assert_allclose(found, (np.pi * np.arange(1, 4) / (np.ptp(t) * 1.25**0.5)) ** 2, rtol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["even", "random"])
+@pytest.mark.parametrize("shape", ["helix", "spiral"])
+def test_the_ends_of_a_wound_curve_are_not_joined_to_its_other_turns(shape: str, kind: str) -> None:
+    """The nearest point beyond an end lies on the next turn, ten spacings away."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        t = (np.arange(400) + 0.5) / 400 if kind == "even" else np.sort(rng.random(400))
+        x = np.stack([np.cos(6 * np.pi * t), np.sin(6 * np.pi * t), 1.5 * t], 1)
+        if shape == "spiral":
+            t = np.sqrt((0.04 + 1.4 * t) / 1.44)  # about as far from each other everywhere
+            x = t[:, None] * np.stack([np.cos(6 * np.pi * t), np.sin(6 * np.pi * t)], 1)
+        graph = build_graph(torch.tensor(x), 30)
+        near = Neighbours.of(graph.points, graph.indices, graph.distances)
+        edges = choose_edges(near, tangent_frames(near.offsets[:, :4], near.distances[:, :4], 1))
+        ends = torch.stack([edges.head, edges.tail]).sort(0).values
+        expected = torch.stack([torch.arange(399), torch.arange(1, 400)])
+        torch.testing.assert_close(ends[:, ends[0].argsort()], expected)

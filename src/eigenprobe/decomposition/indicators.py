@@ -4,10 +4,15 @@
                                                  that eigenvalue has about 40 / resolution points
     layers       n sqrt(lambda_2 h^2) / pi       points side by side across a narrow surface, whose boundaries count
     sparseness   sum_i m_i h_i^2 / median h^2    strays, and areas with hardly a point, have most of the mass
+    boundary     sum m_i over points whose cells are open      what weights that are cut off at a boundary have a say in
     leap         median d_{j+1} / d_j            where points come in groups, the first neighbours are much nearer
     occlusion    sum m_i over points whose cells are open      much, where a surface turns away from its only scanner
     thickness    s_{a+1} / s_1 of the nearest    standard deviations of the neighbours of a sample across and along a
                                                  manifold of dimension a
+    noise        sigma sqrt(d - 2) / h           sigma: deviation of 16 neighbours from the quadric fitted to them, per
+                                                 coordinate: of a surface, however much it bends
+    jumps        share of the length of a curve in edges that are steep to it: between turns that lie as near each
+                                                 other as their points
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
                                                  e = (i, j) of weight w_e that are short-cuts with probability p_e
 
@@ -28,7 +33,7 @@ from ..graph import Graph
 from ..search.layout import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS
 from ..smoothers.prepared import Prepared
-from ..smoothers.stencil import open_cells
+from ..smoothers.stencil import open_cells, tangent_frames
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class Signs:
     equal: float = 1.01  # sixth over first distance of a grid
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
+    surface: tuple[float, float] = (0.3, 2.0)  # both, of a surface: strays that stay; 1.4
+    solid: tuple[float, float] = (0.25, 1.8)  # and of a solid: .10 to .25 where a third has 5 % of the density; 1.2
+    regular: float = 1.5  # times as much of a grid, all of whose cells at a boundary are open: .05 in squares (.19)
+    boundary: tuple[float, float] = (0.165, 0.43)  # of a surface: .14 in rings of 500 points (.17 to .20), .03 in discs
+    # and triangles (.12 to .155); of a solid: .11 to .14 in rods and slabs (.43 to .51), .06 below
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
@@ -47,6 +57,13 @@ class Signs:
     turned: tuple[float, float] = (0.045, 1.7)  # share of the area at a boundary, and its points' own over the mean: in
     # views from one side .05 to .14 and 1.8 to 5.4, on closed, flat and cut shapes up to .053 and 1.57 (24 draws)
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
+    noise: float = 0.21  # .10 to .15 on noisy surfaces of 500 points (.21 to .26), .06 to .09 below, .02 without (< .1)
+    wide: int = 32  # coordinates up to which it is looked for
+    steep: tuple[float, float] = (
+        0.5,
+        0.04,
+    )  # cosine to the tangent at an end, and the length of such edges: .06 to .14
+    # where turns are joined, up to .03 at corners
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     doubt: float = 0.016  # rms of the first ten: on procedural shapes, half of them folded until parts touch or cross,
@@ -67,12 +84,30 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool) -> None
     cuts = 0 if prepared.cloud.short_cuts is None else len(prepared.cloud.short_cuts)
     if reason is None and cuts > SIGNS.cuts * graph.n:
         reason = f"{cuts} edges were taken for short-cuts, so sheets lie one spacing apart: compare neighbours='plain'"
+    if reason is None and round(smoother.dimension) == 1 and jumps(prepared) > SIGNS.steep[1]:
+        reason = "turns of the curve lie as near each other as its points: use more points there"
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, rotation.vectors[:, 1:11]).square().mean().sqrt())
         if doubt > SIGNS.doubt:
             reason = "parts lie so near each other that edges between them may be short-cuts: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
+
+
+def jumps(prepared: Prepared) -> float:
+    """The share of the length of a curve in edges that are steep to it at an end: between its turns, and at corners."""
+    graph = prepared.smoother.graph
+    assert graph is not None
+    graph = graph.without_loops()
+    rows, columns, _ = prepared.smoother.entries()
+    head, tail = rows[rows < columns], columns[rows < columns]
+    count = SIGNS.nearest[0]
+    offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
+    frames = tangent_frames(offsets, graph.distances[:, :count], 1)[..., 0]
+    chord = graph.points[tail] - graph.points[head]
+    length = chord.norm(dim=1)
+    along = torch.minimum(*((chord * frames[end]).sum(1).abs() for end in (head, tail)))
+    return float(length[along < SIGNS.steep[0] * length].sum() / length.sum())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
@@ -116,27 +151,40 @@ def likely_reason(
     sparseness = weighted / max(float(squared.median()), torch.finfo(torch.float64).tiny)
     if not chosen and graph.n < SIGNS.fewest:
         return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
-    if resolution > SIGNS.sparse and sparseness > SIGNS.sparseness:
+    flat = round(dimension)
+    usual = (SIGNS.sparse, SIGNS.sparseness)
+    pairs = (usual, {2: SIGNS.surface, 3: SIGNS.solid}.get(flat, usual))
+    if any(resolution > least and sparseness > times for least, times in pairs):
         return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
     if resolution > SIGNS.resolution:
         return f"{graph.n} points are too few for vectors that oscillate so much"
-    if (across := layers(graph, float(eigenvalues[1]) * weighted, round(dimension))) is not None:
+    if (across := layers(graph, float(eigenvalues[1]) * weighted, flat)) is not None:
         return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
     if not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]:
         return f"the dimension {dimension:.2g} was counted from neighbours, which boundaries lower: pass dimension="
-    flat = round(dimension)
     if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
         return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
     if flat == 2 and graph.points.shape[1] == 3 and (share := occlusion(graph, mass)) is not None:
         ragged = f"{share:.0%} of the area lies at an open boundary with few points, as where a view is occluded"
         return f"{ragged}: eigenvalues come out too large; add a view from another side"
     bent = chosen and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much within a neighbourhood
-    if bent or not flat < min(len(SIGNS.thickness) + 1, graph.points.shape[1]):
+    if not bent and (reason := _thick(graph, flat)) is not None:
+        return reason
+    if (share := boundary(graph, mass, flat)) is not None:
+        return f"{share:.0%} of it lies at a boundary, where weights are cut off: use more points"
+    return None
+
+
+def _thick(graph: Graph, dimension: int) -> str | None:
+    """What is said of a curve or a surface whose points lie beside it."""
+    if dimension not in (1, 2) or dimension >= graph.points.shape[1]:
         return None
-    found, what = thickness(graph, flat), "curve" if flat == 1 else "surface"
-    if found < SIGNS.thickness[flat - 1]:
-        return None
-    return f"noise or a width of {found:.2g} of the distance of neighbours, for a {what}: use fewer points"
+    found, what = thickness(graph, dimension), "curve" if dimension == 1 else "surface"
+    if found >= SIGNS.thickness[dimension - 1]:
+        return f"noise or a width of {found:.2g} of the distance of neighbours, for a {what}: use fewer points"
+    if dimension == 2 and (found := noise(graph)) > SIGNS.noise:
+        return f"noise of {found:.2g} of the distance of neighbours, for a surface: clean the points, or use fewer"
+    return None
 
 
 def layers(graph: Graph, first: float, dimension: int) -> float | None:
@@ -147,11 +195,35 @@ def layers(graph: Graph, first: float, dimension: int) -> float | None:
     if dimension == 2:
         found, least = graph.n * first**0.5 / torch.pi, SIGNS.layers[0]
     else:
-        nearest = graph.distances[:: max(1, graph.n // SIGNS.samples)]
-        ratio = nearest[:, min(5, graph.k - 1)] / nearest[:, 0].clamp_min(torch.finfo(nearest.dtype).tiny)
-        grid = float(ratio.median()) < SIGNS.equal
-        found, least = torch.pi / first**0.5 if grid else float("inf"), SIGNS.layers[1]
+        found, least = torch.pi / first**0.5 if _is_grid(graph, 6) else float("inf"), SIGNS.layers[1]
     return found if found < least else None
+
+
+def _is_grid(graph: Graph, count: int) -> bool:
+    """Whether the ``count`` nearest of most points are as near as the first."""
+    nearest = graph.distances[:: max(1, graph.n // SIGNS.samples)]
+    ratio = nearest[:, min(count, graph.k) - 1] / nearest[:, 0].clamp_min(torch.finfo(nearest.dtype).tiny)
+    return float(ratio.median()) < SIGNS.equal
+
+
+def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
+    """The share of a surface or a solid whose points have open cells, where it is much; None where it is not."""
+    if dimension not in (2, 3):
+        return None
+    rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
+    own = mass[rows]
+    share = float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
+    least = SIGNS.boundary[dimension - 2] * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
+    return share if share > least else None
+
+
+def noise(graph: Graph) -> float:
+    """The deviation of neighbours from quadrics, over all coordinates, in distances of neighbours; 0 where unknown."""
+    beyond = graph.points.shape[1] - 2
+    if not 0 < beyond <= SIGNS.wide or graph.k < SIGNS.nearest[1]:
+        return 0.0
+    seen = graph.seen
+    return seen.thickness * beyond**0.5 / max(seen.spacing, torch.finfo(torch.float64).tiny)
 
 
 def distance_leap(graph: Graph) -> float:

@@ -5,8 +5,10 @@
     |sum_j (T_i^T u_ij)^(2)| <= t count                              and not in a line: the traceless second moments
     |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)                         the edge ij runs along the sheet at both ends
 
-On a curve the nearest neighbour on either side is kept, elsewhere the shortest list of nearest ones that surround the
-point.  Parts that these lists leave apart are joined by edges of the whole graph that run along one sheet.
+On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that an end of the curve
+faces: far from both, steep to the curve, and not the nearest the other way round.  Elsewhere the shortest list of
+nearest ones that surround the point is kept.  Parts that these lists leave apart are joined by edges of the whole graph
+that run along one sheet.
 
 In an uneven cloud of a surface (scan lines, steps of the density) they are those that share an edge of the Voronoi cell
 of a point in its tangent plane:
@@ -60,6 +62,7 @@ class Selection:
     crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
     speck: float = 0.01  # a part of a smaller share of the points is joined by edges that are no longer than ...
     beside: float = 5.0  # ... so many times the distance to the sixth neighbour at either end
+    turn: int = 4  # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
 
 
 SELECTION = Selection()
@@ -150,7 +153,7 @@ def principal(matrices: Tensor, count: int) -> Tensor:
 def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
     """The edges of the chosen neighbours, and those that bridge gaps between them."""
     if frames.shape[2] == 1:
-        keep = _adjacent(near, frames)
+        keep = _adjacent(near, frames, selection)
     else:
         most = (selection.planar if frames.shape[2] == 2 else selection.solid)[1]
         keep = _surrounding(near, near.directions(frames, most), selection)
@@ -197,11 +200,20 @@ def _unevenness(directions: Tensor) -> Tensor:
     return moments.flatten(2).norm(dim=2) * (dimension * (dimension - 1)) ** 0.5
 
 
-def _adjacent(near: Neighbours, frames: Tensor) -> Tensor:
+def _adjacent(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Tensor:
     """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they stand."""
     side = (near.offsets @ frames)[..., 0]  # (n, k)
     ahead, behind = side > 0, side < 0
-    return (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
+    keep = (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
+    fourth = near.distances[:, min(selection.turn, near.distances.shape[1]) - 1]
+    far = keep & (near.distances > torch.maximum(fourth[:, None], fourth[near.indices]))
+    head, place = far.nonzero(as_tuple=True)
+    tail = near.indices[head, place]
+    back = (keep[tail] & (near.indices[tail] == head[:, None])).any(1)
+    unit = near.offsets[head, place] / near.distances[head, place, None]
+    runs = _along(unit, frames[head], selection) & _along(unit, frames[tail], selection)
+    keep[head, place] = back | runs
+    return keep
 
 
 def bridged(near: Neighbours, edges: Edges, frames: Tensor, selection: Selection = SELECTION) -> Edges:
