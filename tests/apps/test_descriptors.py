@@ -112,3 +112,15 @@ def test_counts_of_any_integer_type_and_honest_times(basis: Basis) -> None:
     ):
         with pytest.raises(InputError, match=message):
             hks(basis, wrong)
+
+
+def test_two_eigenvalues_above_zero_are_enough_for_waves(basis: Basis) -> None:
+    """Gains of the two at their own log-energies, one and exp(-gap^2 / 2 sigma^2), over their sum."""
+    few = Basis(basis.normalized[:, :3], basis.mass, np.array([0.0, 1.0, np.e**2]))
+    found = wks(few, [0.0, 2.0], sigma=1.0)
+    v = few.vectors[:, 1:] ** 2
+    other = np.exp(-2.0)
+    expected = np.stack([v[:, 0] + other * v[:, 1], other * v[:, 0] + v[:, 1]], 1) / (1 + other)
+    np.testing.assert_allclose(found, expected)
+    with pytest.raises(InputError, match="two eigenvalues above zero, got 1"):
+        wks(Basis(few.normalized[:, :2], few.mass, few.eigenvalues[:2]), 4)

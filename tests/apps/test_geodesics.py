@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 import eigenprobe as ep
 from eigenprobe.apps import distance, spectral_embedding
+from eigenprobe.apps.geodesics import _wedges
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 
@@ -124,3 +126,19 @@ def test_parts_of_a_working_sample_that_are_not_reached(rng: np.random.Generator
         basis = ep.decompose(x, 4, resolution=300, parts="all")
     found = ep.apps.geodesic_distance(basis, 3)
     assert bool(np.isinf(found[450:]).all()) and bool(np.isfinite(found[:450]).all())
+
+
+def test_wedges_of_points_in_a_line_have_no_height() -> None:
+    """Rounding leaves |one|^2 - along^2 a little below zero: heights are zero, not undefined."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        direction = rng.normal(size=3)
+        x = np.sort(rng.random(12))[:, None] * direction
+        rows, columns = np.nonzero(np.abs(np.subtract.outer(np.arange(12), np.arange(12))) <= 3)
+        rows, columns = rows[rows != columns], columns[rows != columns]
+        edges = csr_matrix((np.linalg.norm(x[rows] - x[columns], axis=1), (rows, columns)), shape=(12, 12))
+        frames = np.broadcast_to(np.linalg.qr(rng.normal(size=(3, 2)))[0], (12, 3, 2))
+        found = _wedges(x, edges, frames)
+        assert np.isfinite(found.across).all()
+        apart = found.j != found.k
+        assert found.across[apart].max(initial=0) < 1e-6 * np.linalg.norm(direction)

@@ -100,3 +100,16 @@ def test_bad_input(basis: Basis, other: Basis) -> None:
         point_map(np.ones((40, 40)), basis, other)
     with pytest.raises(InputError, match="landmarks"):
         match(basis, other, landmarks=[1, 2])
+
+
+def test_directions_that_no_function_has_are_left_alone(basis: Basis) -> None:
+    """Three functions within the first four vectors and no weight on commutation: the ridge is a trace of the rest."""
+    rng = np.random.default_rng(0)
+    spanned = np.zeros((basis.k, 3))
+    spanned[1:4] = rng.normal(size=(3, 3))
+    functions = basis.vectors @ spanned
+    for k in (8, 20):
+        found = functional_map(basis, basis, functions, functions, k=k, weight=0.0)
+        expected = np.zeros((k, k))
+        expected[range(4), range(4)] = 1.0
+        np.testing.assert_allclose(found, expected, atol=1e-7)

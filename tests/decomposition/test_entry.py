@@ -237,3 +237,14 @@ def test_whatever_carries_points(tmp_path: Path) -> None:
     encoded = ep.SpectralModel.from_pretrained("surface").encode(carriers[2], k=6)
     assert encoded.n == len(vertices)
     assert len(ep.decompose((vertices, vertices[::2]), k=4)) == 2, "two clouds, not a mesh"
+
+
+def test_how_a_cloud_was_sampled_is_told_where_it_is_taken_as_it_is(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(900, 3))
+    x = 5 * x / np.linalg.norm(x, axis=1, keepdims=True)
+    told = ep.decompose(x, 4).info["quality"]
+    assert told["copies"] == 1 and told["strays"] == 0
+    assert told["spacing"] == pytest.approx((4 * np.pi * 25 / 900) ** 0.5, rel=0.15)
+    twice = ep.decompose(np.concatenate([x, x + 1e-6]), 4)
+    assert twice.info["quality"]["copies"] == 2 and twice.info["quality"]["merged"]
+    assert "quality" not in ep.decompose(x, 4, metric="cosine").info

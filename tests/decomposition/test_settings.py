@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -69,3 +71,19 @@ def test_names_of_a_request_go_where_they_belong() -> None:
     assert request.operator.neighbours == "plain" and request.seed == 3 and request.options == {"steps": 10}
     assert not request.stackable and Request.of(5, neighbours=8).stackable  # other options are not known to stacks
     assert not Request.of(5, smoother="row").stackable and Request.of(5, eigenvalues="mean").asked == ["eigenvalues"]
+
+
+def test_the_largest_part_of_one_is_the_cloud(rng: np.random.Generator) -> None:
+    x = rng.random((400, 2))
+    found, plain = ep.decompose(x, 4, parts="largest"), ep.decompose(x, 4)
+    assert found.info["components"] == 1 and "resolution" not in found.info and found.prepared().sample is None
+    np.testing.assert_allclose(found.vectors, plain.vectors)
+
+
+@pytest.mark.parametrize("options", [{"bandwidth": 0.3}, {"smoother": "symmetric"}, {"metric": "cosine"}])
+def test_there_are_no_derivatives_of_other_weights(options: dict[str, Any], rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(150, 3))).requires_grad_()
+    with pytest.warns(ep.EigenprobeWarning, match="no derivatives with respect to the points"):
+        assert not ep.decompose(x, 3, **options).eigenvalues.requires_grad
+    plain = OperatorSettings(dimension=2.0, moving=True)
+    assert plain.differentiable(plain.prepare(x.detach()).smoother)

@@ -166,3 +166,21 @@ def test_an_extended_graph_is_that_of_all_rows(columns: int, metric: Metric, rng
         torch.testing.assert_close(grown.graph.distances, fresh.distances, rtol=1e-9, atol=1e-12)
         assert torch.equal(grown.given, x)
     assert extend(cloud, x[:1]) is None  # a copy
+
+
+def test_few_points_are_all_neighbours_of_each_other(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(6, 3)))
+    assert arrange(x, 12, 2).graph.k == 5 and arrange(x, 3, 2).graph.k == 3
+    with pytest.warns(EigenprobeWarning, match="coincide"):
+        assert arrange(torch.cat([x, x[:2]]), 12, 2).graph.k == 5
+
+
+def test_lengths_to_copies_are_a_small_share_of_those_to_the_last_neighbour(rng: np.random.Generator) -> None:
+    """As between rows that were taken for copies: `APART` times nearer than others."""
+    x = np.repeat(rng.normal(size=(120, 12)), 12, axis=0) + 1e-4 * rng.normal(size=(1440, 12))
+    cloud = arrange(torch.from_numpy(x), 10, 5)
+    with pytest.warns(EigenprobeWarning, match="a little noise"):
+        merged = without_near_copies(cloud)
+    assert merged.graph.n == 120 and merged.same == pytest.approx(1 / arranged.APART)
+    assert bool((cloud.graph.distances < merged.same * merged.graph.distances[merged.rows, -1:]).all())  # to copies
+    assert bool((merged.graph.distances > merged.same * merged.graph.distances[:, -1:]).all())  # to others

@@ -114,3 +114,21 @@ def test_zero_is_in_the_middle_of_the_colours() -> None:
     np.testing.assert_allclose(shades[0], 255 * np.array(colormaps["RdBu_r"](1 / 3)), atol=1)
     shades = np.asarray(ep.interop.with_scalars(mesh, np.full(n, 7.0)).visual.vertex_colors)  # a constant
     assert len(np.unique(shades, axis=0)) == 1
+
+
+class Numbers(np.ndarray):
+    """Three numbers a row, as Open3D's vectors have."""
+
+    def __new__(cls, rows: np.ndarray) -> Numbers:
+        assert rows.ndim == 2 and rows.shape[1] == 3 and rows.flags.c_contiguous
+        return rows.view(cls)
+
+
+@pytest.mark.parametrize("place", ["colors", "vertex_colors"])
+def test_colours_are_three_numbers_in_the_kind_that_a_shape_has(place: str) -> None:
+    points = np.random.default_rng(0).random((30, 3))
+    shape = SimpleNamespace(points=points, **{place: Numbers(np.zeros((30, 3)))})
+    drawn = ep.interop.with_scalars(shape, np.linspace(-1, 1, 30))
+    colours = getattr(drawn, place)
+    assert isinstance(colours, Numbers) and colours.shape == (30, 3) and not getattr(shape, place).any()
+    assert colours[0, 2] > colours[0, 0] and colours[-1, 0] > colours[-1, 2]  # blue below 0, red above

@@ -11,7 +11,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import eigsh, splu, spsolve
 
 import eigenprobe as ep
-from eigenprobe.operators.matrices import _on_given
+from eigenprobe.cloud import Origin
+from eigenprobe.operators.matrices import _on_given, as_given
 from eigenprobe.sampling import WorkingSample
 from tests import clouds as c
 
@@ -236,3 +237,34 @@ def test_frames_of_a_solid_are_the_axes(rng: np.random.Generator) -> None:
     frames, _ = ep.operators.gradient(x)
     np.testing.assert_allclose(np.einsum("nda,ndb->nab", frames, frames), np.tile(np.eye(2), (400, 1, 1)), atol=1e-9)
     assert float(np.abs(np.einsum("nd,nda->na", x, frames)).mean()) < 0.1
+
+
+def test_a_potential_is_the_sum_of_every_row(rng: np.random.Generator) -> None:
+    """L 1 = M V: the edges take nothing from the constant, and the potential is what is left."""
+    x = c.random_sphere(250, rng) * 5
+    for potential in (rng.random(250) + 0.5, 3 * x[:, 0]):
+        stiffness, mass = ep.laplacian(x, potential=potential)
+        expected = mass.diagonal() * potential
+        np.testing.assert_allclose(stiffness @ np.ones(250), expected, atol=1e-9 * np.abs(stiffness).max())
+        plain, same = ep.laplacian(x)
+        assert abs(same - mass).max() <= 1e-9 * abs(mass).max()
+        np.testing.assert_allclose(
+            (stiffness - plain).toarray(), np.diag(expected), atol=1e-3 * np.abs(stiffness).max()
+        )
+
+
+def test_matrices_below_the_range_of_a_precision_are_refused_and_those_of_ones_are_not() -> None:
+    single = Origin(torch.zeros(2, 3), torch.float32, torch.device("cpu"), numpy=False)
+    for values in (np.ones(2), np.array([1.0, 1e-60]), np.array([0.0, 0.0])):
+        found = as_given(csr_matrix((values, ([0, 1], [1, 0])), shape=(2, 2)), single)
+        np.testing.assert_allclose(found.to_dense().numpy(), [[0, values[0]], [np.float32(values[1]), 0]])
+    for values in (np.array([1e-60, -1e-50]), np.array([1.0, 1e60])):
+        with pytest.raises(ep.InputError, match=r"beyond the range of torch\.float32"):
+            as_given(csr_matrix((values, ([0, 1], [1, 0])), shape=(2, 2)), single)
+
+
+def test_the_first_setting_that_a_basis_does_not_take_is_named(rng: np.random.Generator) -> None:
+    x = c.random_sphere(200, rng)
+    basis = ep.decompose(x, k=3)
+    with pytest.raises(ep.InputError, match=r"operator: potential is not taken"):
+        ep.laplacian(basis, potential=np.ones(200), measure=np.ones(200))

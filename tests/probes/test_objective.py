@@ -214,3 +214,12 @@ def test_an_expected_loss_is_that_of_its_probes(projection):
     for basis, probes in ((q[:, 0], f), (q, f[:, 0])):
         with pytest.raises(InputError, match="one n"):
             prefix_errors(basis, probes)
+
+
+def test_the_energy_of_expected_errors_is_one_number_per_problem(generator: torch.Generator):
+    features = torch.randn(2, 5, 30, 4, generator=generator, dtype=torch.float64)
+    objective = Objective(kind="expected")
+    errors, energy = objective.errors(features, covariance=lambda x: x, trace=30.0)
+    assert errors.shape == (2, 5, 4) and energy.shape == (2, 5) and energy.dtype == torch.float64
+    torch.testing.assert_close(errors, 30.0 - torch.arange(1.0, 5).double().expand(2, 5, 4))  # of the identity
+    assert bool((energy == 30.0).all())

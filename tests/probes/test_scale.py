@@ -120,3 +120,13 @@ def test_the_learned_scale_is_the_minimum_within_its_range():
     assert max(s for s, _ in small.history) <= 4e-3 + 1e-9
     with pytest.raises(InputError, match="median distance of zero"):
         learn_scale(x, dimension=2, start=0.0)
+
+
+def test_tangent_spaces_of_many_dimensions_are_found_whole():
+    """Fourteen of them need fifteen neighbours: what is left of a flat cloud in a larger space is nothing."""
+    generator = torch.Generator().manual_seed(0)
+    flat = torch.rand(200, 14, generator=generator, dtype=torch.float64)
+    space = torch.linalg.qr(torch.randn(20, 14, generator=generator, dtype=torch.float64))[0]
+    criterion = ScaleCriterion(build_graph(flat @ space.T, 30), dimension=14)
+    assert criterion.tangential.shape == (200, 30, 14)
+    assert float(criterion.normal.max()) < 1e-9 * float(criterion.squared.max())

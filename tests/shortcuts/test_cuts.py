@@ -16,6 +16,7 @@ from eigenprobe.shortcuts.cuts import (
     _share_of,
     decide,
     find_suspects,
+    keep_only,
     real_neighbours,
     shipped,
 )
@@ -81,3 +82,18 @@ def test_voxels_are_known_by_their_few_coordinates() -> None:
     assert not _on_a_grid(x) and not _on_a_grid(sheets(2.0))
     voxels = ((16 * x).floor() + 0.5).unique(dim=0) / 16
     assert _on_a_grid(voxels) and not _on_a_grid(voxels @ torch.linalg.qr(x[:3])[0])
+
+
+def test_rows_that_lost_neighbours_keep_the_others_with_their_lengths() -> None:
+    generator = torch.Generator().manual_seed(0)
+    graph = build_graph(sphere(300), 12)
+    kept = torch.rand(300, 8, generator=generator) > 0.4
+    kept[5] = False
+    found = keep_only(graph, kept)
+    for row in range(300):
+        real = [j for j in range(8) if kept[row, j]] or [0]
+        if bool(kept[row].all()):
+            real = list(range(12))
+        chosen = real + [real[0]] * (12 - len(real))
+        assert found.indices[row].tolist() == graph.indices[row, chosen].tolist(), row
+        assert found.distances[row].tolist() == graph.distances[row, chosen].tolist(), row
