@@ -39,11 +39,12 @@ from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
-from .indicators import unresolved_gap, warn_of_errors, warn_of_tolerance
+from .indicators import has_small_gaps, unresolved_gap, warn_of_errors, warn_of_tolerance
 from .lift import lift
 from .settings import Method, OperatorSettings, Parts, Request, Space
 from .stack import solve_stacks
 
+GAP = 1e-6  # a first guess of gaps that are small
 SEEN = 12  # points and neighbours that tell how a cloud was sampled
 KEPT = 1_000_000  # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
 
@@ -287,6 +288,10 @@ def _pairs(smoother: Smoother, request: Request, generator: torch.Generator, cou
     direct = partial(solve, smoother, count, tol=request.tol, generator=generator)
     if not request.operator.asked:
         return direct()
+    if has_small_gaps(smoother, count):
+        found = solve_shifted(smoother, count, GAP)
+        if found is not None:
+            return found
     pairs, gap, failure = None, None, None
     with held_warnings() as said:
         try:

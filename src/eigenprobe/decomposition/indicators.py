@@ -31,7 +31,7 @@ from ..eigen.span import Rotation
 from ..errors import warn
 from ..graph import Graph
 from ..search.layout import principal_axes
-from ..smoothers import BALANCED_DIMENSIONS
+from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.prepared import Prepared
 from ..smoothers.stencil import open_cells, tangent_frames
 
@@ -45,11 +45,10 @@ class Signs:
     equal: float = 1.01  # sixth over first distance of a grid
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
-    surface: tuple[float, float] = (0.3, 2.0)  # both, of a surface: strays that stay; 1.4
-    solid: tuple[float, float] = (0.25, 1.8)  # and of a solid: .10 to .25 where a third has 5 % of the density; 1.2
+    solid: tuple[float, float] = (0.25, 1.8)  # both, of a solid: .10 to .25 where a third has 5 % of the density; 1.2
     regular: float = 1.5  # times as much of a grid, all of whose cells at a boundary are open: .05 in squares (.19)
-    boundary: tuple[float, float] = (0.165, 0.43)  # of a surface: .14 in rings of 500 points (.17 to .20), .03 in discs
-    # and triangles (.12 to .155); of a solid: .11 to .14 in rods and slabs (.43 to .51), .06 below
+    boundary: tuple[float, float] = (0.158, 0.4)  # of a surface: .14 in rings of 500 points (.16 to .20), .03 in discs
+    # and triangles (.12 to .155); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
@@ -66,6 +65,7 @@ class Signs:
     # where turns are joined, up to .03 at corners
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
+    hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
     doubt: float = 0.016  # rms of the first ten: on procedural shapes, half of them folded until parts touch or cross,
     # above it for 18 of 23 errors above .1 that nothing else tells, and for 5 in 100 of those below .05
 
@@ -128,6 +128,14 @@ def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
     return energy.sum(0) / total.clamp_min(torch.finfo(total.dtype).tiny)
 
 
+def has_small_gaps(smoother: Smoother, count: int) -> bool:
+    """Whether ``count`` gaps are so small that sweeps take minutes to see them, by the diagonal of I - A: the sum of
+    its smallest eigenvalues is at most that of as many diagonal entries [Schur]."""
+    if smoother.leaving is None:
+        return False
+    return float(smoother.leaving.double().kthvalue(min(count, smoother.n)).values) < SIGNS.hidden
+
+
 def unresolved_gap(gaps: Tensor, tol: float) -> float | None:
     """The second of the gaps 1 - mu, where a residual of ``tol`` is no less than a tenth of it; None where it is."""
     second = float(gaps[min(1, len(gaps) - 1)])
@@ -152,9 +160,8 @@ def likely_reason(
     if not chosen and graph.n < SIGNS.fewest:
         return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
     flat = round(dimension)
-    usual = (SIGNS.sparse, SIGNS.sparseness)
-    pairs = (usual, {2: SIGNS.surface, 3: SIGNS.solid}.get(flat, usual))
-    if any(resolution > least and sparseness > times for least, times in pairs):
+    least, times = SIGNS.solid if flat == BALANCED_DIMENSIONS else (SIGNS.sparse, SIGNS.sparseness)
+    if resolution > least and sparseness > times:
         return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
     if resolution > SIGNS.resolution:
         return f"{graph.n} points are too few for vectors that oscillate so much"
