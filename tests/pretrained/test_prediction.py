@@ -53,6 +53,15 @@ def test_a_constant_cloud_in_a_batch_is_refused_in_words():
         model.encode([np.random.default_rng(0).normal(size=(200, 3)), np.ones((200, 3))], k=10, smoother="heat")
 
 
+@shipped
+@pytest.mark.parametrize("smoother", ["heat", "adaptive", "symmetric"])
+@pytest.mark.parametrize("size", [1e-200, 1e-150, 1e200])
+def test_clouds_of_sizes_beyond_all_numbers_are_refused_by_every_smoother(size: float, smoother: str) -> None:
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(ep.InputError, match="change the unit"):
+        SpectralModel.from_pretrained("surface").encode([x, size * x], k=4, smoother=smoother)
+
+
 def test_small_balls_are_solids_and_small_spheres_are_not() -> None:
     """Of random points; a solid is encoded by itself."""
     rng = np.random.default_rng(0)

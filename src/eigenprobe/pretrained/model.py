@@ -167,7 +167,9 @@ class SpectralModel:
             raise InputError(f"this model predicts at most {self.k} vectors, got k={k}")
         if shape[0] < max(FEWEST, k + 1):
             raise InputError(f"expected at least {max(FEWEST, k + 1)} points for k={k}, got {shape[0]}")
-        return check_points(cloud, k, device)
+        x, origin = check_points(cloud, k, device)
+        Frame.of(x)  # sizes that no smoother can hold are refused before any cloud of a batch is encoded
+        return x, origin
 
     def _together(self, clouds: list[Tensor], k: int, ritz: bool, refine: int, kind: Any) -> Iterator[Basis]:
         """Clouds `(n_i, 3)` of ascending sizes, many in one forward pass: mass, Ritz and eigenvalues from the smoother
