@@ -192,6 +192,23 @@ def test_what_exists_is_not_solved_again(run: Run, monkeypatch: pytest.MonkeyPat
     assert "0 of 2 shapes, 2 already there" in done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
 
 
+@pytest.mark.parametrize("command", ["decompose meshes -k 5 --no-report", "encode meshes -k 5 --samples 300"])
+def test_what_has_changed_since_is_solved_again(command: str, run: Run) -> None:
+    def found() -> dict[str, np.ndarray]:
+        return {str(path): ep.Basis.load(path).eigenvalues for path in sorted(Path("f").rglob("*.safetensors"))}
+
+    done(run(f"{command} --out f"))
+    before = found()
+    shape = ep.geometry.load("meshes/b.obj")
+    ep.geometry.save(ep.geometry.Shape(2 * shape.vertices, shape.faces), "meshes/b.obj")
+    assert "1 of 2 shapes, 1 already there" in done(run(f"{command} --out f"))
+    after = found()
+    assert [*after] == [*before] and len(after) == 2
+    for name, values in after.items():
+        changed = "b" in Path(name).parts or Path(name).stem == "b"
+        np.testing.assert_allclose(values[1:], before[name][1:] / (4 if changed else 1), rtol=1e-3)
+
+
 def test_shapes_at_addresses(run: Run) -> None:
     fsspec = pytest.importorskip("fsspec")
     for name in ("clouds/a.obj", "clouds/below/b.obj"):

@@ -248,3 +248,9 @@ def test_how_a_cloud_was_sampled_is_told_where_it_is_taken_as_it_is(rng: np.rand
     twice = ep.decompose(np.concatenate([x, x + 1e-6]), 4)
     assert twice.info["quality"]["copies"] == 2 and twice.info["quality"]["merged"]
     assert "quality" not in ep.decompose(x, 4, metric="cosine").info
+
+
+@pytest.mark.parametrize("tol", [-1.0, -1e-9])
+def test_a_tolerance_is_not_negative(tol: float, rng: np.random.Generator) -> None:
+    with pytest.raises(InputError, match="tol must be a number of at least 0"):
+        ep.decompose(rng.normal(size=(50, 3)), 3, tol=tol)

@@ -130,7 +130,9 @@ def decompose(
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
-        unfinished = None if force or finished(folder) else _unfinished_basis(folder / BASIS, settings, file, cloud)
+        unfinished = (
+            None if force or finished(folder, file) else _unfinished_basis(folder / BASIS, settings, file, cloud)
+        )
         if unfinished is None:
             session.refuse_existing(folder / BASIS, force)
         basis = job.basis(file, cloud, unfinished)
@@ -236,7 +238,7 @@ class FileJob:
         from ..viz.index import Index
 
         self.session.same_settings(folder, settings, force)
-        files = [file for file, target in targets.items() if force or not finished(target)]
+        files = [file for file, target in targets.items() if force or not finished(target, file)]
         index, failed = Index.of(folder, f"{self.command}d in {folder.name}".capitalize()), dict[Path, str]()
         kept, number = len(targets) - len(files), 0
         try:
@@ -346,9 +348,12 @@ def read_points(
     return Read(read.vertices[rows], rows=rows)
 
 
-def finished(place: Path) -> bool:
-    """Whether a run has written this file, or all of its files into this folder."""
-    return place.is_file() or all((place / name).exists() for name in (BASIS, SUMMARY))
+def finished(place: Path, source: Path) -> bool:
+    """Whether a run has written this file, or all of its files into this folder, since its source was last changed."""
+    written = [place] if place.is_file() else [place / name for name in (BASIS, SUMMARY)]
+    if not all(path.exists() for path in written):
+        return False
+    return not source.exists() or source.stat().st_mtime_ns <= min(path.stat().st_mtime_ns for path in written)
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:

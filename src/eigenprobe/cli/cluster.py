@@ -79,7 +79,7 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
             root, {key: value for key, value in options.items() if key not in passing}, options["force"]
         )
         targets = {file: root / f"{place}{ending}" for file, place in places(given, session.out).items()}
-        left = [file for file, place in targets.items() if options["force"] or not finished(place or root)]
+        left = [file for file, place in targets.items() if options["force"] or not finished(place or root, file)]
         options["force"] = True  # a task that is repeated finds what the lost worker has written
     settings = options | {"session": replace(session, quiet=True, written=[])}
     failed: dict[Path, str] = {}

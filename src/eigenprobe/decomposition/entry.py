@@ -179,6 +179,8 @@ def decompose(
 
 def _decompose_cloud(points: Any, request: Request) -> Basis:
     """The basis of one cloud, in the kind of array that its points came in."""
+    if not request.tol >= 0:
+        raise InputError(f"tol must be a number of at least 0, got {request.tol}")
     points, faces = points_and_faces(points)
     x, origin = check_points(points, request.k, request.device)
     began = time.perf_counter()
