@@ -142,3 +142,15 @@ def test_wedges_of_points_in_a_line_have_no_height() -> None:
         assert np.isfinite(found.across).all()
         apart = found.j != found.k
         assert found.across[apart].max(initial=0) < 1e-6 * np.linalg.norm(direction)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_distances_by_heat_are_those_of_the_sphere(scale: float) -> None:
+    """Of points far from the source too, where the field of the heat is small beyond the squares of numbers."""
+    i = np.arange(900) + 0.5
+    height, angle = 1 - 2 * i / 900, np.pi * (1 + 5**0.5) * i
+    x = np.column_stack([np.sqrt(1 - height**2) * np.cos(angle), np.sqrt(1 - height**2) * np.sin(angle), height])
+    exact = scale * np.arccos(np.clip(x @ x[0], -1, 1))
+    for time in (0.002, 0.02):
+        found = ep.apps.geodesic_distance(scale * x, 0, time=time * scale**2)
+        assert found[0] == 0 and np.abs(found - exact).mean() < 0.03 * exact.mean(), time

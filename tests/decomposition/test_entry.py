@@ -13,7 +13,9 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.decomposition.entry import _quality
 from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.graph import arrange
 from eigenprobe.smoothers import build_smoother
 from tests import clouds as c
 from tests.meshes import blob
@@ -254,3 +256,12 @@ def test_how_a_cloud_was_sampled_is_told_where_it_is_taken_as_it_is(rng: np.rand
 def test_a_tolerance_is_not_negative(tol: float, rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="tol must be a number of at least 0"):
         ep.decompose(rng.normal(size=(50, 3)), 3, tol=tol)
+
+
+def test_the_quality_of_a_cloud_is_told_in_two_and_three_dimensions(rng: np.random.Generator) -> None:
+    told = {d: _quality(arrange(torch.from_numpy(rng.random((90, d))), 20, 2)) for d in (1, 2, 3, 4)}
+    assert told[1] == told[4] == {} and told[2]["quality"]["copies"] == told[3]["quality"]["copies"] == 1
+    assert _quality(arrange(torch.from_numpy(rng.random((11, 3))), 20, 2)) == {}
+    assert _quality(arrange(torch.from_numpy(rng.random((90, 3))), 5, 2)) == {}
+    spacing = _quality(arrange(torch.from_numpy(7 * rng.random((900, 2))), 20, 2))["quality"]["spacing"]
+    assert spacing == pytest.approx(7 / 30, rel=0.15)

@@ -37,3 +37,17 @@ def test_a_lifted_basis_is_one_of_all_points(rng: np.random.Generator) -> None:
     share = np.linalg.norm(span.T @ (np.sqrt(mass)[:, None] * v[:, 1:4]), axis=0)
     assert share.min() > 0.99
     np.testing.assert_allclose(basis(x[:20]), v[:20], atol=1e-6)
+
+
+def test_functions_that_depend_on_each_other_stay_finite(rng: np.random.Generator) -> None:
+    """Two that are equal leave a direction without a size: it is not divided by rounding."""
+    one, two = rng.normal(size=(2, 40))
+    values = torch.from_numpy(np.column_stack([np.ones(40), one, two, one]))
+    mass = torch.full((40,), 1 / 40, dtype=torch.float64)
+    found = values.clone()
+    turn = _make_orthonormal(found, mass)
+    assert float(turn.abs().max()) < 2e6  # 1 over the root of 1e-12 of the largest
+    torch.testing.assert_close(values @ turn, found, atol=1e-6, rtol=0)
+    gram = found.mT @ (mass[:, None] * found)
+    shared = torch.tensor([1.0, 0, 1], dtype=torch.float64)[:, None] / 2**0.5  # what the equal ones share
+    torch.testing.assert_close(shared.mT @ gram[1:, 1:] @ shared, torch.ones(1, 1, dtype=torch.float64))

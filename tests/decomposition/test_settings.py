@@ -87,3 +87,14 @@ def test_there_are_no_derivatives_of_other_weights(options: dict[str, Any], rng:
         assert not ep.decompose(x, 3, **options).eigenvalues.requires_grad
     plain = OperatorSettings(dimension=2.0, moving=True)
     assert plain.differentiable(plain.prepare(x.detach()).smoother)
+
+
+def test_fragments_are_left_out_and_parts_are_not(rng: np.random.Generator) -> None:
+    """Below a twentieth of the largest part, where they are few."""
+    sheet = rng.random((1200, 2))
+    for count, left in ((40, 40), (300, 0)):
+        x = np.concatenate([sheet, [8.0, 0.0] + rng.random((count, 2)) * (count / 1200) ** 0.5])
+        with pytest.warns(ep.EigenprobeWarning):
+            basis = ep.decompose(x, 4)
+        assert basis.info.get("left_out", []) == list(range(1200, 1200 + left)), count
+        assert int((basis.mass == 0).sum()) == left

@@ -27,3 +27,10 @@ def test_a_saved_basis_finds_its_model_again(model, clouds, tmp_path):
     loaded = Basis.load(tmp_path / "basis.safetensors")
     new = clouds[0].numpy()[:5] + 0.01
     np.testing.assert_allclose(loaded(new), basis(new), atol=1e-4)
+
+
+def test_the_network_of_a_saved_basis_has_no_derivatives(model, clouds, tmp_path):
+    basis = model.encode(clouds[0], k=5)
+    basis.save(path := tmp_path / "b.safetensors")
+    network = Basis.load(path).extension.network
+    assert not network.training and not any(each.requires_grad for each in network.parameters())

@@ -138,3 +138,16 @@ def test_the_cache_is_the_one_that_diffusionnet_reads(sphere: Tensor, tmp_path: 
     path.write_bytes(b"PK broken")
     with pytest.raises(InputError, match="npz"):
         diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
+
+
+def test_a_cache_without_a_part_or_of_other_points_is_made_again(sphere: Tensor, tmp_path: Path) -> None:
+    verts = sphere.float()
+    made = diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
+    (path,) = tmp_path.iterdir()
+    with np.load(path) as stored:
+        whole = {name: stored[name] for name in stored}
+    for change in ({"evals": None}, {"verts": whole["verts"] + 1}, {"neighbours": np.array("25")}):
+        kept = {name: value for name, value in (whole | change).items() if value is not None}
+        np.savez(path, **(kept | {"mass": 2 * whole["mass"]}))  # by which it is known that this one was read
+        again = diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
+        torch.testing.assert_close(again.mass, made.mass)

@@ -132,3 +132,9 @@ def test_colours_are_three_numbers_in_the_kind_that_a_shape_has(place: str) -> N
     colours = getattr(drawn, place)
     assert isinstance(colours, Numbers) and colours.shape == (30, 3) and not getattr(shape, place).any()
     assert colours[0, 2] > colours[0, 0] and colours[-1, 0] > colours[-1, 2]  # blue below 0, red above
+
+
+def test_a_shape_without_vertices_is_not_equipped() -> None:
+    for shape in (SimpleNamespace(vertices=None, eigenvectors=None), SimpleNamespace(eigenvectors=None)):
+        with pytest.raises(InputError, match="shape of GeomFuM, got SimpleNamespace"):
+            ep.interop.equip(shape, 3)

@@ -268,3 +268,17 @@ def test_the_first_setting_that_a_basis_does_not_take_is_named(rng: np.random.Ge
     basis = ep.decompose(x, k=3)
     with pytest.raises(ep.InputError, match=r"operator: potential is not taken"):
         ep.laplacian(basis, potential=np.ones(200), measure=np.ones(200))
+
+
+@pytest.mark.parametrize(("size", "dimension"), [(1e-98, 3), (1e98, 3), (1e-146, 2), (1e146, 2)])
+def test_sizes_whose_areas_and_volumes_are_beyond_all_numbers(
+    size: float, dimension: int, rng: np.random.Generator
+) -> None:
+    x = rng.random((120, dimension))
+    with pytest.raises(ep.InputError, match="change the unit"):
+        ep.laplacian(size * x, dimension=dimension)
+    near = size**0.9
+    stiffness, mass = ep.laplacian(near * x, dimension=dimension)
+    unit, own = ep.laplacian(x, dimension=dimension)
+    np.testing.assert_allclose(mass.diagonal() / near**dimension, own.diagonal(), rtol=1e-6)
+    np.testing.assert_allclose(stiffness.diagonal() / near ** (dimension - 2), unit.diagonal(), rtol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -105,3 +106,9 @@ def test_a_round_is_its_formula() -> None:
     points, pairs = turn(x, y, ends)
     torch.testing.assert_close(points, turn.norm_point(x + turn.update(news)))
     torch.testing.assert_close(pairs, turn.norm_pair(y + torch.stack(mixed)))
+
+
+def test_a_network_is_written_over_an_earlier_one(tmp_path: Path) -> None:
+    for _ in range(2):
+        write_shortcut(tmp_path / "a" / "b", shipped(), {"steps": 1})
+    assert read_shortcut(tmp_path / "a" / "b").describe() == shipped().describe()
