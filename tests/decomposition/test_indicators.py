@@ -22,6 +22,7 @@ from eigenprobe.decomposition.indicators import (
     noise,
     thickness,
     unresolved_gap,
+    warn_of_tolerance,
 )
 from eigenprobe.eigen import inverse
 
@@ -278,3 +279,9 @@ def test_jumps_between_turns_are_found_and_corners_are_not() -> None:
     line = np.arange(60.0)
     ladder = np.concatenate([np.stack([line, 0 * line], 1), np.stack([line, 0 * line + 30], 1)])
     assert jumps(ep.decompose(ladder, k=5, dimension=1, resolution="all").prepared()) < 1e-9
+
+
+@pytest.mark.parametrize(("gap", "told"), [(3e-7, "3e-08"), (2e-12, "2e-13"), (1e-20, "1e-14")])
+def test_the_tolerance_that_is_asked_for_is_a_tenth_of_the_gap(gap: float, told: str) -> None:
+    with pytest.warns(ep.EigenprobeWarning, match=f"not resolved at tol=1e-06.*pass tol={told}$"):
+        warn_of_tolerance(gap, 1e-6)

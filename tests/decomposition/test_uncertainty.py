@@ -11,7 +11,9 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import MANIFOLDS, TRUTHS
+from eigenprobe.basis import Basis
 from eigenprobe.decomposition import uncertainty
+from eigenprobe.decomposition.uncertainty import CALIBRATION, _errors
 from eigenprobe.errors import InputError
 
 BY_NAME = {truth.name: truth for truth in TRUTHS}
@@ -137,3 +139,14 @@ def test_shares_and_errors_are_their_formulas(rng: np.random.Generator) -> None:
         assert errors[i] == pytest.approx(min(10, 2 * np.sqrt(np.mean(window**2))) if i else 0)
         more = window**2 + 16 * doubt[1:][max(0, i - 1 - wide) : i + wide] ** 2
         assert doubted[i] == pytest.approx(min(10, 2 * np.sqrt(np.mean(more))) if i else 0)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_errors_do_not_depend_on_the_unit(scale: float) -> None:
+    """Eigenvalues that are 0, but for rounding, are compared with a millionth of the largest."""
+    ours, theirs = np.array([0.0, 1e-9, 1.0, 2.0, 3.0]), np.array([0.0, 2e-7, 1.1, 2.1, 3.1])
+    one, two = (Basis(np.eye(9)[:, :5], np.full(9, 1 / 9), scale * values) for values in (ours, theirs))
+    apart = np.array([2e-7 / 3e-6, 0.1, 0.05, 0.1 / 3])
+    found = _errors(one, two, np.zeros(5))
+    assert found[0] == 0
+    np.testing.assert_allclose(found[1:], CALIBRATION.factor * np.sqrt(np.mean(apart**2)), rtol=0.01)
