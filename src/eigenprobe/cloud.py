@@ -100,6 +100,8 @@ def is_mesh_pair(source: Any) -> bool:
 
 def listed_clouds(points: Any) -> list[Any] | None:
     """The clouds of a list, a generator or a batch ``(b, n, d)``; None where it is one, as lists of numbers are."""
+    if isinstance(points, Tensor) and points.is_nested:  # clouds of several sizes
+        return list(points.unbind())
     listed = isinstance(points, (list, tuple, Iterator)) and not is_mesh_pair(points)
     if not listed and getattr(points, "ndim", 2) != 3:
         return None
@@ -232,9 +234,10 @@ def as_tensor(points: Any) -> Tensor:
 
 
 def strided(points: Tensor) -> Tensor:
-    """The tensor itself; one that is sparse, quantised or without storage is an error."""
-    if points.layout != torch.strided or points.is_quantized or points.is_meta:
+    """The tensor itself; one that is sparse, nested, quantised or without storage is an error."""
+    if points.layout != torch.strided or points.is_quantized or points.is_meta or points.is_nested:
         kind = "quantised" if points.is_quantized else "meta" if points.is_meta else str(points.layout)[6:]
+        kind = "nested" if points.is_nested else kind
         raise InputError(f"expected a dense tensor of ordinary numbers, got a {kind} one of dtype {points.dtype}")
     return points
 

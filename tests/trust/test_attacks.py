@@ -56,6 +56,17 @@ def test_tensors_without_ordinary_numbers_are_refused(use: str, kind: str) -> No
         USES[use](KINDS[kind](torch.from_numpy(SPHERE)))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("use", ["build_smoother", "estimator", "transform", "extension"])
+def test_nested_tensors_are_several_clouds_and_no_rows(use: str) -> None:
+    parts = [torch.from_numpy(SPHERE), torch.from_numpy(2 * SPHERE[:150])]
+    nested = torch.nested.nested_tensor(parts)
+    with pytest.raises(InputError, match="expected a dense tensor"):
+        USES[use](nested)
+    for found, part in zip(ep.decompose(nested, 4), parts, strict=True):
+        torch.testing.assert_close(found.eigenvalues, ep.decompose(part, 4).eigenvalues)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("use", USES)
 def test_short_floats_are_taken(use: str, dtype: torch.dtype) -> None:
