@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.graph import Graph, build_graph, local_spacing
+from eigenprobe.graph.graph import Graph, build_graph, local_spacing, sphere_directions
 from eigenprobe.search.neighbours import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]
@@ -135,3 +135,15 @@ def test_spacing_is_its_formula(rng: np.random.Generator) -> None:
     length, excess = local_spacing(graph.indices, graph.distances, real)
     torch.testing.assert_close(length, ((own + around.sum(1)) / (counts.sum(1) + 1)).exp())
     torch.testing.assert_close(excess, own - around.sum(1) / counts.sum(1))
+
+
+@pytest.mark.parametrize("count", [50, 200])
+def test_directions_are_unit_vectors_spread_evenly(count: int) -> None:
+    """Their mean is 0, their second moments are a third of the identity, and none is near another."""
+    found = sphere_directions(count)
+    torch.testing.assert_close(found.norm(dim=1), torch.ones(count, dtype=found.dtype))
+    assert float(found.mean(0).norm()) < 2 / count
+    moments = found.mT @ found / count
+    torch.testing.assert_close(moments, torch.eye(3, dtype=found.dtype) / 3, atol=3 / count, rtol=0)
+    apart = torch.cdist(found, found).fill_diagonal_(9).amin(1)
+    assert float(apart.min()) > 2.5 / count**0.5
