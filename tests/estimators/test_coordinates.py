@@ -250,7 +250,7 @@ def test_given_neighbours_at_their_limits(rng: np.random.Generator) -> None:
     for wrong in ((near[0][:7], near[1][:7]), (near[0][:, :2], near[1]), (near[0].ravel(), near[1].ravel())):
         with pytest.raises(InputError, match=r"neighbors must be indices and distances, both \(8, k\)"):
             precomputed.given_neighbours(x, wrong, "euclidean")
-    assert precomputed.arranged_by(x, 99, "manhattan").graph.k == 7
+    assert precomputed.arranged_by(x, 99, 3, "manhattan").graph.k == 7
 
 
 def _sampled(table: Any, size: int, seed: int = 0) -> Any:

@@ -361,6 +361,12 @@ def test_the_number_of_coordinates_is_suggested_by_the_widest_gap(rng: np.random
     far = rng.normal(size=(420, 6)) + 90 * rng.normal(size=(7, 6))[kinds]
     with pytest.warns(EigenprobeWarning, match="n_components=2 is far below the 7 separate parts: 6 tell them apart"):
         assert _model(2).fit(far).suggest_components_ == 6
+    from sklearn.datasets import load_breast_cancer, load_wine, make_circles, make_moons
+
+    few = [(make_moons(400, noise=0.05, random_state=1)[0], 1), (make_circles(400, factor=0.4, random_state=1)[0], 1)]
+    few += [(load_wine().data, 2), (load_breast_cancer().data, 1)]
+    for rows, expected in few:
+        assert _model(2).fit((rows - rows.mean(0)) / rows.std(0)).suggest_components_ == expected
 
 
 def test_verbose_prints_the_metric_and_the_solver(capsys: pytest.CaptureFixture[str], rng: np.random.Generator) -> None:

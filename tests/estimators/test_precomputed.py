@@ -257,6 +257,23 @@ def test_metrics_of_presence_and_equality_take_what_they_can_compare(rng: np.ran
         _model(metric="hamming").fit(rng.normal(size=(50, 4)))
 
 
+@pytest.mark.parametrize("metric", ["hamming", "jaccard", "manhattan"])
+def test_copies_are_one_row_whatever_the_metric(metric: str, rng: np.random.Generator) -> None:
+    """Categories have more copies than neighbours: their lists are full of zeros, whose scale was 0 / 0."""
+    patterns = rng.permuted(np.arange(64))[:40]
+    distinct = (patterns[:, None] >> np.arange(6) & 1).astype(float)
+    codes = distinct[rng.permutation(np.repeat(np.arange(40), 20))]
+    with pytest.warns(UserWarning, match="760 of 800 points coincide"):
+        model = _model(3, metric=metric, n_neighbors=6, coordinates="vectors").fit(codes)
+    first = np.sort(np.unique(codes, axis=0, return_index=True)[1])  # ties go by the order of rows
+    alone = _model(3, metric=metric, n_neighbors=6, coordinates="vectors").fit(codes[first])
+    np.testing.assert_allclose(model.eigenvalues_, alone.eigenvalues_, rtol=1e-4)
+    np.testing.assert_allclose(model.mass_.sum(), 1)
+    np.testing.assert_allclose(model.transform(codes[:30]), model.embedding_[:30], atol=1e-6)
+    for pattern in distinct[:5]:
+        assert np.ptp(model.embedding_[(codes == pattern).all(1)], axis=0).max() == 0
+
+
 def test_jobs_change_nothing_but_the_cores(table: np.ndarray) -> None:
     first = _model(n_jobs=1).fit(table)
     for jobs in (2, -1):

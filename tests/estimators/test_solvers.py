@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators import solvers
 from eigenprobe.graph.arranged import arrange
 from eigenprobe.graph.graph import build_graph
@@ -170,3 +171,33 @@ def test_gaps_say_how_many_vectors_overlapping_groups_need() -> None:
     assert solvers.overlapping_groups(grown * np.arange(1, 41), 10) == 10, "what follows is not like the first"
     assert solvers.overlapping_groups(np.zeros(40), 10) == solvers.MOST_FOLDED
     assert solvers.largest_gap(1 - ended) == 24 and solvers.largest_gap(np.array([0.5])) == 1
+    # Groups that end below the tenth vector: what is beyond hardly grows, because it is inside of them.
+    inside = np.concatenate([np.linspace(0.01, 0.02, 7), np.linspace(0.2, 0.24, 33)])
+    assert solvers.overlapping_groups(inside, 10) == 10 and solvers.largest_gap(1 - inside) == 7
+
+
+def test_gaps_grow_by_the_power_of_weyls_law() -> None:
+    """A gap of separate parts counts for as much as it is wide, the first one too."""
+    for power in (2.0, 1.0, 0.4):
+        np.testing.assert_allclose(solvers.gap_strengths(0.01 * np.arange(1, 30) ** power), power)
+    assert solvers.largest_gap(1 - np.r_[1e-9, 0.001 * np.arange(1, 90) ** 1.2]) == 1, "two parts"
+    small = 1e-3 * np.arange(1, 12)
+    nested = np.r_[small, 0.2 + 1e-3 * np.arange(60), 0.9 + 1e-4 * np.arange(20)]
+    assert not solvers.ends_early(nested, 10), "twelve groups of six"
+    assert solvers.ends_early(nested[:60], 10) and not solvers.ends_early(nested[:60], 5)
+    assert not solvers.ends_early(np.linspace(0.1, 0.2, 40), 10, clear=True)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_groups_that_end_at_the_last_coordinate_are_not_folded(rng: np.random.Generator) -> None:
+    """Ten digits in ten coordinates (ARI .80 folded, .85 not); five groups in ten, whose insides never end."""
+    from sklearn.datasets import load_digits
+
+    def fitted(x: np.ndarray) -> OptimalApproximationEigenmaps:
+        return OptimalApproximationEigenmaps(10, random_state=0, device="cpu").fit(x)
+
+    digits = fitted(load_digits().data)
+    assert digits.basis_.k == 11 and digits.suggest_components_ == 10
+    x = rng.standard_normal((900, 20)) + 1.2 * rng.standard_normal((5, 20))[rng.integers(5, size=900)]
+    few = fitted(x)
+    assert few.basis_.k == 11 and few.suggest_components_ == 4

@@ -96,9 +96,9 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     coordinates : {"auto", "sphere", "diffusion", "vectors", "normalized"}, default="auto"
         ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``. ``auto`` is the sphere; where at least
         4 coordinates are asked for and rows have more separate parts than that, (cosine distances) 2.5 times as many
-        groups, or (up to 20,000 rows) eigenvalues that hardly grow beyond, up to 100 vectors are projected and folded
-        into ``n_components`` directions that keep rows apart, so that no group is lost: then no column belongs to one
-        eigenvalue, and ``sphere`` gives those. Take ``vectors``
+        groups, or (up to 20,000 rows) eigenvalues that hardly grow beyond, and no gap of them says that the groups end
+        about there, up to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart,
+        so that no group is lost: then no column belongs to one eigenvalue, and ``sphere`` gives those. Take ``vectors``
         where rows lie on a curve or a surface and a coordinate is to follow it: the projection serves groups and bends
         it (rank correlation with the first harmonic of a sphere .999 of the vector, .91 to .97 on the sphere).
     diffusion_steps : float or "auto", default="auto"
@@ -425,7 +425,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if neighbors is not None:
             return [given_neighbours(sample, neighbors, metric)]
         if metric not in SPATIAL:
-            return [arranged_by(sample, self.n_neighbors, metric, self.metric_kwds)]
+            return [arranged_by(sample, self.n_neighbors, count, metric, self.metric_kwds)]
         frame = Frame.of(sample, metric, centred=False)
         taken = [sample]
         if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:

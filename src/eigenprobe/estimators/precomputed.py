@@ -18,10 +18,10 @@ import torch
 from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
-from ..cloud import Frame
+from ..cloud import Frame, check_count
 from ..errors import InputError, warn
 from ..graph import Graph
-from ..graph.arranged import Arranged
+from ..graph.arranged import Arranged, distinct
 from ..host.validation import as_array
 from ..search.neighbours import BINARY, searcher, without_self
 from ..smoothers import Smoother, neighbourhood_smoother
@@ -35,12 +35,20 @@ SMALLEST = 1e-6  # rounding of a distance below 0
 SYMMETRIC = 1e-4  # of the largest distance: rounding of single precision and of differences of squares is less
 
 
-def arranged_by(points: Tensor, k: int, metric: Metric, options: dict[str, Any] | None = None) -> Arranged:
-    """Rows ``(n, d)`` and their nearest by a metric that pynndescent knows, or a function of two rows."""
-    x, n = points.float(), len(points)
+def arranged_by(points: Tensor, k: int, count: int, metric: Metric, options: dict[str, Any] | None = None) -> Arranged:
+    """Distinct rows ``(n, d)``, enough for ``count`` vectors, and their nearest by a metric that pynndescent knows or a
+    function of two rows."""
+    x = points.float()
     check_entries(x, metric)
+    if metric in BINARY:
+        x = (x != 0).float()
+    kept, rows = None, None
+    if (merged := distinct(x)) is not None:
+        kept, rows = merged
+        check_count(len(kept), count, "distinct ")
+        x = x[kept]
     try:
-        indices, distances = searcher(x, metric=metric, options=options)(x, min(k, n - 1) + 1)
+        indices, distances = searcher(x, metric=metric, options=options)(x, min(k, len(x) - 1) + 1)
     except InputError:
         raise
     except (ArithmeticError, LookupError, ValueError, TypeError) as error:
@@ -48,7 +56,7 @@ def arranged_by(points: Tensor, k: int, metric: Metric, options: dict[str, Any] 
     if not bool((torch.isfinite(distances) & (distances >= -SMALLEST)).all()):
         raise InputError(f"metric {metric!r} gives NaN, infinite or negative distances of these rows")
     indices, distances = without_self(indices.to(x.device), distances.clamp_min(0).to(x))
-    return Arranged(points, _identity(x), graph=Graph(x, indices, distances, metric, options=options))
+    return Arranged(points, _identity(x), rows, kept, graph=Graph(x, indices, distances, metric, options=options))
 
 
 def check_entries(x: Tensor, metric: Metric) -> None:

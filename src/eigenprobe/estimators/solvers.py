@@ -87,9 +87,12 @@ LOOKED = 20_000  # rows of tables whose further eigenvalues are looked at
 # folding finds them half as well again (ARI .33 -> .53, .23 -> .51, .31 -> .54); 1.5 to 1.8 of ten overlapping classes,
 # 2 to 3 of 77, 4 to 6 of ten that are apart (development tables), which it does not help.
 GOES_ON = 1.5
-# A gap of 4 to 28 ends 15 to 35 groups that overlap (.68 -> .84, .55 -> .66), and eigenvalues up to it grow twofold; on
-# a development table of ten classes another one stands at 33, up to which they grow ninefold.
-CLEAR, ALIKE = 4.0, 3.5
+# A gap of strength 7 to 21 ends 20 to 30 groups that overlap (ARI .79 -> .89, .79 -> .86, .90 -> .92), and eigenvalues
+# up to it grow twofold; on a development table of ten classes another is at 33, up to which they grow ninefold.
+CLEAR, ALIKE = 5.0, 3.5
+# Digits have 5 to 7 at the tenth vector and at most 6 beyond, where folding costs .05 of their ARI; groups of groups
+# have 28 to 170 at the end of the small ones.
+SECOND = 10.0
 MORE = 1.5  # times as many groups as vectors: a few that fall together cost less than a folding
 INSIDE = 100.0  # times the tolerance: a residual that says that vectors are not apart from countless others
 TRACED = 8  # random functions of a trace: within a few per cent from 10 groups on
@@ -116,20 +119,22 @@ def fit_direct(
     as many vectors as those need, and so there are where more groups overlap (`overlapping_groups`).
     """
     smoother, info = _smoother(cloud)
-    asked, own, pairs = count, torch.Generator().manual_seed(seed), None
+    asked, own = count, torch.Generator().manual_seed(seed)
     if groups_per_vector < math.inf:
-        count = needed_vectors(smoother, count, groups_per_vector)
-    if count == asked and _may_go_on(smoother, count, groups_per_vector):
-        further = solve(smoother, 4 * count - 3, tol=TOLERANCE, start=start, generator=own)
-        wanted = overlapping_groups(further.gaps[1:].cpu().numpy(), count - 1)
-        if wanted > count - 1:
-            count, start = min(wanted, MOST_FOLDED, smoother.n // 4) + 1, further.vectors[:, 1:]
-        else:
-            pairs = further._replace(vectors=further.vectors[:, :count], gaps=further.gaps[:count])
-    pairs = pairs or solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
-    if count > asked and not pairs.residual <= INSIDE * TOLERANCE:  # no groups, but what is inside of them
+        count = needed_vectors(smoother, asked, groups_per_vector)
+    further = count == asked and _may_go_on(smoother, asked, groups_per_vector)
+    pairs = solve(smoother, 4 * asked - 3 if further else count, tol=TOLERANCE, start=start, generator=own)
+    if further:
+        wanted = overlapping_groups(pairs.gaps[1:].cpu().numpy(), asked - 1)
+        if wanted > asked - 1:
+            count, start = min(wanted, MOST_FOLDED, smoother.n // 4) + 1, pairs.vectors[:, 1:]
+            pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
+    early = count > asked >= info["components"] and ends_early(pairs.gaps[1:].cpu().numpy(), asked - 1)
+    if count > asked and (early or not pairs.residual <= INSIDE * TOLERANCE):  # no groups, but what is inside of them
         count = asked
-        pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
+        if not pairs.residual <= TOLERANCE:
+            pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
+    pairs = pairs._replace(vectors=pairs.vectors[:, :count], gaps=pairs.gaps[:count])
     columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
     if count < info["components"]:
         columns = _part_columns(smoother, count)
@@ -158,12 +163,23 @@ def overlapping_groups(gaps: NDArray[Any], k: int) -> int:
     which they do not grow by much, is the end of the groups.
     """
     left = np.maximum(gaps, LEAST_GAP)
+    if ends_early(left, k, clear=True):
+        return k
     if left[2 * k - 1] < GOES_ON * left[k - 1]:
         return MOST_FOLDED
     strengths = gap_strengths(left)
     last = int(np.argmax(strengths)) + 1
     beyond = last >= MORE * k and left[last - 1] < ALIKE * left[k - 1]
     return 2 * last if beyond and strengths[last - 1] >= CLEAR else k
+
+
+def ends_early(gaps: NDArray[Any], k: int, clear: bool = False) -> bool:
+    """Whether the widest of the gaps ``1 - mu (K,)`` comes before or soon after ``k`` of them, and none beyond ends
+    groups within groups: further vectors are inside of them. ``clear``: that gap has to be clear itself."""
+    strengths = gap_strengths(np.maximum(gaps, LEAST_GAP))
+    soon, beyond = np.split(strengths, [math.ceil(MORE * k) - 1])
+    far = beyond.max(initial=0)
+    return bool(soon.max(initial=0) >= max(far, CLEAR if clear else 0) and far < SECOND)
 
 
 def needed_vectors(smoother: Smoother, count: int, groups_per_vector: float) -> int:
@@ -188,14 +204,14 @@ def spectrum(graph: Graph, most: int) -> NDArray[Any]:
 
 
 def largest_gap(factors: NDArray[Any]) -> int:
-    """How many eigenvalues ``mu (K,)``, descending, lie above the widest gap: ``argmax_j j (1 - l_j / l_j+1)`` with
-    ``l = 1 - mu``, which would be about 1 for every j if they grew steadily."""
+    """How many eigenvalues ``mu (K,)``, descending, lie above the widest gap."""
     return int(np.argmax(gap_strengths(np.maximum(1 - factors, LEAST_GAP)))) + 1 if len(factors) > 1 else 1
 
 
 def gap_strengths(left: NDArray[Any]) -> NDArray[Any]:
-    """``j (1 - l_j / l_j+1)`` after each but the last of ``l (K,)``, ascending."""
-    return np.arange(1, len(left)) * (1 - left[:-1] / left[1:])
+    """``log(l_j+1 / l_j) / log((j + 1) / j)`` after each but the last of ``l = 1 - mu (K,)``, ascending: the power of j
+    by which they grow there, 2 / d on a shape of d dimensions (Weyl's law)."""
+    return np.diff(np.log(left)) / np.diff(np.log(np.arange(1, len(left) + 1)))
 
 
 def starting_vectors(known: Tensor, cloud: Arranged) -> Tensor:

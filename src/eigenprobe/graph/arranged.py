@@ -103,20 +103,28 @@ def arrange(
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
     moved = points if kept is None else points[kept]
-    place = groups(moved)
-    if place is None:
+    merged = distinct(moved)
+    if merged is None:
         graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
         return Arranged(given, frame, None if kept is None else _inverse(kept), kept, graph=graph)
-    count = int(place.max()) + 1
-    copies = len(points) - count
-    warn(f"{copies} of {len(points)} points coincide with others; each copy shares the value and the mass")
-    check_count(count, k, "distinct ")
-    first, order = _first(place, count).sort()  # distinct points in the order of their first copies
-    place = _inverse(order)[place]
+    first, place = merged
+    check_count(len(first), k, "distinct ")
     graph = build_graph(moved[first], min(neighbours, len(first) - 1), metric=metric, ordered=ordered)
     if kept is None:
         return Arranged(given, frame, place, first, graph=graph)
     return Arranged(given, frame, torch.empty_like(place).index_copy_(0, kept, place), kept[first], graph=graph)
+
+
+def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The first copy of every distinct point ``(n,)``, in their order, and the one that each point ``(N,)`` is a copy
+    of; a warning says how many are. None where all differ."""
+    place = groups(points)
+    if place is None:
+        return None
+    first, order = _first(place, int(place.max()) + 1).sort()
+    copies = len(points) - len(first)
+    warn(f"{copies} of {len(points)} points coincide with others; each copy shares the value and the mass")
+    return first, _inverse(order)[place]
 
 
 def extend(cloud: Arranged, more: Tensor) -> Arranged | None:

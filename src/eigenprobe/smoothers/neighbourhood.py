@@ -106,7 +106,8 @@ def fuzzy_weights(distances: Tensor) -> Tensor:
     k = distances.shape[1]
     beyond = distances - distances[:, :1]
     target = torch.log2(torch.tensor(float(max(k, 2)), dtype=distances.dtype, device=distances.device))
-    floor = SETTINGS.smallest * distances.mean(1, keepdim=True).clamp_min(torch.finfo(distances.dtype).tiny)
+    least = torch.finfo(distances.dtype).tiny ** 0.5  # whose square is not 0: all distances may be
+    floor = (SETTINGS.smallest * distances.mean(1, keepdim=True)).clamp_min(least)
     low, high = floor, beyond.amax(1, keepdim=True).clamp_min(floor) * 64
     for _ in range(SETTINGS.rounds):
         scale = (low * high).sqrt()
