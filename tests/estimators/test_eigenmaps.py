@@ -357,6 +357,9 @@ def test_the_number_of_coordinates_is_suggested_by_the_widest_gap(rng: np.random
     table = rng.normal(size=(420, 6)) + 5 * np.eye(7)[kinds][:, :6]
     model = _model(2).fit(table)
     assert model.suggest_components_ == 6 and len(model.spectrum_) == 100
+    (axes,) = model.plot_spectrum().axes
+    assert axes.get_title() == "widest gap after 6"
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 1 - model.spectrum_)
     np.testing.assert_allclose(model.spectrum_[:2], 1 - model.eigenvalues_ * model.basis_.info["step_time"], atol=1e-4)
     far = rng.normal(size=(420, 6)) + 90 * rng.normal(size=(7, 6))[kinds]
     with pytest.warns(EigenprobeWarning, match="n_components=2 is far below the 7 separate parts: 6 tell them apart"):

@@ -14,8 +14,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property, wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +29,7 @@ from ..errors import InputError, warn
 from ..graph.arranged import Arranged, arrange, extend, without_near_copies
 from ..host.device import resolved
 from ..host.progress import reports_to
-from ..host.threads import allowed_cores, limited_threads
+from ..host.threads import limited_threads
 from ..host.validation import as_array
 from ..readers.rows import Rows, checked
 from ..search.neighbours import EXACT_POINTS, nearest_sparse
@@ -48,32 +46,21 @@ from .coordinates import (
     local_averages,
     warn_of_one_column,
 )
-from .layout import joint, map_layout
+from .layout import SMALL, MapMixin, on_cores
+from .network import Training, fit_by_network
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
-from .solvers import PARTS_ONLY, Training, fit_by_network, fit_direct, largest_gap, spectrum, starting_vectors
+from .solvers import PARTS_ONLY, fit_direct, starting_vectors
 from .sources import MOST_SEEDS, PRECOMPUTED, open_table, rows_to_fit, sampled, transformed
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 FEWEST_FOLDED = 4  # coordinates: two or three are asked for to be looked at
 MANY_GROUPS = 2.5  # per vector, from which more vectors are folded
-SMALL = 2501  # rows below which one thread is enough
 MANY_PARTS = 2  # per coordinate, above which a warning says so
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
 
 
-def _on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of an estimator on the cores that its ``n_jobs`` allows."""
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with allowed_cores(self.n_jobs):
-            return method(self, *args, **kwargs)
-
-    return call
-
-
-class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Spectral embedding with eigenvalues, mass and an out-of-sample function.
 
     Parameters
@@ -144,7 +131,8 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
     basis_ : Basis
         The fitted rows (a subset of large data) as a `Basis`, the constant included: ``basis_.save``, ``basis_(rows)``.
     suggest_components_ : int
-        How many coordinates the rows have, from the widest gap of `spectrum_`, the eigenvalues mu ``(up to 100,)``.
+        How many coordinates the rows have, from the widest gap of `spectrum_`, the eigenvalues mu ``(up to 100,)``;
+        `plot_spectrum` draws the gaps.
     layout_ : ndarray of shape (n_samples, map_dimensions)
         A map of the fitted rows to look at, made from the graph and the embedding by openTSNE when first asked for;
         `place` puts new rows on it.
@@ -218,7 +206,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         self.verbose = verbose
         self.trainer = trainer
 
-    @_on_cores
+    @on_cores
     def fit(self, X: Any, y: Any = None, *, neighbors: tuple[Any, Any] | None = None) -> OptimalApproximationEigenmaps:
         """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored.
 
@@ -265,7 +253,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
 
     @available_if(lambda self: self.solver == "direct" and self.metric not in PRECOMPUTED)
-    @_on_cores
+    @on_cores
     def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
         """Take in new rows: they join the fitted ones, whose graph (unless a new one is cheaper) and vectors go on.
 
@@ -285,7 +273,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             self._solve([grown], start=starting_vectors(known, grown))
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
-    @_on_cores
+    @on_cores
     def transform(self, X: Any) -> Array:
         """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
         check_is_fitted(self)
@@ -312,72 +300,6 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
         if not 1 <= k <= self.n_components:
             raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
         return self._coordinates(self._wide, self.mass_, k, self._dtype)
-
-    @cached_property
-    def spectrum_(self) -> Array:
-        """Eigenvalues mu of the smoother of the fitted rows, descending, the constant's left out: up to 100 of them,
-        or thrice ``n_components``; computed when first asked for."""
-        check_is_fitted(self)
-        return spectrum(self._graph, max(100, 3 * self.n_components))
-
-    @property
-    def suggest_components_(self) -> int:
-        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
-        return largest_gap(self.spectrum_)
-
-    @cached_property
-    @_on_cores
-    def layout_(self) -> Array:
-        """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
-        check_is_fitted(self)
-        graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
-        seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
-        neighbors = self.map_neighbors if self._searched else None  # given ones are the graph of the map, too
-        given = (self.map_dimensions, neighbors, self.map_stages)
-        with limited_threads(self._graph.device, self._graph.n, single=SMALL), self._reports():
-            self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
-        return self._map if self._place is None else self._map[self._place.cpu().numpy()]
-
-    @property
-    def affinities_(self) -> Any:
-        """Affinities ``(n, n)`` of the rows of `basis_` that the map is made of, sparse; the largest is 1."""
-        check_is_fitted(self)
-        with limited_threads(self._graph.device, self._graph.n, single=SMALL):
-            found = joint(self._graph)
-        found = (found / found.max()).astype(np.float32)
-        return found if self._place is None else found[self._place.cpu().numpy()][:, self._place.cpu().numpy()]
-
-    @_on_cores
-    def place(self, X: Any) -> Array:
-        """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a fitted row's own."""
-        rows, _ = self._open(X, reset=False), self.layout_
-        found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
-        values = torch.from_numpy(np.column_stack([np.zeros(len(self._map)), self._map])).to(found.values)
-        places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
-        vars(places).update({name: known for name, known in vars(found).items() if name.startswith("_")})  # its search
-        return self._stream(rows, places)[0]
-
-    def plot(self, labels: Any = None, **options: Any) -> Any:
-        """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the groups found.
-
-        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit.
-        """
-        from ..viz.charts import embeddings
-        from ..viz.scatter import find_groups
-
-        if labels is None and (found := find_groups(self.layout_)) is not None:
-            labels = found.labels
-            options = {"names": [f"group {group + 1}" for group in range(len(found.typical))], **options}
-        return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
-
-    def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
-        """Write the map as one HTML page to explore; ``labels (n,)`` colour it, without them the groups found.
-
-        ``options`` are those of `viz.scatter.write_scatter`.
-        """
-        from ..viz.scatter import write_scatter
-
-        write_scatter(path, self, labels, **options)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""
@@ -482,7 +404,7 @@ class OptimalApproximationEigenmaps(ClassNamePrefixFeaturesOutMixin, Transformer
             self._fold = folding(places, self.n_components)
             self._say(f"{vectors.shape[1]} vectors are folded into {self.n_components} coordinates")
         self._place, self._kept = clouds[0].rows, clouds[0].kept
-        for name in ("layout_", "spectrum_"):  # of an earlier fit
+        for name in ("layout_", "_map", "spectrum_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         parts, k = int(basis.info.get("components", 1)), self.n_components
         if parts - 1 > MANY_PARTS * k and self._fold is None:  # folded vectors tell them apart

@@ -13,21 +13,29 @@ so that they gather evenly in the last. New rows are put at the average of their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property, wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..graph import Graph, build_graph
 from ..host.progress import report, reporting
-from ..host.threads import cores
+from ..host.threads import allowed_cores, cores, limited_threads
+from ..search.layout import as_scipy
 from ..smoothers import Smoother, neighbourhood_smoother
 from .coordinates import SPATIAL
-from .precomputed import AffinityGraph, as_scipy
+from .precomputed import AffinityGraph
+from .solvers import largest_gap, spectrum
+from .sources import MOST_SEEDS
 
 Array = NDArray[Any]
 
@@ -44,6 +52,7 @@ class Stages:
 
 STAGES = Stages()
 FEWEST_GROUP = 20  # rows per neighbour on the map, at least: small tables have fewer neighbours
+SMALL = 2501  # rows below which one thread is enough
 SMALL_MAP = 2500  # rows up to which a tree of the plane is faster than a grid
 
 
@@ -120,3 +129,92 @@ def steps_of_walk(smoother: Smoother) -> csr_matrix:
     steps.setdiag(0)
     steps.eliminate_zeros()
     return steps
+
+
+def on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of an estimator on the cores that its ``n_jobs`` allows."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with allowed_cores(self.n_jobs):
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class MapMixin:
+    """What is looked at of a fitted estimator: its spectrum, the map of its rows and of new ones, figures and pages;
+    made when first asked for."""
+
+    @cached_property
+    def spectrum_(self: Any) -> Array:
+        """Eigenvalues mu of the smoother of the fitted rows, descending, the constant's left out: up to 100 of them,
+        or thrice ``n_components``; computed when first asked for."""
+        check_is_fitted(self)
+        return spectrum(self._graph, max(100, 3 * self.n_components))
+
+    @property
+    def suggest_components_(self: Any) -> int:
+        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
+        return largest_gap(self.spectrum_)
+
+    @cached_property
+    @on_cores
+    def layout_(self: Any) -> Array:
+        """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
+        check_is_fitted(self)
+        graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
+        seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
+        neighbors = self.map_neighbors if self._searched else None  # given ones are the graph of the map, too
+        given = (self.map_dimensions, neighbors, self.map_stages)
+        with limited_threads(self._graph.device, self._graph.n, single=SMALL), self._reports():
+            self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
+        return self._map if self._place is None else self._map[self._place.cpu().numpy()]
+
+    @property
+    def affinities_(self: Any) -> Any:
+        """Affinities ``(n, n)`` of the rows of `basis_` that the map is made of, sparse; the largest is 1."""
+        check_is_fitted(self)
+        with limited_threads(self._graph.device, self._graph.n, single=SMALL):
+            found = joint(self._graph)
+        found = (found / found.max()).astype(np.float32)
+        return found if self._place is None else found[self._place.cpu().numpy()][:, self._place.cpu().numpy()]
+
+    @on_cores
+    def place(self: Any, X: Any) -> Array:
+        """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a fitted row's own."""
+        rows, _ = self._open(X, reset=False), self.layout_
+        found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
+        values = torch.from_numpy(np.column_stack([np.zeros(len(self._map)), self._map])).to(found.values)
+        places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
+        vars(places).update({name: known for name, known in vars(found).items() if name.startswith("_")})  # its search
+        return self._stream(rows, places)[0]
+
+    def plot_spectrum(self: Any, path: str | os.PathLike[str] | None = None) -> Any:
+        """The gaps ``1 - mu`` of `spectrum_` as a matplotlib Figure: groups end where they jump."""
+        from ..viz.charts import eigenvalue_curves
+
+        title = f"widest gap after {self.suggest_components_}"
+        return eigenvalue_curves({"1 - mu": 1 - self.spectrum_}, None if path is None else Path(path), title=title)
+
+    def plot(self: Any, labels: Any = None, **options: Any) -> Any:
+        """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the groups found.
+
+        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit.
+        """
+        from ..viz.charts import embeddings
+        from ..viz.scatter import find_groups
+
+        if labels is None and (found := find_groups(self.layout_)) is not None:
+            labels = found.labels
+            options = {"names": [f"group {group + 1}" for group in range(len(found.typical))], **options}
+        return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
+
+    def report(self: Any, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
+        """Write the map as one HTML page to explore; ``labels (n,)`` colour it, without them the groups found.
+
+        ``options`` are those of `viz.scatter.write_scatter`.
+        """
+        from ..viz.scatter import write_scatter
+
+        write_scatter(path, self, labels, **options)

@@ -23,6 +23,7 @@ from ..errors import InputError, warn
 from ..graph import Graph
 from ..graph.arranged import Arranged, distinct
 from ..host.validation import as_array
+from ..search.layout import as_scipy
 from ..search.neighbours import BINARY, searcher, without_self
 from ..smoothers import Smoother, neighbourhood_smoother
 from ..smoothers.smoother import csr
@@ -136,14 +137,8 @@ def smoother_of(graph: Graph) -> Smoother:
     return graph.smoother() if isinstance(graph, AffinityGraph) else neighbourhood_smoother(graph)
 
 
-def as_scipy(matrix: Tensor) -> csr_matrix:
-    """A sparse CSR tensor as a matrix of scipy."""
-    parts = (each.cpu().numpy() for each in (matrix.values(), matrix.col_indices(), matrix.crow_indices()))
-    return csr_matrix(tuple(parts), shape=tuple(matrix.shape))
-
-
 def as_torch(matrix: csr_matrix) -> Tensor:
-    """The inverse of `as_scipy`."""
+    """A CSR matrix of scipy as a sparse tensor."""
     pointers, columns, values = (torch.from_numpy(each) for each in (matrix.indptr, matrix.indices, matrix.data))
     return csr(pointers, columns, values, matrix.shape)
 

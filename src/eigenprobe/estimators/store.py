@@ -20,12 +20,26 @@ from ..basis import Basis
 from ..errors import InputError
 from ..graph import Graph
 from ..host.files import atomic_path, reading, writable_folder, write_json
-from .precomputed import AffinityGraph, as_scipy
+from ..host.validation import as_array
+from ..search.layout import as_scipy
+from .precomputed import AffinityGraph
 
 if TYPE_CHECKING:
     from .eigenmaps import OptimalApproximationEigenmaps
 
 FORMAT = "eigenprobe.estimator/1"
+ARRAYS = {  # of a file, and the attributes that hold them; those that are None or not there are left out
+    "vectors": "_wide",
+    "mass": "mass_",
+    "fold": "_fold",
+    "blank": "_blank",
+    "place": "_place",
+    "kept": "_kept",
+    "layout": "layout_",
+    "map": "_map",
+}
+FACTS = {"columns": "n_features_in_", "total": "_total", "searched": "_searched", "metric": "metric_"}
+WEIGHTS = ("data", "indices", "indptr")  # of given affinities
 
 
 def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathLike[str]) -> None:
@@ -34,29 +48,20 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
 
     if not isinstance(model.metric, str):
         raise InputError("an estimator whose metric is a function cannot be written to a file: load would not know it")
-    target = writable_folder(folder)
+    target, graph = writable_folder(folder), model._graph
     model.basis_.save(target / "basis.safetensors")
-    graph = model._graph
-    arrays = {"vectors": model._wide, "mass": model.mass_}
-    if model._fold is not None:
-        arrays["fold"] = model._fold
-    arrays |= {"indices": graph.indices.cpu().numpy(), "distances": graph.distances.cpu().numpy()}
+    arrays = {name: vars(model).get(attribute) for name, attribute in ARRAYS.items()}
+    arrays |= {"indices": graph.indices, "distances": graph.distances}
     if isinstance(graph, AffinityGraph):
         weights = as_scipy(graph.weights)
-        arrays |= {f"w_{name}": getattr(weights, name) for name in ("data", "indices", "indptr")}
-    if hasattr(model, "_blank"):
-        arrays["blank"] = model._blank.cpu().numpy()
-    if "layout_" in vars(model):
-        arrays |= {"layout": model.layout_, "map": model._map}
-    if model._place is not None and model._kept is not None:
-        arrays |= {"place": model._place.cpu().numpy(), "kept": model._kept.cpu().numpy()}
+        arrays |= {f"w_{name}": getattr(weights, name) for name in WEIGHTS}
     with atomic_path(target / "rows.safetensors") as temporary:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
-    facts: dict[str, Any] = {"format": FORMAT, "parameters": model.get_params(), "metric": graph.metric}
+        found = {name: as_array(array) for name, array in arrays.items() if array is not None}
+        save_file({name: np.ascontiguousarray(array) for name, array in found.items()}, temporary)
+    facts = {"format": FORMAT, "parameters": model.get_params(), "dtype": np.dtype(model._dtype).name}
     if not isinstance(model.random_state, (int, type(None))):
         facts["parameters"]["random_state"] = None  # a generator is not a setting
-    facts |= {"dtype": np.dtype(model._dtype).name, "columns": model.n_features_in_, "total": model._total}
-    facts["searched"] = model._searched
+    facts |= {name: getattr(model, attribute) for name, attribute in FACTS.items()}
     facts["names"] = [str(name) for name in getattr(model, "feature_names_in_", [])]
     write_json(target / "estimator.json", facts)
 
@@ -74,33 +79,30 @@ def read_estimator(
         facts = json.loads(path.read_text(encoding="utf-8"))
         if facts.get("format") != FORMAT:
             raise InputError(f"expected an estimator written by eigenprobe ({FORMAT}), got {facts.get('format')!r}")
-        given = facts["parameters"]
-        stages = given.get("map_stages")
-        given["map_stages"] = stages and tuple(map(tuple, stages))
-        model = cls(**{**given, "hidden_layer_sizes": tuple(given["hidden_layer_sizes"])})
+        given = facts["parameters"]  # JSON has no tuples
+        stages = given.get("map_stages") and tuple(map(tuple, given["map_stages"]))
+        model = cls(**given | {"map_stages": stages, "hidden_layer_sizes": tuple(given["hidden_layer_sizes"])})
         model.basis_ = Basis.load(path.with_name("basis.safetensors"))
-        arrays = load_file(path.with_name("rows.safetensors"))
-        model._dtype, model._total, model.n_features_in_ = np.dtype(facts["dtype"]), facts["total"], facts["columns"]
         if facts["names"]:
             model.feature_names_in_ = np.array(facts["names"], dtype=object)
-        extension: Any = model.basis_.extension
-        points = getattr(extension, "points", None)
-        points = extension.context.points if points is None else points
+        model.__dict__.update({attribute: facts.get(name, False) for name, attribute in FACTS.items()})
+        model._dtype = np.dtype(facts["dtype"])
+        arrays = load_file(path.with_name("rows.safetensors"))
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
-        _check_indices(known, len(points), len(model.basis_.mass))
-        if "w_data" in known:
-            parts, n = (arrays[f"w_{name}"] for name in ("data", "indices", "indptr")), len(known["indices"])
-            model._graph = AffinityGraph.of(csr_matrix(tuple(parts), shape=(n, n)), points.device)
-        else:
-            options = given.get("metric_kwds")
-            model._graph = Graph(points, known["indices"], known["distances"], facts["metric"], options=options)
-        model.metric_, model._searched = facts["metric"], facts.get("searched", False)
+        model._place, model._kept, model._fold = known.get("place"), known.get("kept"), arrays.get("fold")
         if "blank" in known:
             model._blank = known["blank"]
-        model._place, model._kept, model._fold = known.get("place"), known.get("kept"), arrays.get("fold")
+        extension: Any = getattr(model.basis_.extension, "context", model.basis_.extension)
+        _check_indices(known, len(extension.points), len(model.basis_.mass))
+        if "w_data" in known:
+            n, parts = len(known["indices"]), tuple(arrays[f"w_{name}"] for name in WEIGHTS)
+            model._graph = AffinityGraph.of(csr_matrix(parts, shape=(n, n)), extension.points.device)
+        else:
+            lists = (known["indices"], known["distances"])
+            model._graph = Graph(extension.points, *lists, facts["metric"], options=given.get("metric_kwds"))
         model._finish(arrays["vectors"].astype(np.float64), arrays["mass"].astype(np.float64) * model._total)
         if "layout" in arrays:
-            model.__dict__["layout_"], model._map = arrays["layout"], arrays["map"]
+            model.__dict__.update(layout_=arrays["layout"], _map=arrays["map"])
     return model
 
 
