@@ -42,7 +42,7 @@ UPWARD = {
     *(("eigenprobe.basis", folder) for folder in ("graph", "smoothers")),
     *(("eigenprobe.cloud", folder) for folder in ("readers",)),
     ("eigenprobe.pretrained.model", "viz"),
-    ("eigenprobe.estimators.layout", "viz"),
+    *((f"eigenprobe.estimators.{name}", "viz") for name in ("eigenmaps", "layout")),
 }
 PARAMETERS, COMPLEXITY, SAME = 8, 20, 6
 ENTRY_POINTS = {

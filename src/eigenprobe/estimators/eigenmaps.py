@@ -14,6 +14,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -49,7 +51,7 @@ from .coordinates import (
 from .layout import SMALL, MapMixin, on_cores
 from .network import Training, fit_by_network
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
-from .solvers import PARTS_ONLY, fit_direct, starting_vectors
+from .solvers import PARTS_ONLY, fit_direct, largest_gap, spectrum, starting_vectors
 from .sources import MOST_SEEDS, PRECOMPUTED, open_table, rows_to_fit, sampled, transformed
 
 Array = NDArray[Any]
@@ -300,6 +302,25 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         if not 1 <= k <= self.n_components:
             raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
         return self._coordinates(self._wide, self.mass_, k, self._dtype)
+
+    @cached_property
+    def spectrum_(self) -> Array:
+        """Eigenvalues mu of the smoother of the fitted rows, descending, the constant's left out: up to 100 of them,
+        or thrice ``n_components``; computed when first asked for."""
+        check_is_fitted(self)
+        return spectrum(self._graph, max(100, 3 * self.n_components))
+
+    @property
+    def suggest_components_(self) -> int:
+        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
+        return largest_gap(self.spectrum_)
+
+    def plot_spectrum(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """The gaps ``1 - mu`` of `spectrum_` as a matplotlib Figure: groups end where they jump."""
+        from ..viz.charts import eigenvalue_curves
+
+        title = f"widest gap after {self.suggest_components_}"
+        return eigenvalue_curves({"1 - mu": 1 - self.spectrum_}, None if path is None else Path(path), title=title)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""

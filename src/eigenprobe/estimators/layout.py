@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, wraps
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from ..search.layout import as_scipy
 from ..smoothers import Smoother, neighbourhood_smoother
 from .coordinates import SPATIAL
 from .precomputed import AffinityGraph
-from .solvers import largest_gap, spectrum
 from .sources import MOST_SEEDS
 
 Array = NDArray[Any]
@@ -143,20 +141,7 @@ def on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class MapMixin:
-    """What is looked at of a fitted estimator: its spectrum, the map of its rows and of new ones, figures and pages;
-    made when first asked for."""
-
-    @cached_property
-    def spectrum_(self: Any) -> Array:
-        """Eigenvalues mu of the smoother of the fitted rows, descending, the constant's left out: up to 100 of them,
-        or thrice ``n_components``; computed when first asked for."""
-        check_is_fitted(self)
-        return spectrum(self._graph, max(100, 3 * self.n_components))
-
-    @property
-    def suggest_components_(self: Any) -> int:
-        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
-        return largest_gap(self.spectrum_)
+    """The map of a fitted estimator's rows and of new ones, made when first asked for, as figure and page."""
 
     @cached_property
     @on_cores
@@ -189,13 +174,6 @@ class MapMixin:
         places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
         vars(places).update({name: known for name, known in vars(found).items() if name.startswith("_")})  # its search
         return self._stream(rows, places)[0]
-
-    def plot_spectrum(self: Any, path: str | os.PathLike[str] | None = None) -> Any:
-        """The gaps ``1 - mu`` of `spectrum_` as a matplotlib Figure: groups end where they jump."""
-        from ..viz.charts import eigenvalue_curves
-
-        title = f"widest gap after {self.suggest_components_}"
-        return eigenvalue_curves({"1 - mu": 1 - self.spectrum_}, None if path is None else Path(path), title=title)
 
     def plot(self: Any, labels: Any = None, **options: Any) -> Any:
         """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the groups found.
