@@ -48,6 +48,11 @@ def headlines(results: Path) -> str:
     for row in (row for table in tables for row in table["rows"] if row["k"] == 10):
         nmi[row["method"]].append(row["nmi"])
     names = ", ".join(table["facts"]["table"].split("_")[0] for table in tables)
+    samplings: dict[str, dict[str, list[float]]] = {"uniform": {}, "class-weighted": {}}
+    for row in read("maps.json")["parts"]["coordinates"]:
+        if row["table"].split("_")[0] in names:
+            found = samplings["uniform" if row["rows"] == "uniform" else "class-weighted"]
+            found.setdefault(row["method"], []).append(row["k-means ARI"])
     cpu, gpu = (
         next(table["rows"] for table in read(f"direct_{kind}.json")["tables"] if table["n"] == 100_000)
         for kind in ("cpu", "cuda")
@@ -77,7 +82,21 @@ def headlines(results: Path) -> str:
             joined(alone["the paper, MPZ14"]),
             "its inputs alone " + joined(alone["its inputs alone"]),
         ),
-        (f"NMI of k-means in 10 coordinates; {names}", joined(nmi["direct"]), None, "UMAP " + joined(nmi["umap"])),
+        (
+            f"NMI of k-means in 10 coordinates, class-weighted rows; {names}",
+            joined(nmi["direct"]),
+            None,
+            "UMAP " + joined(nmi["umap"]),
+        ),
+        *(
+            (
+                f"ARI of the same, {rows} rows; {names}",
+                joined(ari["10 coordinates"]),
+                None,
+                "UMAP " + joined(ari["UMAP in 10"]),
+            )
+            for rows, ari in samplings.items()
+        ),
         (
             "seconds for 50 vectors of 100 000 points, two cores (H200)",
             f"{cpu['direct']['seconds']:.1f} ({gpu['direct']['seconds']:.1f})",
@@ -275,7 +294,10 @@ def published_settings(_: Path) -> str:
 
 # By name: the files whose numbers are taken, and the table of them.
 SUMMARIES: dict[str, tuple[tuple[str, ...], Callable[[Path], str]]] = {
-    "headlines": (("surfaces.json", "generalisation_mpz14.json", "images_*.json", "direct_*.json"), headlines),
+    "headlines": (
+        ("surfaces.json", "generalisation_mpz14.json", "images_*.json", "maps.json", "direct_*.json"),
+        headlines,
+    ),
     "experiments": (
         ("toy1d.json", "paper_*.json", "probes_eigenvalues.json", "surfaces.json", "generalisation_*.json"),
         experiments,

@@ -214,6 +214,23 @@ def test_the_summary_of_the_paper_agrees_with_the_details() -> None:
             assert line("unseen", name)[column].split(" / ") == [row[3], row[5], row[11]]
 
 
+def test_both_samplings_of_tables_are_on_the_first_page() -> None:
+    results = ROOT / "benchmarks" / "results"
+    found = {row[0]: row for row in cells(summaries.headlines(results)) if row[0].startswith("ARI of the same")}
+    assert len(found) == 2
+    for (name, row), sampling in zip(found.items(), ("uniform", "weighted"), strict=True):
+        assert sampling in name
+        for cell, method in ((row[1], "10 coordinates"), (row[3].removeprefix("UMAP "), "UMAP in 10")):
+            kept = json.loads((results / "maps.json").read_text())["parts"]["coordinates"]
+            means = {
+                each["table"]: each["k-means ARI"]
+                for each in kept
+                if (each["rows"], each["method"]) == (sampling, method)
+            }
+            tables = ("banking77_minilm", "cifar10_efflite0", "imagenette_efflite0")
+            assert cell == " / ".join(f"{means[table]:.3f}" for table in tables)
+
+
 def test_the_summary_of_one_sigma_agrees_with_the_details() -> None:
     results = ROOT / "benchmarks" / "results"
     (found,) = [row for row in cells(summaries.experiments(results)) if row[0].startswith("the same, one sigma")]
