@@ -74,13 +74,12 @@ def fit_direct(
     if looked > count:
         count = 1 + needed_by_gaps(pairs.gaps[1:].cpu().numpy(), asked - 1, count - 1)
         count = max(asked, min(count, smoother.n // 4 + 1))
-    if count > looked or not pairs.residual <= (TOLERANCE if count < looked else math.inf):
-        start = pairs.vectors[:, 1:]
+    if count != looked:
+        start = pairs.vectors[:, 1:count]
         pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
     if count > asked and not pairs.residual <= INSIDE * TOLERANCE:  # no groups, but what is inside of them
         count = asked
         pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
-    pairs = pairs._replace(vectors=pairs.vectors[:, :count], gaps=pairs.gaps[:count])
     columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
     if count < info["components"]:
         columns = _part_columns(smoother, count)
