@@ -319,6 +319,7 @@ class CellRule:
 
     nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts
     radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
+    outward: float = 1.5  # how far an open cell reaches outwards, over how far inwards: 1 to 2.5 make no difference
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
@@ -387,7 +388,21 @@ def _cell_weights(near: Neighbours, rows: Tensor, frames: Tensor, asked: Tensor,
         high = torch.where(same[q] & (side > 0), torch.minimum(high, bound), high)
         low = torch.where(same[q] & (side < 0), torch.maximum(low, bound), low)
         hidden = hidden | (same[q] & (side == 0) & (room < -rounding * squared[q]))  # not by the neighbour itself
-    return torch.where(hidden, 0.0, (high - low).clamp_min(0.0)).mT
+    seen = ~hidden & (high > low)
+    if bool((is_open := (seen & ((high >= limit) | (low <= -limit))).any(0)).any()):
+        high, low = _mirrored(x, y, high, low, seen, is_open)
+    return torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT
+
+
+def _mirrored(x: Tensor, y: Tensor, high: Tensor, low: Tensor, seen: Tensor, is_open: Tensor) -> tuple[Tensor, Tensor]:
+    """The ends of the edges of cells; open ones end outwards: neighbours ``(x, y) (k, r)`` lie inwards."""
+    inward = torch.stack([(part / (x.square() + y.square()).clamp_min(1e-300).sqrt() * seen).sum(0) for part in (x, y)])
+    inward = inward / inward.norm(dim=0).clamp_min(torch.finfo(x.dtype).tiny)
+    middle, slope = (x * inward[0] + y * inward[1]) / 2, x * inward[1] - y * inward[0]  # of <inward, p / 2 + t J p>
+    reach = torch.where(seen, middle + torch.maximum(high * slope, low * slope), 0.0).amax(0)
+    end = -(CELLS.outward * reach + middle) / torch.where(slope == 0, 1.0, slope)
+    high = torch.where(is_open & (slope < 0), torch.minimum(high, end), high)
+    return high, torch.where(is_open & (slope > 0), torch.maximum(low, end), low)
 
 
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
