@@ -30,7 +30,7 @@ def test_the_solve_beside_known_vectors_is_exact(unit: float, rng: np.random.Gen
     w, m, lam, found, rest = given
     edges = Edges(torch.from_numpy(head), torch.from_numpy(tail), n)
     np.testing.assert_allclose(
-        _complement(w, m, edges, lam, found, rest).numpy(), expected, rtol=1e-8, atol=1e-9 * unit
+        _complement(w, m, edges, lam, found, rest)[0].numpy(), expected, rtol=1e-8, atol=1e-9 * unit
     )
 
 

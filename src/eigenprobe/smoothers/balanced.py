@@ -186,18 +186,23 @@ def _stacked(stencils: list[Stencil]) -> Stencil:
     return Stencil(Edges(heads, tails, first[-1]), *values)
 
 
+def _joined_cells(near: Neighbours, frames: Tensor, thin: Tensor) -> tuple[Edges, Tensor]:
+    """Edges of the cells and their weights ``(e,)``, and edges between parts that these leave apart."""
+    edges, weight = cell_edges(near, frames, thin)
+    joined = bridged(near, edges, frames)
+    known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
+    return joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
+
+
 def _cell_stencil(graph: Graph, near: Neighbours, frames: Tensor, settings: Balance) -> Stencil:
     """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have."""
     points = graph.points
     frames, thin = planar_frames(near, frames)
+    edges, weight = _joined_cells(near, frames, thin)
     if points.shape[1] > 2:
-        edges, weight = cell_edges(near, frames, thin)
         frames = _edge_frames(points[edges.tail] - points[edges.head], edges, weight, 2, frames)
-    edges, weight = cell_edges(near, frames, thin)
-    joined = bridged(near, edges, frames)
-    known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
-    weight = weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
-    edges, faint = with_pairs(joined, graph.doubtful)
+        edges, weight = _joined_cells(near, frames, thin)
+    edges, faint = with_pairs(edges, graph.doubtful)
     weight = weight.new_full((len(edges),), settings.doubtful_weight).masked_scatter(~faint, weight)
     chord = points[edges.tail] - points[edges.head]
     length2 = chord.square().sum(1)
