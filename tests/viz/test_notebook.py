@@ -80,7 +80,8 @@ def test_report_and_tables(basis: ep.Basis, tmp_path: Path) -> None:
 CELLS = """
 import numpy as np, eigenprobe as ep; from eigenprobe.host import progress; progress.DELAY = 0.05
 ---
-basis = ep.decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4, neighbours="plain"); basis
+x = np.random.default_rng(0).normal(size=(300, 3)); x /= np.linalg.norm(x, axis=1, keepdims=True)
+basis = ep.decompose(x, k=4, neighbours="plain"); basis
 ---
 basis.plot([1, 2])
 ---
