@@ -88,7 +88,7 @@ def test_even_clouds_are_left_alone(kind: str, rng: np.random.Generator) -> None
 def test_a_step_of_the_density(ratio: int, bound: float, rng: np.random.Generator) -> None:
     """A square whose left half has one point where the right half has ``ratio``: pi^2 (i^2 + j^2).
 
-    By balanced weights .08 to .14, .17 to .31 and .3 to .4 on three draws; measured .06 to .07, .11 to .12, .17 to .22.
+    By balanced weights .08 to .14, .17 to .31 and .3 to .4 on three draws; measured .04 to .06, .09 to .12, .20 to .25.
     """
     sparse = c.even(lambda m, r: r.random((m, 2)) * [0.5, 1], max(30, 6000 // ratio), rng)
     dense = rng.random((6000, 2)) * [0.5, 1] + [0.5, 0]
