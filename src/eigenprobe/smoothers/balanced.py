@@ -47,6 +47,9 @@ from .stencil import (
     CELLS,
     SELECTION,
     STRETCHED,
+    UNEVEN_CELLS,
+    CellEdges,
+    CellRule,
     Neighbours,
     bridged,
     cell_edges,
@@ -133,13 +136,11 @@ def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, 
     if field is not None:
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
     if dimension == 2 and field is None:
-        uneven = uneven_clouds(near, frames, graph.clouds)
-        if settings.cells or bool(uneven.all()):
-            return _cell_stencil(graph, near, frames, settings)
-        if bool(uneven.any()):
-            return _stacked([balanced_stencil(part, dimension, settings) for part in graph.parts()])
-    spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
-    stray = excess > math.log(SELECTION.stray)
+        uneven = uneven_clouds(near, frames, graph.clouds) | settings.cells
+        if bool(uneven.all()) or not bool(uneven.any()):
+            return _cell_stencil(graph, near, frames, settings, UNEVEN_CELLS if bool(uneven.all()) else CELLS)
+        return _stacked([balanced_stencil(part, dimension, settings) for part in graph.parts()])
+    spacing, stray = _strays(near)
     chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
     edges, faint = with_pairs(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail
@@ -186,31 +187,45 @@ def _stacked(stencils: list[Stencil]) -> Stencil:
     return Stencil(Edges(heads, tails, first[-1]), *values)
 
 
-def _joined_cells(near: Neighbours, frames: Tensor, thin: Tensor) -> tuple[Edges, Tensor]:
-    """Edges of the cells and their weights ``(e,)``, and edges between parts that these leave apart."""
-    edges, weight = cell_edges(near, frames, thin)
+def _strays(near: Neighbours) -> tuple[Tensor, Tensor]:
+    """Local spacing ``(n,)``, and which points are strays."""
+    spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
+    return spacing, excess > math.log(SELECTION.stray)
+
+
+def _joined_cells(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule) -> CellEdges:
+    """The edges of the cells, and those between parts that these leave apart."""
+    edges, weight, rim = cell_edges(near, frames, thin, stray, rule)
     joined = bridged(near, edges, frames)
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
-    return joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
+    return CellEdges(joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim)
 
 
-def _cell_stencil(graph: Graph, near: Neighbours, frames: Tensor, settings: Balance) -> Stencil:
+def _cell_stencil(graph: Graph, near: Neighbours, frames: Tensor, settings: Balance, rule: CellRule) -> Stencil:
     """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have."""
     points = graph.points
+    spacing, stray = _strays(near)
+    stray = stray & rule.ends  # the sparse side of a step is none
     frames, thin = planar_frames(near, frames)
-    edges, weight = _joined_cells(near, frames, thin)
+    edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
     if points.shape[1] > 2:
-        frames = _edge_frames(points[edges.tail] - points[edges.head], edges, weight, 2, frames)
-        edges, weight = _joined_cells(near, frames, thin)
+        chord = points[edges.tail] - points[edges.head]
+        sheet = chord.masked_fill((stray[edges.head] | stray[edges.tail])[:, None], 0)
+        frames = torch.where(stray[:, None, None], frames, _edge_frames(sheet, edges, weight, 2, frames))
+        edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
     edges, faint = with_pairs(edges, graph.doubtful)
     weight = weight.new_full((len(edges),), settings.doubtful_weight).masked_scatter(~faint, weight)
-    chord = points[edges.tail] - points[edges.head]
+    head, tail = edges.head, edges.tail
+    chord = points[tail] - points[head]
     length2 = chord.square().sum(1)
     if points.shape[1] > 2:
-        ends = ((chord, edges.head), (-chord, edges.tail))
+        ends = ((chord, head), (-chord, tail))
         ahead, behind = (_logarithm(part, length2, frames[end], settings.steepest)[1] for part, end in ends)
         length2 = (ahead + behind) / 2
-    return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / 4)
+    loose = stray[head] | stray[tail]
+    weight = torch.where(loose, rule.bridge, weight)
+    length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
+    return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / 4 + rim)
 
 
 def _tangential(field: Tensor, frames: Tensor) -> Tensor:
@@ -230,7 +245,7 @@ def _edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fa
     size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
     first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
     second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
-    return principal(second / size[:, None, None], dimension)
+    return principal(second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension)
 
 
 def _outer(weight: Tensor, vectors: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ the cells of a sample of them, as the ratio of two sums.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -317,16 +317,23 @@ def _alike(near: Neighbours, frames: Tensor, rule: UnevenRule) -> Tensor:
 class CellRule:
     """Constants of the cells of a surface, chosen on six meshes (even, random, in scan lines, in a step of density)."""
 
-    nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts
+    nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
+    further: int = 20  # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
+    irregular: float = 0.3  # nearest over sixth distance of a point near those: .51 and more if even, .14 in random ones
     radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
-    outward: float = 1.5  # how far an open cell reaches outwards, over how far inwards: 1 loses at steps, 2.5 at edges
+    wider: float = 1.5  # the same of cells with further neighbours, relative to the others
+    outward: float = 0.35  # how far an open cell reaches outwards, over how far inwards: 0 at points of an edge, 1 pixels
+    ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
-    rows: int = 16384  # cells at a time
+    rows: int = 16384  # cells at a time on a CPU
 
 
 CELLS = CellRule()
+# Lines and steps: a cell is open where points are missing rather than at an edge.  Outwards, 1 loses at steps, 2.5 at
+# edges; cells that further neighbours close cross the gaps between sheets.
+UNEVEN_CELLS = CellRule(further=0, outward=1.5, ends=False)
 
 
 def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
@@ -341,33 +348,64 @@ def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> t
     return frames, thin
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = CELLS) -> tuple[Edges, Tensor]:
-    """Edges of the Voronoi cells, and their weights ``(e,)``: means of what the cells of both ends say.
+class CellEdges(NamedTuple):
+    """Edges of Voronoi cells, their weights ``(e,)``, and the area ``(n,)`` between points and the edge of a surface."""
+
+    edges: Edges
+    weight: Tensor
+    rim: Tensor
+
+
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule = CELLS) -> CellEdges:
+    """Edges of the Voronoi cells of points that are no ``stray (n,)``, weighted by the mean of the cells of both ends.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side of a step.
     """
     k, n = near.indices.shape[1], len(thin)
-    column = torch.arange(k, device=thin.device)
-    real = torch.as_tensor(near.real, device=thin.device).view(-1, 1).expand(n, 1)
-    weight = near.offsets.new_zeros((n, k))
-    for lined, count in ((False, min(rule.nearest, k)), (True, k)):
-        for rows in (thin == lined).nonzero()[:, 0].split(rule.rows):
-            found = _cell_weights(near, rows, frames[rows], column[:count] < real[rows], rule)
-            weight = torch.index_put(weight, (rows[:, None], column[:count]), found)
+    few, more = min(rule.nearest, k), min(rule.further, k)
+    ratio = near.distances[:, 0] / near.distances[:, min(SELECTION.nearest, k) - 1]
+    weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
+
+    def measure(rows: Tensor, count: int, wider: float = 1.0) -> Tensor:
+        found = _cells_in_planes(near, rows, frames[rows], count, stray, replace(rule, radius=wider * rule.radius))
+        weight[rows, :count], rim[rows] = found.weight, found.rim
+        return found.reach
+
+    block = rule.rows if thin.device.type == "cpu" else 16 * rule.rows
+    for rows in (~thin).nonzero()[:, 0].split(block):
+        reach = measure(rows, few)
+        if more > few:
+            beside = torch.minimum(ratio[rows], ratio[near.indices[rows, :few]].amin(1))
+            rows = rows[(2 * reach > near.distances[rows, few - 1]) & (beside < rule.irregular)]
+            measure(rows, more, rule.wider)
+    for rows in thin.nonzero()[:, 0].split(block):
+        measure(rows, k)
     kept = weight.detach() > torch.finfo(weight.dtype).eps
     edges, place = undirected(near.indices, kept)
-    ends = zip(kept.nonzero()[:, 0].split(rule.rows), near.indices[kept].split(rule.rows), strict=True)
+    ends = zip(kept.nonzero()[:, 0].split(block), near.indices[kept].split(block), strict=True)
     both = torch.cat([(near.indices[other] == own[:, None]).any(1) for own, other in ends])
-    return edges, weight.new_zeros(len(edges)).index_add(0, place, weight[kept] / (1 + both.to(weight)))
+    return CellEdges(edges, weight.new_zeros(len(edges)).index_add(0, place, weight[kept] / (1 + both.to(weight))), rim)
 
 
-def _cell_weights(near: Neighbours, rows: Tensor, frames: Tensor, asked: Tensor, rule: CellRule) -> Tensor:
+class _PlaneCells(NamedTuple):
+    """Cells in tangent planes: edges over distances ``(r, count)``, areas at the edge and farthest corners ``(r,)``."""
+
+    weight: Tensor
+    rim: Tensor
+    reach: Tensor
+
+
+def _cells_in_planes(
+    near: Neighbours, rows: Tensor, frames: Tensor, count: int, stray: Tensor, rule: CellRule
+) -> _PlaneCells:
     """Length of the edge of the Voronoi cell of each of some points towards its neighbours, over their distance.
 
     The edge towards ``p`` lies on its bisector ``p / 2 + t J p``; every other neighbour ``q`` leaves the side
     ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  Beyond the radius a cell is cut off: it may be open.
     """
-    count, tiny, rounding = asked.shape[1], torch.finfo(frames.dtype).tiny, 8 * torch.finfo(frames.dtype).eps
+    tiny, rounding = torch.finfo(frames.dtype).tiny, 8 * torch.finfo(frames.dtype).eps
+    real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
+    asked = (torch.arange(count, device=rows.device) < real) & ~stray[near.indices[rows, :count]]
     offsets = near.offsets[rows, :count]
     length = offsets.norm(dim=2).clamp_min(tiny)
     flat = offsets @ frames
@@ -377,7 +415,7 @@ def _cell_weights(near: Neighbours, rows: Tensor, frames: Tensor, asked: Tensor,
     x, y = (flat * (length / size * torch.asin(sine) / sine)[..., None]).permute(2, 1, 0).contiguous()
     squared = x.square() + y.square()
     radius = rule.radius * length[:, : SELECTION.nearest].mean(1)
-    if count > rule.nearest:  # points in a line: the next lines end their cells
+    if count > max(rule.nearest, rule.further):  # points in a line: the next lines end their cells
         radius = torch.maximum(radius, length[:, -1] / 2)
     limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
     high, low, hidden = limit, -limit, ~same
@@ -389,20 +427,33 @@ def _cell_weights(near: Neighbours, rows: Tensor, frames: Tensor, asked: Tensor,
         low = torch.where(same[q] & (side < 0), torch.maximum(low, bound), low)
         hidden = hidden | (same[q] & (side == 0) & (room < -rounding * squared[q]))  # not by the neighbour itself
     seen = ~hidden & (high > low)
+    reach = torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0).detach().amax(0).sqrt()
+    rim = torch.zeros_like(radius)
     if bool((is_open := (seen & ((high >= limit) | (low <= -limit))).any(0)).any()):
-        high, low = _mirrored(x, y, high, low, seen, is_open)
-    return torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT
+        high, low, rim = _ended(x, y, high, low, seen & is_open, rule)
+    return _PlaneCells(torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT, rim, reach)
 
 
-def _mirrored(x: Tensor, y: Tensor, high: Tensor, low: Tensor, seen: Tensor, is_open: Tensor) -> tuple[Tensor, Tensor]:
-    """The ends of the edges of cells; open ones end outwards: neighbours ``(x, y) (k, r)`` lie inwards."""
-    inward = torch.stack([(part / (x.square() + y.square()).clamp_min(1e-300).sqrt() * seen).sum(0) for part in (x, y)])
+def _ended(
+    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, rule: CellRule
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie inwards), and the rim.
+
+    The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j w_ij |l_ij|^2 / 4``.
+    """
+    inward = torch.stack([(part / (x.square() + y.square()).clamp_min(1e-300).sqrt() * asked).sum(0) for part in (x, y)])
     inward = inward / inward.norm(dim=0).clamp_min(torch.finfo(x.dtype).tiny)
-    middle, slope = (x * inward[0] + y * inward[1]) / 2, x * inward[1] - y * inward[0]  # of <inward, p / 2 + t J p>
-    reach = torch.where(seen, middle + torch.maximum(high * slope, low * slope), 0.0).amax(0)
-    end = -(CELLS.outward * reach + middle) / torch.where(slope == 0, 1.0, slope)
-    high = torch.where(is_open & (slope < 0), torch.minimum(high, end), high)
-    return high, torch.where(is_open & (slope > 0), torch.maximum(low, end), low)
+    along, slope = x * inward[0] + y * inward[1], x * inward[1] - y * inward[0]  # <inward, p>, <inward, J p>
+    outward = rule.outward * torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0).amax(0)
+    end = -(outward + along / 2) / torch.where(slope == 0, 1.0, slope)
+    cut = asked & (low < end) & (end < high) & (slope != 0)
+    high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
+    low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
+    if not rule.ends:
+        return high, low, torch.zeros_like(outward)
+    across = torch.where(cut, end * along - slope / 2, 0.0)  # <J inward, p / 2 + end J p>, on either side of the point
+    width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
+    return high, low, torch.where(cut.sum(0) > 1, width * outward / 2, 0.0)
 
 
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
