@@ -92,29 +92,31 @@ def test_row_and_symmetric_against_the_formulas() -> None:
     assert symmetric.step_time == pytest.approx(float((s * distance2).sum() / r.sum() / 4))
 
 
-def test_balanced_weights_make_coordinates_harmonic(rng: np.random.Generator) -> None:
-    x = torch.as_tensor(rng.random((1500, 2)))
-    graph = build_graph(x, 30)
-    stencil = balanced_stencil(graph, 2)
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_weights_make_coordinates_harmonic(dimension: int, rng: np.random.Generator) -> None:
+    x = torch.as_tensor(rng.random((1500, dimension)))
+    stencil = balanced_stencil(build_graph(x, 30), dimension)
     edges, weight = stencil.edges, stencil.weight
     chord = x[edges.tail] - x[edges.head]
-    pull = torch.zeros_like(x).index_add_(0, edges.head, weight[:, None] * chord)
-    pull.index_add_(0, edges.tail, -weight[:, None] * chord)
-    size = torch.zeros(1500, dtype=x.dtype).index_add_(0, edges.head, weight * stencil.length2.sqrt())
-    size.index_add_(0, edges.tail, weight * stencil.length2.sqrt())
-    inside = ((x > 0.1) & (x < 0.9)).all(1)
-    assert float((pull.norm(dim=1) / size)[inside].mean()) < 0.013  # of 20 draws .0103 at most
+    pull = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
+    size = edges.at(weight * stencil.length2.sqrt())
+    inside = ((x > 0.15) & (x < 0.85)).all(1)
+    imbalance = (pull.norm(dim=1) / size)[inside]
     assert bool((weight > 0).all())
+    if dimension == 2:  # cells: exact but for those that have more neighbours than are looked at, or are open
+        assert float(imbalance.quantile(0.75)) < 1e-6 and float(imbalance.mean()) < 0.02
+    else:
+        assert float(imbalance.mean()) < 0.02
     # With the local time as mass, |x|^2 has the Laplacian 2 dim wherever the point is balanced.
     square = x.square().sum(1)
     lift = weight * (square[edges.tail] - square[edges.head])
-    applied = torch.zeros(1500, dtype=x.dtype).index_add_(0, edges.head, lift).index_add_(0, edges.tail, -lift)
-    found = (applied - 2 * (x * pull).sum(1)) / stencil.mass
-    # Edges of a few points at the boundary that nothing balances count as shorter than they are.
-    shortened = (stencil.length2 < (1 - 1e-9) * chord.square().sum(1)).double()
-    plain = torch.zeros_like(square).index_add_(0, edges.head, shortened).index_add_(0, edges.tail, shortened) == 0
-    assert float(plain.double().mean()) > 0.98 and bool((plain | ~inside).all())
-    torch.testing.assert_close(found[plain], torch.full_like(square, 4.0)[plain])
+    found = (edges.at_head(lift) - edges.at_tail(lift) - 2 * (x * pull).sum(1)) / stencil.mass
+    # Edges of strays count as shorter than they are, and cells at the boundary have an area beyond their points.
+    shortened = (stencil.length2 < (1 - 1e-9) * chord.square().sum(1)).to(x)
+    plain = inside & (edges.at(shortened) == 0)
+    assert float(plain.double().sum() / inside.sum()) > 0.98
+    torch.testing.assert_close(found[plain].median(), torch.tensor(2.0 * dimension, dtype=x.dtype))
+    assert float((found[plain] / (2 * dimension) - 1).abs().quantile(0.9)) < 1e-6
 
 
 def test_frames_span_the_tangent_plane(rng: np.random.Generator) -> None:

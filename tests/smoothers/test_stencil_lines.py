@@ -11,9 +11,19 @@ from scipy.spatial import Voronoi
 
 import eigenprobe as ep
 from eigenprobe.graph import Graph
+from eigenprobe.graph.graph import build_graph
 from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.smoothers.balanced import EXACT, balanced_stencil
-from eigenprobe.smoothers.stencil import UNEVEN, Neighbours, cell_edges, planar_frames, tangent_frames, uneven_clouds
+from eigenprobe.smoothers.stencil import (
+    CELLS,
+    UNEVEN,
+    UNEVEN_CELLS,
+    Neighbours,
+    cell_edges,
+    planar_frames,
+    tangent_frames,
+    uneven_clouds,
+)
 from tests import clouds as c
 
 
@@ -38,7 +48,7 @@ def test_weights_are_edges_of_the_voronoi_diagram(rng: np.random.Generator) -> N
     """Length of the edge between two cells over the distance of their points, by Qhull, on an even cloud."""
     points = rng.uniform(size=(4800, 2)) * [1, 0.4]
     graph, (near, frames) = graph_of(points := points[farthest_points(points, 600, 0)]), nearest(points)
-    edges, weight = cell_edges(near, *planar_frames(near, frames))
+    edges, weight, _ = cell_edges(near, *planar_frames(near, frames), torch.zeros(600, dtype=torch.bool))
     found = {(int(i), int(j)): float(w) for i, j, w in zip(edges.head, edges.tail, weight, strict=True)}
     points = graph.points.numpy()
     diagram, reach = Voronoi(points), np.abs(points - points.mean(0)).max(0)
@@ -59,7 +69,8 @@ def test_cells_are_balanced_and_have_their_area(rng: np.random.Generator) -> Non
     """
     points = rows(100, 25, 0.4, rng)
     place, (near, frames) = graph_of(points).points, nearest(points)
-    edges, weight = cell_edges(near, *planar_frames(near, frames))
+    stray = torch.zeros(len(place), dtype=torch.bool)
+    edges, weight, _ = cell_edges(near, *planar_frames(near, frames), stray, UNEVEN_CELLS)
     chord = place[edges.tail] - place[edges.head]
     pull = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
     size = edges.at(weight * chord.square().sum(1)) / 4
@@ -68,6 +79,26 @@ def test_cells_are_balanced_and_have_their_area(rng: np.random.Generator) -> Non
     assert float((pull[inside].norm(dim=1) / edges.at(weight * chord.norm(dim=1))[inside]).quantile(0.5)) < 1e-6
     extent = 2 * (place - middle).abs().amax(0)
     assert float(size[inside].sum()) == pytest.approx(0.49 * float(extent.prod()), rel=0.05)
+
+
+def test_cells_at_the_edge_of_a_sheet_end_beyond_their_points() -> None:
+    """Squares of side h inside; at a side of a grid h by .5 h (1 + .35), whose area is the mass."""
+    h, width = 0.1, 0.5 * (1 + CELLS.outward)
+    grid = h * torch.cartesian_prod(*(torch.arange(9.0, dtype=torch.float64),) * 2)
+    stencil = balanced_stencil(build_graph(grid, 24).without_loops(), 2)
+    mass, weight = stencil.mass.view(9, 9), torch.zeros(81, 81, dtype=torch.float64)
+    weight[stencil.edges.head, stencil.edges.tail] = stencil.weight
+    torch.testing.assert_close(mass[2:-2, 2:-2], torch.full((5, 5), h * h, dtype=torch.float64))
+    torch.testing.assert_close(mass[0, 2:-2], torch.full((5,), width * h * h, dtype=torch.float64))
+    assert float(weight[3, 4]) == pytest.approx(width) and float(weight[4, 13]) == pytest.approx(1)
+
+
+def test_random_cells_look_at_further_neighbours(rng: np.random.Generator) -> None:
+    """Of 13 neighbours alone eigenvalues of a random sphere are 3.5 per cent too low; measured 1."""
+    exact = np.repeat([2.0, 6, 12, 20], [3, 5, 7, 9])
+    points = (c.random_sphere(3000, rng) for _ in range(4))
+    values = [ep.decompose(x, 25, dimension=2, resolution="all").eigenvalues[1:] for x in points]
+    assert abs((np.array(values) / exact - 1).mean()) < 0.015
 
 
 @pytest.mark.parametrize("kind", ["even", "random", "gradual", "stray"])

@@ -1,9 +1,10 @@
-"""Balanced weights: a sparse symmetric operator on a cloud of low dimension that is exact for linear functions.
+"""Sparse symmetric operators on clouds of low dimension that are exact for linear functions.
 
-Each point keeps its nearest neighbours up to the first count at which they surround it, so the stencil is as small as
-the sampling allows (6 to 8 neighbours on an even cloud, more where it is irregular, and few ties across thin parts).
-Every edge gets a geodesic length (a chord that leaves the tangent plane at angle asin(s) spans an arc longer by
-asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j).  Starting weights
+On a surface the weights are those of Voronoi cells in tangent planes (finite volumes; `stencil`), the mean of what the
+cells of both ends say, and the mass is the area of the cells.  In a solid each point keeps its nearest neighbours up to
+the first count at which they surround it, so the stencil is as small as the sampling allows.  Every edge gets a
+geodesic length (a chord that leaves the tangent plane at angle asin(s) spans an arc longer by asin(s)/s) and a
+direction in the tangent frame of either end, l_ij = log_i(x_j).  Starting weights
 
     w_ij = |l_ij|^(dim-2) (1 + |l_ij|^2 / (2 c h_i h_j))^-2        h: local spacing
 
@@ -19,10 +20,7 @@ anisotropic.  The dual system has one vector per point, and each equation involv
 inverse of the block of every point as a preconditioner a dozen conjugate-gradient steps solve it, whatever the frames.
 Near a boundary the direction across it stays free.  The mass is the local time, m_i = sum_j w_ij |l_ij|^2 / (2 dim),
 and the operator M^-1 (R - W) is in the units of the input with nothing to calibrate.  Arrays: e edges, (e, dim)
-directions; n points, (n, 4) or (n, 8) dual variables.
-
-Clouds of a surface in scan lines or with steps of their density (`uneven_clouds`) have the weights of Voronoi cells,
-the mean of what the cells of both ends say: no choice of nearest points surrounds a point there.
+directions; n points, (n, 8) dual variables.
 
 An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count 1 + |f_i| times.  Neighbours are sorted
 and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after is the same.
@@ -80,7 +78,7 @@ class Balance:
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
     doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
-    cells: bool = False  # weights of Voronoi cells, even if the cloud does not look uneven: a sample of scan lines
+    cells: bool = False  # cells of an uneven cloud, even if it does not look so: a sample of scan lines
     stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
 
 
@@ -125,43 +123,35 @@ def traced_stencil(points: Tensor, cloud: Placed, smoother: Smoother) -> Stencil
 
 
 def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, field: Tensor | None = None) -> Stencil:
-    """Balanced weights on a graph without self-loops, of one cloud or of several.
+    """Weights on a graph without self-loops, of one cloud or of several: of cells on a surface, else balanced.
 
     A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
     """
-    points = graph.points
-    near = Neighbours.of(points, graph.indices, graph.distances)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
     few = slice(0, SELECTION.frame)
     frames = tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
+    if dimension == 2:
+        uneven = uneven_clouds(near, frames, graph.clouds) | settings.cells
+        if bool(uneven.any()) and not bool(uneven.all()):
+            fields = [None] * len(uneven) if field is None else field.split(graph.clouds)
+            parts = zip(graph.parts(), fields, strict=True)
+            return _stacked([balanced_stencil(part, dimension, settings, own) for part, own in parts])
     if field is not None:
         near = near.stretched((frames @ _tangential(field, frames)[..., None])[..., 0])
-    if dimension == 2 and field is None:
-        uneven = uneven_clouds(near, frames, graph.clouds) | settings.cells
-        if bool(uneven.all()) or not bool(uneven.any()):
-            return _cell_stencil(graph, near, frames, settings, UNEVEN_CELLS if bool(uneven.all()) else CELLS)
-        return _stacked([balanced_stencil(part, dimension, settings) for part in graph.parts()])
+    if dimension == 2:
+        rule = UNEVEN_CELLS if bool(uneven.all()) else CELLS
+        return _cell_stencil(graph, near, frames, settings, field, rule)
     spacing, stray = _strays(near)
     chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
     edges, faint = with_pairs(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail
-
-    chord = points[tail] - points[head]
-    chord2 = chord.square().sum(1)
-    spread = spacing[head] * spacing[tail]
-    if dimension < points.shape[1]:
-        close = torch.exp(-(chord2 / spread / 2).clamp_max(settings.farthest)).masked_fill(faint, 0)
+    chord, spread = graph.points[tail] - graph.points[head], spacing[head] * spacing[tail]
+    if dimension < chord.shape[1]:
+        close = torch.exp(-(chord.square().sum(1) / spread / 2).clamp_max(settings.farthest)).masked_fill(faint, 0)
         frames = _edge_frames(chord, edges, close, dimension, frames)
-        forward, ahead = _logarithm(chord, chord2, frames[head], settings.steepest)
-        backward, behind = _logarithm(-chord, chord2, frames[tail], settings.steepest)
-        length2 = (ahead + behind) / 2
     else:
-        forward, backward, length2 = chord, -chord, chord2
-        frames = torch.eye(dimension, dtype=points.dtype, device=points.device).expand(len(points), -1, -1)
-    if field is not None:
-        flat = _tangential(field, frames)
-        forward, backward = stretch(forward, flat[head]), stretch(backward, flat[tail])
-        length2 = (forward.square().sum(1) + backward.square().sum(1)) / 2
-
+        frames = torch.eye(dimension, dtype=chord.dtype, device=chord.device).expand(len(frames), -1, -1)
+    forward, backward, length2 = _directions(chord, edges, frames, settings, field)
     if dimension == 1:
         weight = length2.rsqrt()
     else:
@@ -201,7 +191,9 @@ def _joined_cells(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor,
     return CellEdges(joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim)
 
 
-def _cell_stencil(graph: Graph, near: Neighbours, frames: Tensor, settings: Balance, rule: CellRule) -> Stencil:
+def _cell_stencil(
+    graph: Graph, near: Neighbours, frames: Tensor, settings: Balance, field: Tensor | None, rule: CellRule
+) -> Stencil:
     """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have."""
     points = graph.points
     spacing, stray = _strays(near)
@@ -209,23 +201,35 @@ def _cell_stencil(graph: Graph, near: Neighbours, frames: Tensor, settings: Bala
     frames, thin = planar_frames(near, frames)
     edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
     if points.shape[1] > 2:
-        chord = points[edges.tail] - points[edges.head]
-        sheet = chord.masked_fill((stray[edges.head] | stray[edges.tail])[:, None], 0)
-        frames = torch.where(stray[:, None, None], frames, _edge_frames(sheet, edges, weight, 2, frames))
+        loose = stray[edges.head] | stray[edges.tail]
+        chord = (points[edges.tail] - points[edges.head]).masked_fill(loose[:, None], 0)
+        frames = torch.where(stray[:, None, None], frames, _edge_frames(chord, edges, weight, 2, frames))
         edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
     edges, faint = with_pairs(edges, graph.doubtful)
-    weight = weight.new_full((len(edges),), settings.doubtful_weight).masked_scatter(~faint, weight)
     head, tail = edges.head, edges.tail
-    chord = points[tail] - points[head]
-    length2 = chord.square().sum(1)
-    if points.shape[1] > 2:
-        ends = ((chord, head), (-chord, tail))
-        ahead, behind = (_logarithm(part, length2, frames[end], settings.steepest)[1] for part, end in ends)
-        length2 = (ahead + behind) / 2
+    length2 = _directions(points[tail] - points[head], edges, frames, settings, field)[2]
+    spread = 2 * settings.bandwidth * spacing[head] * spacing[tail]
+    weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(~faint, weight)
     loose = stray[head] | stray[tail]
     weight = torch.where(loose, rule.bridge, weight)
     length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
     return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / 4 + rim)
+
+
+def _directions(
+    chord: Tensor, edges: Edges, frames: Tensor, settings: Balance, field: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Directions of the edges at both ends ``(e, dim)``, as long as their arcs in the metric of the field, squared."""
+    forward, backward, length2 = chord, -chord, chord.square().sum(1)
+    if frames.shape[2] < chord.shape[1]:
+        forward, ahead = _logarithm(chord, length2, frames[edges.head], settings.steepest)
+        backward, behind = _logarithm(-chord, length2, frames[edges.tail], settings.steepest)
+        length2 = (ahead + behind) / 2
+    if field is not None:
+        flat = field if frames.shape[2] == chord.shape[1] else _tangential(field, frames)
+        forward, backward = stretch(forward, flat[edges.head]), stretch(backward, flat[edges.tail])
+        length2 = (forward.square().sum(1) + backward.square().sum(1)) / 2
+    return forward, backward, length2
 
 
 def _tangential(field: Tensor, frames: Tensor) -> Tensor:
@@ -313,11 +317,9 @@ def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance,
 
 
 def _traceless(t: Tensor) -> Tensor:
-    """The part of ``t t^T`` that is not round, of size ``|t|^2``: ``x^2 - y^2`` and ``2 x y`` in a plane."""
+    """The part of ``t t^T`` that is not round, of size ``|t|^2`` in three dimensions."""
     x, y, *rest = t.unbind(1)
     parts = [x * x - y * y, 2 * x * y] + [2 * z * each for z in rest for each in (x, y)]
-    if not rest:
-        return torch.stack(parts, 1)
     return torch.stack([3**0.5 / 2 * part for part in parts] + [rest[0].square() - (x * x + y * y) / 2], 1)
 
 

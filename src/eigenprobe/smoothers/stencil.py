@@ -1,23 +1,24 @@
-"""Which neighbours a point keeps for its balanced weights, and what it takes to choose them.
+"""Which neighbours a point keeps, what it takes to choose them, and the Voronoi cells of a surface.
 
     h_i                            local spacing (n,)                T_i (d, dim)   orthonormal tangent frame
     |sum_j T_i^T u_ij| <= s count  "surrounded": the directions u_ij to the nearest `count` neighbours cancel
-    |sum_j (T_i^T u_ij)^(2)| <= t count                              and not in a line: the traceless second moments
+    |sum_j (T_i^T u_ij)^(2)| <= t count                              and not in a plane: the traceless second moments
     |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)                         the edge ij runs along the sheet at both ends
 
 On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that an end of the curve
-faces: far from both, steep to the curve, and not the nearest the other way round.  Elsewhere the shortest list of
+faces: far from both, steep to the curve, and not the nearest the other way round.  In a solid the shortest list of
 nearest ones that surround the point is kept.  Parts that these lists leave apart are joined by edges of the whole graph
 that run along one sheet.
 
-In an uneven cloud of a surface (scan lines, steps of the density) they are those that share an edge of the Voronoi cell
-of a point in its tangent plane:
+On a surface they are those that share an edge of the Voronoi cell of a point in its tangent plane:
 
     w_ij = |edge of cell i towards j| / |l_ij|        l_ij: arc to neighbour j in the tangent plane of i
     sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed cell
 
-whatever the density and however much closer points lie along one direction than across it (scan lines).  Where the
-nearest lie in a line, all neighbours of the graph are looked at, else the nearest few.
+whatever the density and however much closer points lie along one direction than across it (scan lines).  The nearest
+few are looked at, further ones where a cell of a random cloud may have more, and all where the nearest lie in a line.
+A cell that none of them closes ends a little beyond its point, at the edge of the surface; in scan lines and at steps
+of the density, where points are missing rather than the surface, farther out.
 
 How much length, area or volume a cloud covers, from the Voronoi cells of its points in their tangent planes.
 
@@ -49,8 +50,7 @@ from .smoother import Smoother
 class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
 
-    planar: tuple[int, int, int] = (7, 16, 10)  # neighbours kept on a surface: least, most, where never surrounded
-    solid: tuple[int, int, int] = (12, 28, 9)  # the same in a solid
+    solid: tuple[int, int, int] = (12, 28, 9)  # neighbours kept in a solid: least, most, where never surrounded
     surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
     uneven: float = 0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
     tie: float = 1e-6  # relative difference of distances that are one: a shell of a solid lattice is kept whole
@@ -155,8 +155,7 @@ def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECT
     if frames.shape[2] == 1:
         keep = _adjacent(near, frames, selection)
     else:
-        most = (selection.planar if frames.shape[2] == 2 else selection.solid)[1]
-        keep = _surrounding(near, near.directions(frames, most), selection)
+        keep = _surrounding(near, near.directions(frames, selection.solid[1]), selection)
     return bridged(near, undirected(near.indices, keep)[0], frames, selection)
 
 
@@ -171,8 +170,7 @@ def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
 
 def _surrounding(near: Neighbours, directions: Tensor, selection: Selection) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
-    sizes = selection.planar if directions.shape[2] == 2 else selection.solid
-    few, most, otherwise = (min(count, near.indices.shape[1]) for count in sizes)
+    few, most, otherwise = (min(count, near.indices.shape[1]) for count in selection.solid)
     count = torch.arange(1, most + 1, device=directions.device)
     surrounded = directions.cumsum(1).norm(dim=2) <= selection.surrounded * count
     surrounded &= _unevenness(directions) <= selection.uneven * count
@@ -180,21 +178,15 @@ def _surrounding(near: Neighbours, directions: Tensor, selection: Selection) -> 
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
     keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=directions.device)
     keep[:, :most] = count <= first[:, None]
-    if directions.shape[2] == 3:
-        keep |= near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1)
-    return keep
+    return keep | (near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1))
 
 
 def _unevenness(directions: Tensor) -> Tensor:
     """How far the second moments of the first 1, 2, ... unit vectors ``(n, k, dim)`` are from round, ``(n, k)``.
 
-    0 where they are, and the count where they lie in a line (in a solid: in a plane).
+    0 where they are, and the count where they lie in a plane.
     """
     dimension = directions.shape[2]
-    if dimension == 2:
-        x, y = directions.unbind(2)
-        moments = torch.stack([x.square() - y.square(), 2 * x * y], 2).cumsum(1)
-        return moments.norm(dim=2)
     round_part = torch.eye(dimension, dtype=directions.dtype, device=directions.device) / dimension
     moments = (directions[..., :, None] * directions[..., None, :] - round_part).cumsum(1)
     return moments.flatten(2).norm(dim=2) * (dimension * (dimension - 1)) ** 0.5
@@ -319,10 +311,14 @@ class CellRule:
 
     nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
     further: int = 20  # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
-    irregular: float = 0.3  # nearest over sixth distance of a point near those: .51 and more if even, .14 in random ones
+    irregular: float = (
+        0.3  # first over sixth distance of a point among those: .5 and more if even, .14 if random
+    )
     radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
     wider: float = 1.5  # the same of cells with further neighbours, relative to the others
-    outward: float = 0.35  # how far an open cell reaches outwards, over how far inwards: 0 at points of an edge, 1 pixels
+    outward: float = (
+        0.35  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
+    )
     ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
@@ -349,7 +345,7 @@ def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> t
 
 
 class CellEdges(NamedTuple):
-    """Edges of Voronoi cells, their weights ``(e,)``, and the area ``(n,)`` between points and the edge of a surface."""
+    """Edges of Voronoi cells, their weights ``(e,)``, and areas ``(n,)`` between points and the edge of a surface."""
 
     edges: Edges
     weight: Tensor
@@ -426,7 +422,7 @@ def _cells_in_planes(
         high = torch.where(same[q] & (side > 0), torch.minimum(high, bound), high)
         low = torch.where(same[q] & (side < 0), torch.maximum(low, bound), low)
         hidden = hidden | (same[q] & (side == 0) & (room < -rounding * squared[q]))  # not by the neighbour itself
-    seen = ~hidden & (high > low)
+    seen = ~hidden & (high - low > rounding)
     reach = torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0).detach().amax(0).sqrt()
     rim = torch.zeros_like(radius)
     if bool((is_open := (seen & ((high >= limit) | (low <= -limit))).any(0)).any()):
@@ -441,8 +437,10 @@ def _ended(
 
     The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j w_ij |l_ij|^2 / 4``.
     """
-    inward = torch.stack([(part / (x.square() + y.square()).clamp_min(1e-300).sqrt() * asked).sum(0) for part in (x, y)])
-    inward = inward / inward.norm(dim=0).clamp_min(torch.finfo(x.dtype).tiny)
+    tiny = torch.finfo(x.dtype).tiny
+    share = asked / (x.square() + y.square()).clamp_min(tiny).sqrt()
+    inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
+    inward = inward / inward.norm(dim=0).clamp_min(tiny)
     along, slope = x * inward[0] + y * inward[1], x * inward[1] - y * inward[0]  # <inward, p>, <inward, J p>
     outward = rule.outward * torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0).amax(0)
     end = -(outward + along / 2) / torch.where(slope == 0, 1.0, slope)
