@@ -46,7 +46,7 @@ from eigenprobe.shortcuts.cuts import real_neighbours
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
 from eigenprobe.smoothers.balanced import BALANCE
 from eigenprobe.smoothers.neighbourhood import SETTINGS
-from eigenprobe.smoothers.stencil import SELECTION
+from eigenprobe.smoothers.stencil import CELLS, SELECTION
 from eigenprobe.smoothers.variable import KERNEL
 
 Numbers = dict[str, float]
@@ -307,13 +307,17 @@ def together(clouds: list[Known], k: int) -> Callable[[], Numbers]:
 
 # What else each constant might be; numbers that are not listed are halved and doubled.
 OTHERS: dict[str, tuple[Any, Any]] = {
-    "Selection.planar": ((5, 12, 8), (10, 24, 14)),
     "Selection.solid": ((11, 20, 13), (22, 30, 26)),
     "Selection.along": (0.5, 0.9),
     "Selection.one_sided": (0.2, 0.6),
     "Selection.stray": (1.8, 5.0),
     "Selection.tie": (1e-12, 0.1),
     "Selection.speck": (0.005, 0.02),
+    "CellRule.nearest": (10, 18),
+    "CellRule.further": (16, 30),
+    "CellRule.radius": (1.0, 2.5),
+    "CellRule.along": (0.5, 0.9),
+    "CellRule.ends": (False, True),
     "Balance.end_ridge": (1.0, 1e6),
     "Balance.steepest": (0.5, 0.95),
     "Balance.least_factor": (0.1, 0.6),
@@ -358,6 +362,7 @@ LIMITS: dict[str, str] = {
     **dict.fromkeys(("Coarsening.growth", "Coarsening.sampled", "Stacking.room", "Stacking.at_once"), ORDER),
     **dict.fromkeys(("Division.exact", "Division.wider", "Division.tried"), ORDER),
     "VariableBandwidth.floor": "off, but for the inputs of the pretrained network, which was trained with it",
+    "CellRule.rows": MEMORY,
     "Selection.crumb": "parts smaller than a stencil appear only where edges round them were cut, which cuts undo",
     "Balance.farthest": "exp(-50) is below rounding and above underflow: a lone far point keeps a tangent frame",
 }
@@ -393,6 +398,7 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
 
     return {
         "Selection": (SELECTION, lambda: adaptive(low() + hard(), balance=True)),
+        "CellRule": (CELLS, lambda: adaptive(low() + hard(), balance=True)),
         "Balance": (BALANCE, lambda: adaptive(low() + hard(), balance=True)),
         "VariableBandwidth": (
             KERNEL,

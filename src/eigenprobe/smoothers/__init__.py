@@ -1,7 +1,7 @@
 """Graph -> smoother: a symmetric averaging operator with a mass.
 
     row, symmetric   one Gaussian for the whole cloud                         `gaussian`
-    adaptive         balanced weights in one to three dimensions              `balanced`
+    adaptive         cells of surfaces, balanced weights of curves, solids    `balanced`
                      a Gaussian whose width follows the sampling above        `variable`
     neighbourhood    shared neighbours, for tables of embeddings              `neighbourhood`
 
