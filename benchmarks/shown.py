@@ -342,6 +342,18 @@ def scale(document: Document) -> str:
     return "\n\n".join(parts)
 
 
+def noisy(document: Document) -> str:
+    """Seconds (median and range), memory and errors of very many noisy points, by shape and where they come from."""
+    names = {"shape": "shape", "points": "points", "from": "given as", "sampled": "worked on"}
+    table = [
+        {name: row[key] for key, name in names.items()}
+        | {"seconds": spread(row), "first call": round(row["cold"], 2), "MiB": round(row["MiB"])}
+        | {"error of eigenvalues": round(row["error of eigenvalues"], 4)}
+        for row in document["rows"]
+    ]
+    return markdown(table)
+
+
 def mutants(document: Document) -> str:
     """Changes that made a test fail, by folder."""
     table = []
@@ -435,6 +447,7 @@ TABLES = {
     "maps": Shown("maps.json", embedding),
     "sweep": Shown("sweep_*.json", embedding),
     "scale": Shown("scale_*.json", scale),
+    "noisy": Shown("noisy_*.json", noisy),
     "mutants": Shown("mutants.json", mutants),
     "calibration": Shown("calibration.json", calibration),
 }
