@@ -103,7 +103,7 @@ RESULTS = {
     "noisy_cuda.json": _bench("noisy --device cuda", "decomposition", **CLOUD),
     "sweep_cpu.json": _bench("sweep --rows 10000 --device cpu --umap", "table", n=300, k=6),
     "sweep_cuda.json": _bench(
-        "sweep --rows 10000 100000 --large 1000000 --device cuda --minutes 4", "table", n=300, k=6
+        "sweep --rows 10000 --large 1000000 300000 --device cuda --minutes 4", "table", n=300, k=6
     ),
     "cluster.json": _bench("cluster", "table", n=300, k=6),
     "robustness.json": _bench(f"robustness {DATA}/mpz14", "alignment", **SHAPE, methods=["direct", "pretrained"]),
