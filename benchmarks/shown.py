@@ -111,13 +111,16 @@ def joined(row: Document, prefix: str = "cosine") -> str | None:
 def paper_overfit(document: Document) -> str:
     """The paper's way by shape, on vertices and on faces, beside its printed numbers; every row with its command."""
     theirs = [row for row in document["rows"] if row["method"] == THEIRS]
-    parts = []
+    faces = [row for row in theirs if row["shape"].endswith(FACES)]
+    near = [row for row in faces if row["shape"].removesuffix(FACES) in NINE]
+    others, parts = [row for row in faces if row not in near], []
     for title, chosen in (
         ("vertices of the file", [row for row in theirs if row["shape"] in NINE]),
-        ("drawn evenly on the faces", [row for row in theirs if row["shape"].endswith(FACES)]),
+        ("drawn evenly on the faces", near),
+        ("the same, files that differ from the paper's", others),
     ):
         found = [(row, single_shape(row["shape"]), row["shape"], row["steps"]) for row in chosen]
-        if len(found) > 1:
+        if len(found) > 1 and chosen is not others:
             printed = mean_row([each for _, each, *_ in found])
             found.append((mean_row(chosen), printed, f"**mean of {len(chosen)}**", ""))
         table = [
@@ -342,6 +345,18 @@ def scale(document: Document) -> str:
     return "\n\n".join(parts)
 
 
+def noisy(document: Document) -> str:
+    """Seconds (median and range), memory and errors of very many noisy points, by shape and where they come from."""
+    names = {"shape": "shape", "points": "points", "from": "given as", "sampled": "worked on"}
+    table = [
+        {name: row[key] for key, name in names.items()}
+        | {"seconds": spread(row), "first call": round(row["cold"], 2), "MiB": round(row["MiB"])}
+        | {"error of eigenvalues": round(row["error of eigenvalues"], 4)}
+        for row in document["rows"]
+    ]
+    return markdown(table)
+
+
 def mutants(document: Document) -> str:
     """Changes that made a test fail, by folder."""
     table = []
@@ -435,6 +450,7 @@ TABLES = {
     "maps": Shown("maps.json", embedding),
     "sweep": Shown("sweep_*.json", embedding),
     "scale": Shown("scale_*.json", scale),
+    "noisy": Shown("noisy_*.json", noisy),
     "mutants": Shown("mutants.json", mutants),
     "calibration": Shown("calibration.json", calibration),
 }

@@ -142,7 +142,7 @@ def experiments(results: Path) -> str:
     one = [row for row in rows("paper_variants.json") if row["variant"] == "sigma"]
     if one:
         shapes = [row["shape"] for row in one]
-        same = [row for row in overfit if row["shape"] in shapes and row["method"] == THEIRS]
+        same = [r for r in rows("paper_variants.json") if r["shape"] in shapes and r["variant"] == "paper"]  # as long
         table.append(
             line(
                 "the same, one sigma of .034 in place of the range",
@@ -248,7 +248,8 @@ def published_shapes(results: Path) -> str:
         return {(row["shape"], row["method"]): row for row in rows}
 
     trained, controls = read("paper_overfit.json"), read("paper_controls.json")
-    files = {paper: (file, how) for file, (paper, how) in DIFFERENT.items()}
+    known = sorted(DIFFERENT, key=lambda file: (file + FACES, THEIRS) in trained)  # of two files the one with a network
+    files = {DIFFERENT[file][0]: (file, DIFFERENT[file][1]) for file in known}
     table = []
     for row in published_table("single_shapes"):
         name = row["shape"]

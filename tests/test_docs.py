@@ -267,3 +267,6 @@ def test_rounded_times_of_the_scaling_page_are_those_of_the_file() -> None:
         assert [float(cell) for cell in line.split("|")] == [float(f"{value:.2g}") for value in values], head
     each = 1000 * found["stacked"]["seconds"] / found["stacked"]["clouds"]
     assert f"take {each:.1f} ms each" in " ".join(page.split())
+    noisy = json.loads((ROOT / "benchmarks" / "results" / "noisy_cuda.json").read_text())["rows"]
+    assert max(row["seconds"] for row in noisy) < 2 and round(max(row["MiB"] for row in noisy) / 1024) == 4
+    assert "take less than 2 s and 4 GiB on one H200" in " ".join(page.split())

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from .cloud import Array, Origin, strided, unmasked
 from .errors import InputError
+from .host.device import moved
 from .host.files import atomic_path, reading
 from .host.validation import as_array, validated
 
@@ -235,7 +236,7 @@ class Basis:
 
     def torch(self, device: torch.device | str = "cpu") -> Basis:
         """The same basis with torch tensors on ``device``."""
-        return self._map(lambda a: torch.as_tensor(a).to(device))
+        return self._map(lambda a: moved(torch.as_tensor(a), device))
 
     def as_given(self, origin: Origin) -> Basis:
         """The same basis in the kind of array, precision and device that the points came in."""

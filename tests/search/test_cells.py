@@ -95,6 +95,15 @@ def test_points_nearest_to_others(rng: np.random.Generator, dimension: int) -> N
     assert torch.allclose(distances, exact[:, :7], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("count", "k"), [(1, 1), (1, 200), (3, 40)])
+def test_few_points_are_searched_for_among_many(count, k, rng):
+    points = torch.from_numpy(c.random_sphere(2500, rng))
+    queries = points[:count] + 0.01 * torch.from_numpy(rng.normal(size=(count, 3)))
+    found, distances = grid_search(points, k, queries=queries)
+    exact, order = torch.cdist(queries, points, compute_mode="donot_use_mm_for_euclid_dist").sort(1)
+    assert torch.equal(found, order[:, :k]) and torch.allclose(distances, exact[:, :k], rtol=1e-12)
+
+
 @pytest.mark.parametrize("entries", [1 << 25, 900])
 def test_memory_does_not_change_what_is_found(entries, rng, monkeypatch):
     """A few distances at a time; few points, fewer than are measured first, and two equal clouds."""

@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..search.neighbours import Metric, query
 
 NEIGHBOURS = 10
+BLOCK = (1 << 16, 1 << 20)  # rows that are computed at once: on a processor, on a device
 SAME = 1e3  # roundings of the squared distance to the farthest neighbour within which a point is a fitted one
 
 
@@ -49,7 +50,8 @@ class KernelExtension:
 
     def __call__(self, points: Tensor) -> Tensor:
         x = points.to(self.points)
-        return torch.cat([self._rows(part) for part in x.split(65536)]) if len(x) else self.values[:0]
+        size = BLOCK[x.device.type != "cpu"]
+        return torch.cat([self._rows(part) for part in x.split(size)]) if len(x) else self.values[:0]
 
     def tensors(self) -> dict[str, Tensor]:
         remainder, scale = self.fitted

@@ -1,7 +1,8 @@
-"""Devices: which one ``"auto"`` is, and many small operations of a GPU as one.
+"""Devices: which one ``"auto"`` is, many small operations of a GPU as one, and the way back from it.
 
     fused(f)(x, ...) = f(x, ...)             compiled for CUDA tensors (for each set of shapes once), plain elsewhere
     graphed(f, y, ...)(x, ...) = f(x, ...)   captured for CUDA tensors of the shapes of y, ...
+    moved(x, device) = x.to(device)          of much memory from a GPU to the host by all cores
 
 Elementwise operations otherwise go through memory one by one, and short kernels wait for their launches.
 """
@@ -10,12 +11,15 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import warn
+from .threads import side_by_side
 
 Function = Callable[..., Any]
+PIECE = 1 << 24  # bytes that a core fetches at once
 
 
 def resolved(device: str | torch.device) -> torch.device:
@@ -56,3 +60,26 @@ def graphed(function: Function, *samples: Tensor) -> Function | None:
     except (RuntimeError, AssertionError, ValueError) as error:
         warn(f"CUDA graphs are not used: {error}")
         return None
+
+
+def moved(x: Tensor, device: torch.device | str) -> Tensor:
+    """The tensor on a device. What a GPU holds of more than a few pieces is fetched by all cores of the host at once:
+    one alone takes a second for a gigabyte, most of it for memory that the host has to clear first."""
+    fetched = x.is_cuda and torch.device(device).type == "cpu" and x.ndim > 0 and not x.requires_grad
+    if not fetched or x.nbytes < 4 * PIECE or x.dtype not in (torch.float32, torch.float64, torch.int64):
+        return x.to(device)
+    kind = torch.empty(0, dtype=x.dtype).numpy().dtype
+    found = torch.from_numpy(np.empty(tuple(x.shape), kind))  # numpy asks for large pages
+    rows, ready = max(1, PIECE * len(x) // x.nbytes), torch.cuda.current_stream(x.device).record_event()
+
+    def fetch(part: tuple[Tensor, Tensor]) -> None:
+        place, source = part
+        stage, stream = torch.empty(source.shape, dtype=x.dtype, pin_memory=True), torch.cuda.Stream(x.device)
+        stream.wait_event(ready)
+        with torch.cuda.stream(stream):
+            stage.copy_(source, non_blocking=True)
+        stream.synchronize()
+        place.copy_(stage)
+
+    side_by_side(fetch, list(zip(found.split(rows), x.split(rows), strict=True)))
+    return found

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ..search.layout import principal_axes
-from ..search.neighbours import Backend, nearest_rows, query
+from ..search.neighbours import nearest_rows, query
 
 COUNTS = (12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
@@ -173,8 +173,7 @@ def _survey(points: Tensor, seed: int, scales: Scales) -> Quality:
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(n, generator=generator)[: scales.centres].sort().values.to(points.device)
     centres = points[chosen]
-    backend: Backend = "auto" if points.device.type == "cpu" else "torch"  # no tree on the host for a device's points
-    near, distances = query(points, centres, int(counts[-1]) + 1, backend=backend)
+    near, distances = query(points, centres, int(counts[-1]) + 1)
     offsets = points[near] - centres[:, None]
     reach, roundness, residual, second, fourth = [], [], [], [], []
     for count in counts.tolist():

@@ -59,7 +59,8 @@ def nearest_rows(
 ) -> tuple[Tensor, Tensor]:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all backends."""
     if backend == "auto":
-        if data.device.type != "cpu" and data.shape[1] <= 3 and min(len(data), len(queries)) > GRID_ON_DEVICE:
+        many = min(len(data), len(queries)) > GRID_ON_DEVICE or (len(data) >= BLOCKS_ON_DEVICE and len(queries) > 0)
+        if data.device.type != "cpu" and data.shape[1] <= 3 and many:
             return grid_search(data, k, queries=None if data is queries else queries)
         backend = _choose(data)
     if backend == "kdtree" and data is queries and not ordered and data.shape[1] <= 3 and len(data) > REORDER:
