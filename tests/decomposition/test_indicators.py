@@ -232,8 +232,9 @@ def test_a_narrow_ring_has_much_of_its_area_at_a_boundary() -> None:
                 assert share is not None and 0.4 * strip < share < strip
     grid = KNOWN["square"].grid
     assert grid is not None and said(grid(500)) == []  # 19 % of a grid: .05
-    said_of_ring = said(cloud("ring", 500))
-    assert len(said_of_ring) == 1 and "at a boundary, where weights are cut off" in said_of_ring[0]
+    ring = cloud("ring", 500)  # was warned of while its error was .11
+    assert said(ring) == []
+    assert np.abs(ep.decompose(ring, 11).eigenvalues[1:] / KNOWN["ring"].spectrum(11)[1:] - 1).mean() < 0.06
 
 
 def test_a_solid_of_few_layers_says_so() -> None:

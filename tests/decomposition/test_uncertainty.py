@@ -36,7 +36,7 @@ def test_nine_of_ten_errors_lie_within_twice_the_estimate() -> None:
 def test_the_estimate_falls_with_the_number_of_points() -> None:
     few, many = (ep.decompose(cloud(n=n), k=10).uncertainty for n in (150, 4000))
     assert many.eigenvalues[1:].mean() < 0.3 * few.eigenvalues[1:].mean()
-    assert many.vectors.min() > few.vectors.min()
+    assert many.vectors[:9].min() > few.vectors[:9].min()  # the tenth is one of seven of its eigenvalue
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_sweeps_climb_to_the_optimum(kind):
         q, mu = turned(sweep(q, smoother, 4), smoother)
         assert before < mu.sum() <= best + 1e-10
     assert torch.allclose(q.mT @ q, torch.eye(10, dtype=q.dtype), atol=1e-10)
-    for _ in range(12):
+    for _ in range(60):
         q, mu = turned(sweep(q, smoother, 16), smoother)
     assert torch.allclose(mu[:5], solve(smoother, 5).factors, rtol=0, atol=1e-3 * float(1 - mu[4]))
     assert torch.allclose(q[:, 0].abs(), smoother.mass.sqrt(), atol=1e-3)

@@ -82,14 +82,16 @@ def test_cells_are_balanced_and_have_their_area(rng: np.random.Generator) -> Non
 
 
 def test_cells_at_the_edge_of_a_sheet_end_beyond_their_points() -> None:
-    """Squares of side h inside; at a side of a grid h by .5 h (1 + .35), whose area is the mass."""
+    """Squares of side h inside; at a side of a grid h by .5 h (1 + .35). A tenth of the difference is shared."""
     h, width = 0.1, 0.5 * (1 + CELLS.outward)
     grid = h * torch.cartesian_prod(*(torch.arange(9.0, dtype=torch.float64),) * 2)
     stencil = balanced_stencil(build_graph(grid, 24).without_loops(), 2)
     mass, weight = stencil.mass.view(9, 9), torch.zeros(81, 81, dtype=torch.float64)
     weight[stencil.edges.head, stencil.edges.tail] = stencil.weight
     torch.testing.assert_close(mass[2:-2, 2:-2], torch.full((5, 5), h * h, dtype=torch.float64))
-    torch.testing.assert_close(mass[0, 2:-2], torch.full((5,), width * h * h, dtype=torch.float64))
+    side = width + CELLS.shared * (1 - width)
+    torch.testing.assert_close(mass[0, 3:-3], torch.full((3,), side * h * h, dtype=torch.float64))
+    torch.testing.assert_close(mass[1, 3:-3], torch.full((3,), (1 + width - side) * h * h, dtype=torch.float64))
     assert float(weight[3, 4]) == pytest.approx(width) and float(weight[4, 13]) == pytest.approx(1)
 
 

@@ -207,13 +207,19 @@ def _cell_stencil(
         edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
     edges, faint = with_pairs(edges, graph.doubtful)
     head, tail = edges.head, edges.tail
-    length2 = _directions(points[tail] - points[head], edges, frames, settings, field)[2]
+    chord = points[tail] - points[head]
+    length2 = chord.square().sum(1)
+    if field is not None:
+        length2 = _directions(chord, edges, frames, settings, field)[2]
     spread = 2 * settings.bandwidth * spacing[head] * spacing[tail]
     weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(~faint, weight)
     loose = stray[head] | stray[tail]
     weight = torch.where(loose, rule.bridge, weight)
     length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
-    return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / 4 + rim)
+    mass = edges.at((weight * length2).masked_fill(faint, 0)) / 4 + rim
+    passed = rule.shared * (mass[tail] - mass[head]).masked_fill(loose | faint, 0)
+    mass = mass + edges.at_head(passed) - edges.at_tail(passed)
+    return Stencil(edges, weight.clamp_max(rule.most), length2, mass)
 
 
 def _directions(

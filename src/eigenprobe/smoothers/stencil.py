@@ -12,7 +12,7 @@ that run along one sheet.
 
 On a surface they are those that share an edge of the Voronoi cell of a point in its tangent plane:
 
-    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: arc to neighbour j in the tangent plane of i
+    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: chord to neighbour j, turned into the plane of i
     sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed cell
 
 whatever the density and however much closer points lie along one direction than across it (scan lines).  The nearest
@@ -322,6 +322,8 @@ class CellRule:
     ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
+    most: float = 6.0  # weight of a pair that is much closer than others: more would only shorten the step of the smoother
+    shared: float = 0.1  # of the difference of two masses that passes along their edge, for the same reason
     bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
     rows: int = 16384  # cells at a time on a CPU
 
@@ -329,7 +331,7 @@ class CellRule:
 CELLS = CellRule()
 # Lines and steps: a cell is open where points are missing rather than at an edge.  Outwards, 1 loses at steps, 2.5 at
 # edges; cells that further neighbours close cross the gaps between sheets.
-UNEVEN_CELLS = CellRule(further=0, outward=1.5, ends=False)
+UNEVEN_CELLS = CellRule(further=0, outward=1.5, ends=False, most=math.inf, shared=0.0)
 
 
 def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
@@ -407,8 +409,8 @@ def _cells_in_planes(
     flat = offsets @ frames
     size = flat.norm(dim=2).clamp_min(tiny)
     same = (asked & (size > rule.along * length)).mT.contiguous()  # (count, r): long rows are quick
-    sine = (1 - (size / length).square()).clamp_min(1e-8).sqrt()  # of the angle to the plane: an arc is longer
-    x, y = (flat * (length / size * torch.asin(sine) / sine)[..., None]).permute(2, 1, 0).contiguous()
+    # Turned into the plane at full length: arcs are longer by a fraction of the angle squared, but so is noise.
+    x, y = (flat * (length / size)[..., None]).permute(2, 1, 0).contiguous()
     squared = x.square() + y.square()
     radius = rule.radius * length[:, : SELECTION.nearest].mean(1)
     if count > max(rule.nearest, rule.further):  # points in a line: the next lines end their cells
