@@ -10,6 +10,7 @@ from eigenprobe.shortcuts.cuts import (
     DECISION,
     MOVED,
     SUSPICION,
+    VOXELS,
     Decision,
     _on_a_grid,
     _quantiles,
@@ -71,10 +72,11 @@ def test_thresholds_move_from_one_end_to_the_other_and_quantiles_are_those_of_gr
     assert _quantiles(values, group, 3, 0.25).tolist() == [2.0, torch.inf, 9.0]
 
 
-def test_the_network_must_be_surer_of_points_that_were_moved() -> None:
+def test_the_network_must_be_surer_of_points_that_were_moved_and_of_voxels() -> None:
     graph = build_graph(sheets(1.2, m=20), 30)
-    cuts = [{tuple(pair) for pair in real_neighbours(graph, decision=each)[1].tolist()} for each in (DECISION, MOVED)]
-    assert cuts[1] < cuts[0]
+    ways = (DECISION, MOVED, VOXELS)
+    cuts = [{tuple(pair) for pair in real_neighbours(graph, decision=each)[1].tolist()} for each in ways]
+    assert cuts[2] < cuts[1] < cuts[0]
 
 
 def test_voxels_are_known_by_their_few_coordinates() -> None:

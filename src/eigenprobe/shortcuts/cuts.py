@@ -58,9 +58,8 @@ class Decision:
 
 
 DECISION = Decision()
-MOVED = Decision(
-    threshold=4.5, bold=3.0, careful=6.0, certain=5.5, sure=4.7
-)  # of points that cleaning moved, or voxels
+VOXELS = Decision(threshold=4.5, bold=3.0, careful=6.0, certain=5.5, sure=4.7)
+MOVED = replace(VOXELS, threshold=2.5, bold=1.5, careful=4.0)  # of points that cleaning moved
 LOOKED, DISTINCT = 4096, 0.125  # points whose coordinates are compared; share of distinct ones below which it is a grid
 
 
@@ -90,7 +89,8 @@ def without_short_cuts(
     judged = neighbours in (None, "learned") and graph.metric == "euclidean" and graph.points.shape[1] == 3
     if not judged or round(dimension) != 2 or graph.k < SUSPICION.judged:
         return cloud, dimension
-    graph, pairs, doubts = real_neighbours(graph, decision=MOVED if moved or _on_a_grid(graph.points) else DECISION)
+    decision = VOXELS if _on_a_grid(graph.points) else MOVED if moved else DECISION
+    graph, pairs, doubts = real_neighbours(graph, decision=decision)
     return replace(cloud, graph=graph, short_cuts=pairs, doubts=doubts), dimension
 
 

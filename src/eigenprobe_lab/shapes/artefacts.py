@@ -1,4 +1,4 @@
-"""Made things: machined parts with holes, vases and cups, furniture, tools, plates.
+"""Made things: machined parts with holes, vases and cups, furniture, tools, plates, folded sheets.
 
 Every function takes a `Rng` for `b` shapes and returns their `Field`.
 """
@@ -186,3 +186,22 @@ def plate(rng: Rng) -> Field:
     wall = rng.point(rng.uniform(0.3, 0.6), thin, rng.uniform(0.2, 0.5))
     builder.solid(rng.point(0, 0, wall[:, 2]), wall, BOX, valid=rng.chance(0.3))
     return builder.build(rng.log_uniform(0.004, 0.02))
+
+
+def sheet(rng: Rng, pieces: int = 14) -> Field:
+    """Rolls, folded cloth and brackets: a strip of thin plates that turns at every joint, or by right angles at few."""
+    builder = Builder(rng)
+    thin, piece, count = rng.log_uniform(0.012, 0.06), rng.uniform(0.1, 0.2), rng.integers(4, pieces)
+    bracket, roll, wave = rng.chance(0.5), rng.normal(0.25), rng.normal(0.7)
+    point, angle, side = rng.point(0, 0, 0), rng.each(0.0), rng.point(0, 1, 0)
+    for i in range(pieces):
+        corner = math.pi / 2 * torch.where(rng.chance(0.3), rng.uniform(-1, 1).sign(), 0.0)
+        angle = angle + torch.where(bracket, corner, roll + wave * math.sin(0.9 * i))
+        along, up = rng.point(angle.cos(), 0, angle.sin()), rng.point(-angle.sin(), 0, angle.cos())
+        middle, turn = point + 0.5 * piece[:, None] * along, torch.stack([along, side, up], 1)
+        half = rng.point(0.5 * piece + thin, rng.uniform(0.25, 0.5), thin)
+        builder.solid(middle, half, BOX, rotation=turn, valid=i < count)
+        bore, holed = rng.point(0.4 * piece, rng.uniform(0.04, 0.15), 0.1), bracket & rng.chance(0.2)
+        builder.solid(middle, bore, CYLINDER, rotation=turn, negative=True, valid=holed & (i < count))
+        point = point + piece[:, None] * along
+    return builder.build(rng.log_uniform(0.003, 0.012))

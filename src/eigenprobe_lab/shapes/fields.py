@@ -259,8 +259,10 @@ def superquadric_distance(s: Solids, x: Tensor) -> Tensor:
     u = (local / half).abs().clamp(1e-4, 1e2)
     p, q = s.p[:, None], s.q[:, None]
     planar = (u[..., 0] ** p + u[..., 1] ** p) ** (1 / p)
-    scale = half.amin(-1)
-    solid = ((planar**q + u[..., 2] ** q) ** (1 / q) - 1) * scale
+    level = (planar**q + u[..., 2] ** q) ** (1 / q)
+    flank = (planar / level) ** (q - 1) * (u[..., :2] / planar[..., None]).movedim(-1, 0) ** (p - 1)  # (2, b, N, S)
+    slope = torch.stack([*flank, (u[..., 2] / level) ** (q - 1)], -1) / half  # its length: else rims of plates are lost
+    solid = (level - 1) / slope.norm(dim=-1)
     ring = s.ring[:, None].clamp_min(1e-3)
     width = ((planar - 1) * half[..., :2].mean(-1)).abs().clamp_min(1e-5) / ring
     torus = ((width**q + u[..., 2] ** q) ** (1 / q) - 1) * torch.minimum(ring, half[..., 2])
