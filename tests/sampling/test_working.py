@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -249,3 +250,20 @@ def test_strays_among_very_many_noisy_points(rng: np.random.Generator) -> None:
     assert sample is not None and sample.facts["cleaned"]
     assert float(sample.strays[210_000:].double().mean()) > 0.9 and int(sample.strays[:210_000].sum()) < 60
     assert bool((sample.shares[sample.strays] == 0).all())
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_a_dimension_that_is_known_is_that_of_the_sample(even: bool, rng: np.random.Generator) -> None:
+    """A closed curve, 40 times round a torus: its turns were taken for the scan lines of a surface and averaged."""
+    t = np.linspace(0, 2 * np.pi, 400_001)
+    radius = 2 + 0.5 * np.cos(40 * t)
+    curve = np.stack([radius * np.cos(t), radius * np.sin(t), 0.5 * np.sin(40 * t)], 1)
+    length = np.concatenate([[0.0], np.linalg.norm(np.diff(curve, axis=0), axis=1).cumsum()])
+    at = ((np.arange(4000) + 0.5) / 4000 if even else rng.random(4000)) * length[-1]
+    x = np.stack([np.interp(at, length, each) for each in curve.T], 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        basis = ep.decompose(x, k=7, dimension=1)
+    assert "resolution" not in basis.info
+    expected = (2 * np.pi * np.array([1, 1, 2, 2, 3, 3]) / length[-1]) ** 2
+    assert np.allclose(basis.eigenvalues[1:], expected, rtol=0.01)
