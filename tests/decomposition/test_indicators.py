@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import KNOWN, copies, steps, strays
+from eigenprobe.decomposition import entry, indicators
 from eigenprobe.decomposition.indicators import (
     SIGNS,
     boundary,
     distance_leap,
     doubtful_shares,
+    is_rough,
     jumps,
     layers,
     noise,
@@ -24,7 +27,9 @@ from eigenprobe.decomposition.indicators import (
     unresolved_gap,
     warn_of_tolerance,
 )
+from eigenprobe.decomposition.settings import OperatorSettings, Request
 from eigenprobe.eigen import inverse
+from eigenprobe.smoothers.stencil import tangent_frames
 
 
 def cloud(name: str, n: int, seed: int = 0) -> np.ndarray:
@@ -264,24 +269,103 @@ def test_noise_is_what_a_quadric_leaves(coordinates: int) -> None:
 KNOWN_AREA = 4 * np.pi**2 * 0.2  # of the tyre
 
 
+def jumps_of(basis: ep.Basis) -> float:
+    """Of the first ten vectors, on the points that the operator is made on."""
+    prepared, vectors = basis.prepared(), torch.from_numpy(basis.vectors)
+    vectors = vectors if prepared.sample is None else prepared.sample.collect(vectors)
+    return jumps(prepared, prepared.cloud.collect(vectors)[:, 1:11])
+
+
 def test_jumps_between_turns_are_found_and_corners_are_not() -> None:
     rng = np.random.default_rng(1)
     for name in ("helix", "spiral"):
         sparse = steps(KNOWN[name], 500, rng)
-        assert jumps(ep.decompose(sparse, k=5, dimension=1).prepared()) > SIGNS.steep[1]
-        assert any("turns of the curve" in each for each in said(sparse))
-        assert jumps(ep.decompose(cloud(name, 1500), k=5).prepared()) < 1e-3
+        assert jumps_of(ep.decompose(sparse, k=11, dimension=1)) > SIGNS.steep[1]
+        assert any("turns of the curve" in each for each in said(sparse)) and said(sparse, dimension=1)
+        assert jumps_of(ep.decompose(cloud(name, 1500), k=5)) < 1e-3
     t = np.sort(rng.random(300)) * 4
     corners = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
     outline = corners[t.astype(int)] + (t % 1)[:, None] * np.diff(corners, axis=0)[t.astype(int)]
-    assert jumps(ep.decompose(outline, k=5, dimension=1, resolution="all").prepared()) < SIGNS.steep[1]
+    assert jumps_of(ep.decompose(outline, k=5, dimension=1, resolution="all")) < SIGNS.steep[1]
     # Two lines that stay apart
     line = np.arange(60.0)
     ladder = np.concatenate([np.stack([line, 0 * line], 1), np.stack([line, 0 * line + 30], 1)])
-    assert jumps(ep.decompose(ladder, k=5, dimension=1, resolution="all").prepared()) < 1e-9
+    apart = ep.decompose(ladder, k=5, dimension=1, resolution="all")
+    assert jumps_of(apart) < 1e-9
+    # Against sums over edges, where every third point stands off a line
+    zigzag = np.stack([np.arange(40.0), 0.9 * (np.arange(40) % 3 == 0)], 1)
+    bent = ep.decompose(zigzag, k=5, dimension=1, resolution="all").prepared()
+    values = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    dense, mass = bent.smoother.matrix.to_dense().double(), bent.smoother.mass
+    near = bent.smoother.graph.without_loops()
+    total, steep = np.zeros((2, 4)), SIGNS.steep[0]
+    frame = tangent_frames(near.points[near.indices[:, :6]] - near.points[:, None], near.distances[:, :6], 1)[..., 0]
+    for i in range(40):
+        for j in range(i):
+            if dense[i, j] == 0:
+                continue
+            chord = near.points[i] - near.points[j]
+            length = float(chord.norm())
+            energy = dense[i, j] * (mass[i] * mass[j]).sqrt() * (values[i] - values[j]).square()
+            share = np.array([length, *energy.tolist()])
+            total[0] += share
+            if min(abs(float(chord @ frame[i])), abs(float(chord @ frame[j]))) < steep * length:
+                total[1] += share
+    shares = total[1] / total[0]
+    expected = max(shares[0], np.sqrt(np.mean(shares[1:] ** 2)))
+    assert expected > 0 and jumps(bent, values) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("gap", "told"), [(3e-7, "3e-08"), (2e-12, "2e-13"), (1e-20, "1e-14")])
 def test_the_tolerance_that_is_asked_for_is_a_tenth_of_the_gap(gap: float, told: str) -> None:
     with pytest.warns(ep.EigenprobeWarning, match=f"not resolved at tol=1e-06.*pass tol={told}$"):
         warn_of_tolerance(gap, 1e-6)
+
+
+def test_a_rough_cloud_is_compared_with_its_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thin legs on 600 points: eigenvalues are 9 % off, those of half of the points differ by a fifth."""
+    shape = ep.geometry.load(Path(ep.__file__).parent / "cli" / "creature.ply")
+    x = ep.geometry.sample_surface(shape, 600, seed=0)
+    assert "half of the points differ by" in said(x)[0]
+    assert "half of the points differ by" in said(1e6 * x + 7.0)[0]
+    asked = []
+    monkeypatch.setattr(entry, "_half", lambda *given: asked.append(given) or torch.ones(11))
+    for name in ("sphere", "torus", "square", "ball", "circle"):
+        for seed in range(2):
+            said(cloud(name, 1500, seed))
+    assert asked == []  # clean shapes pay nothing
+    said(x)
+    assert len(asked) == 1
+
+
+def test_eigenvalues_of_the_half_are_those_of_its_points() -> None:
+    x = torch.from_numpy(7.0 * cloud("torus", 900))
+    found = entry._half(x, OperatorSettings(), Request(5), 3.0, 5)  # in a frame of size 3
+    rows = torch.randperm(900, generator=torch.Generator().manual_seed(0))[:450].sort().values
+    torch.testing.assert_close(found, 9.0 * ep.decompose(x[rows], k=5).eigenvalues, rtol=1e-6, atol=1e-6)
+
+
+def test_the_difference_of_halves_is_a_mean_over_what_both_have() -> None:
+    own = torch.tensor([0.0, 1.0, 2.0, 4.0], dtype=torch.float64)
+    counts = []
+
+    def half(count: int) -> torch.Tensor:
+        counts.append(count)
+        return torch.tensor([0.0, 1.1, 1.6], dtype=torch.float64)
+
+    assert indicators._apart(own, half) == pytest.approx((0.1 + 0.2) / 2)
+    indicators._apart(torch.arange(50.0), half)
+    assert counts == [4, 11]
+
+
+def test_roughness_is_asked_of_small_surfaces_taken_as_they_are(rng: np.random.Generator) -> None:
+    x = cloud("sphere", 800) * (1 + 0.015 * rng.normal(size=(800, 1)))
+    prepared = OperatorSettings(resolution="all").prepare(x)
+    assert 0.1 < noise(prepared.smoother.graph) < SIGNS.noise and is_rough(prepared)
+    assert not is_rough(OperatorSettings(resolution="all").prepare(cloud("sphere", 800)))
+    assert not is_rough(OperatorSettings(resolution="all", dimension=3).prepare(x))
+    assert not is_rough(OperatorSettings(resolution=400).prepare(x))
+    monkeypatched = replace(SIGNS, rough=(0.1, 799))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indicators, "SIGNS", monkeypatched)
+        assert not is_rough(prepared)

@@ -212,7 +212,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             info |= _quality(cloud)
         rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
         if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
-            warn_of_errors(prepared, rotation, wanted.dimension is not None)
+            half = partial(_half, x, wanted, request, cloud.frame.scale)
+            warn_of_errors(prepared, rotation, wanted.dimension is not None, half)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
         basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
         if wanted.differentiable(smoother):
@@ -220,6 +221,18 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
     return basis if prepared.sample is None else lift(basis, prepared.sample)
+
+
+@torch.no_grad()
+def _half(x: Tensor, wanted: OperatorSettings, request: Request, scale: float, count: int) -> Tensor:
+    """Eigenvalues of a random half of a cloud's points, in the frame of all of them; as many as it has, if fewer."""
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[: len(x) // 2].sort().values.to(x.device)
+    count = min(count, len(rows) - 1)
+    wanted = replace(wanted, moving=False, resolution="all", parts="all")
+    with held_warnings():  # of the whole cloud they are said
+        prepared = wanted.build(x[rows], count)
+        rotation, _, _ = _rotation(prepared.smoother, prepared.cloud, replace(request, k=count), False)
+    return rotation.eigenvalues * (scale / prepared.cloud.frame.scale) ** 2
 
 
 def _quality(cloud: Arranged) -> dict[str, Any]:
