@@ -65,8 +65,9 @@ class Signs:
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
-    doubt: float = 0.016  # rms of the first ten: on procedural shapes, half of them folded until parts touch or cross,
-    # above it for 18 of 23 errors above .1 that nothing else tells, and for 5 in 100 of those below .05
+    doubt: float = 0.0145  # rms of the first ten: on procedural shapes, half of them folded until parts touch or
+    # cross, below it for one of 67 errors above .1, above it alone for three of 197 of those below .05 (at .016: four
+    # and none)
     rough: tuple[float, int] = (0.1, 5000)  # noise above which, and points up to which, half of the points are solved
     half: float = 0.1  # mean of the first ten: on rough shapes of 500 to 1500 points, .10 to .21 for errors of .04 to
     # .12, below it for most of those below .05
