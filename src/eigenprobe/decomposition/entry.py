@@ -35,6 +35,7 @@ from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
 from ..sampling import Resolution
+from ..sampling.farthest import farthest_points
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
@@ -225,8 +226,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
 
 @torch.no_grad()
 def _half(x: Tensor, wanted: OperatorSettings, request: Request, scale: float, count: int) -> Tensor:
-    """Eigenvalues of a random half of a cloud's points, in the frame of all of them; as many as it has, if fewer."""
-    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[: len(x) // 2].sort().values.to(x.device)
+    """Eigenvalues of half of a cloud's points, spread evenly, in the frame of all; as many as it has, if fewer."""
+    rows = farthest_points(x, len(x) // 2).sort().values
     count = min(count, len(rows) - 1)
     wanted = replace(wanted, moving=False, resolution="all", parts="all")
     with held_warnings():  # of the whole cloud they are said
