@@ -138,7 +138,8 @@ class OperatorSettings:
         return plain and not self.moving and not self.asked
 
     def _arrange(self, x: Tensor, k: int) -> Arranged:
-        usual = NEIGHBOURS[self.smoother] if isinstance(self.smoother, str) else 1
+        assert not isinstance(self.smoother, Smoother)
+        usual = NEIGHBOURS[self.smoother]
         usual = usual if self.anisotropy is None else neighbours_along(self.anisotropy, usual)
         count = self.neighbours if isinstance(self.neighbours, int) else usual
         return arrange(x, count, k, self.search_metric)
