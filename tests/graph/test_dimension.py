@@ -147,3 +147,12 @@ def test_the_dimension_by_angles_is_that_by_lengths_of_unit_rows(rng: np.random.
     assert 2 < estimate_dimension(lengths) < 19
     assert estimate_dimension(angles) == pytest.approx(estimate_dimension(lengths), rel=1e-4)
     torch.testing.assert_close(local_dimension(angles), local_dimension(lengths), rtol=1e-3, atol=1e-3)
+
+
+def test_stacked_clouds_are_sampled_from_end_to_end(rng: np.random.Generator) -> None:
+    """A wire before a sphere and a sphere before a wire: what most of the points are, wherever they stand."""
+    wire = np.stack([2 + np.linspace(0, 1, 150), *np.zeros((2, 150))], 1)
+    ball = c.even(c.random_sphere, 500, rng)
+    parts = [np.concatenate([wire, ball]), np.concatenate([wire, ball[:60]]), np.concatenate([ball, wire])]
+    graph = stack([build_graph(torch.from_numpy(part), 30) for part in parts])
+    assert dimensions.cloud_dimensions(graph) == [2.0, 1.0, 2.0]
