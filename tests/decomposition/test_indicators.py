@@ -19,6 +19,7 @@ from eigenprobe.decomposition.indicators import (
     boundary,
     distance_leap,
     doubtful_shares,
+    ends_apart,
     is_rough,
     jumps,
     layers,
@@ -374,3 +375,36 @@ def test_roughness_is_asked_of_small_surfaces_taken_as_they_are(rng: np.random.G
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indicators, "SIGNS", monkeypatched)
         assert not is_rough(prepared)
+
+
+def star(n: int, inner: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random points of a star of ten corners, closed, and its first eigenvalues."""
+    angle = np.arange(11) * np.pi / 5
+    corners = np.where(np.arange(11) % 2, 1.0, inner)[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    length = np.concatenate([[0.0], np.linalg.norm(np.diff(corners, axis=0), axis=1).cumsum()])
+    at = np.random.default_rng(seed).random(n) * length[-1]
+    x = np.stack([np.interp(at, length, each) for each in corners.T], 1)
+    return x, (2 * np.pi / length[-1] * np.repeat(np.arange(6), 2)[1:]) ** 2
+
+
+def test_a_curve_cut_at_a_sharp_corner_says_so() -> None:
+    """Without the edge at a corner a closed curve is an open one, whose first eigenvalue is a quarter."""
+    for n, seed in ((1000, 3), (4000, 1)):
+        x, exact = star(n, 0.4, seed)
+        assert ep.decompose(x, k=11).eigenvalues[1] < 0.3 * exact[1]
+        assert any("ends of the curve" in each for each in said(x))
+    x, exact = star(1000, 0.7, 0)
+    assert said(x) == [] and np.allclose(ep.decompose(x, k=11).eigenvalues[1:], exact[1:], rtol=0.03)
+
+
+def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
+    line = np.stack([np.arange(60.0), np.zeros(60)], 1)
+    hook = np.concatenate([line, line[::-1][:50] + [0.0, 7.0]])  # there and back, far from its own beginning
+    for x, expected in ((line, 59.0), (np.concatenate([line, line + [0.0, 20.0]]), 20.0), (hook, 7.0)):
+        prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
+        near = prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median()
+        scale = np.linalg.norm(x - x.mean(0), axis=1).max()
+        assert ends_apart(prepared) > 0 and np.isfinite(scale)
+        assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
+    ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
+    assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf

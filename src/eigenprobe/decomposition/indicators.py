@@ -14,6 +14,8 @@
     jumps        share of the length of a curve, or of the energy of its functions, in edges that are steep to it:
                                                  between turns that lie as near each other as their points
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
+    ends         |x_i - x_j| / h                 of points of a curve with one neighbour each: near, where a sharp corner
+                                                 is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
                                                  e = (i, j) of weight w_e that are short-cuts with probability p_e
 
@@ -62,6 +64,11 @@ class Signs:
     wide: int = 32  # coordinates up to which it is looked for
     steep: tuple[float, float] = (0.5, 0.04)  # cosine to the tangent at an end, and the share of such edges: .04 to .27
     # where turns are joined, up to .03 at the corners of 300 points
+    ends: tuple[float, int] = (
+        8.0,
+        200,
+    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners
+    # that are cut open (.19), 17 and more in helices and spirals; ends that are looked at
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -91,6 +98,10 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     first = rotation.vectors[:, 1:11]
     if reason is None and round(smoother.dimension) == 1 and jumps(prepared, first) > SIGNS.steep[1]:
         reason = "turns of the curve lie as near each other as its points: use more points there"
+    if reason is None and round(smoother.dimension) == 1 and (apart := ends_apart(prepared)) < SIGNS.ends[0]:
+        reason = (
+            f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
+        )
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -137,6 +148,20 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     energy = weight[:, None] * (vectors[head] - vectors[tail]).square()
     shares = energy[steep].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
     return max(float(length[steep].sum() / length.sum()), float(shares.square().mean().sqrt()))
+
+
+def ends_apart(prepared: Prepared) -> float:
+    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours."""
+    graph = prepared.smoother.graph
+    assert graph is not None
+    graph = graph.without_loops()
+    rows, columns, values = prepared.smoother.entries()
+    joined = torch.bincount(rows[(rows != columns) & (values > 0)], minlength=graph.n)
+    ends = (joined == 1).nonzero()[:, 0]
+    if not 1 < len(ends) <= SIGNS.ends[1]:
+        return torch.inf
+    nearest = torch.pdist(graph.points[ends]).min()
+    return float(nearest / graph.distances[:, :NEAREST].mean(1).median())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
