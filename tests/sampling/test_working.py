@@ -267,3 +267,13 @@ def test_a_dimension_that_is_known_is_that_of_the_sample(even: bool, rng: np.ran
     assert "resolution" not in basis.info
     expected = (2 * np.pi * np.array([1, 1, 2, 2, 3, 3]) / length[-1]) ** 2
     assert np.allclose(basis.eigenvalues[1:], expected, rtol=0.01)
+
+
+def test_a_sample_is_one_to_one_where_every_kept_point_is_its_own() -> None:
+    x = torch.from_numpy(sphere(50))
+    whole = WorkingSample.whole(x)
+    some = torch.zeros(50, dtype=torch.bool)
+    some[:3] = True
+    assert whole.one_to_one and whole.without(some).one_to_one
+    halved = replace(whole, points=x[:25], rows=whole.rows // 2, shares=whole.shares / 2)
+    assert not halved.one_to_one

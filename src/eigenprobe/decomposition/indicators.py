@@ -14,7 +14,7 @@
     jumps        share of the length of a curve, or of the energy of its functions, in edges that are steep to it:
                                                  between turns that lie as near each other as their points
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
-    ends         |x_i - x_j| / h                 of points of a curve with one neighbour each: near where a corner is cut
+    ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
                                                  e = (i, j) of weight w_e that are short-cuts with probability p_e
 
