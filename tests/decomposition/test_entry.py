@@ -284,3 +284,13 @@ def test_the_operator_is_kept_up_to_a_size_and_a_given_one_always(
         assert basis.smoother.n == 200 and basis.prepared() is basis.prepared() and len(built) == expected
         again = ep.decompose(x, k=4, smoother=basis.smoother)
         assert again.prepared().smoother.n == 200 and len(built) == expected
+
+
+def test_probes_are_an_array_a_list_or_what_makes_them(rng: np.random.Generator) -> None:
+    x = c.random_sphere(150, rng)
+    functions = np.concatenate([np.ones((150, 1)), x, x**2], 1)
+    wanted = ep.decompose(x, k=4, probes=functions)
+    for given in (functions.tolist(), lambda points: np.concatenate([np.ones((150, 1)), points, points**2], 1)):
+        found = ep.decompose(x, k=4, probes=given)
+        np.testing.assert_allclose(found.eigenvalues, wanted.eigenvalues, rtol=1e-6)
+        np.testing.assert_allclose(found.vectors, wanted.vectors, atol=1e-6)

@@ -277,3 +277,33 @@ def test_a_sample_is_one_to_one_where_every_kept_point_is_its_own() -> None:
     assert whole.one_to_one and whole.without(some).one_to_one
     halved = replace(whole, points=x[:25], rows=whole.rows // 2, shares=whole.shares / 2)
     assert not halved.one_to_one
+
+
+def test_cells_that_nothing_lies_in_are_left_out(rng: np.random.Generator) -> None:
+    points = torch.from_numpy(rng.random((200, 3)))
+    z = torch.cat([torch.full((1, 3), 50.0, dtype=torch.float64), points[::10]])
+    nothing = torch.zeros(200, dtype=torch.bool)
+    for chosen in (z, z[1:]):
+        sample = working._in_cells(points, nothing, chosen, torch.zeros(len(chosen), dtype=torch.bool), {})
+        assert torch.equal(sample.points, points[::10]) and sample.facts["sampled"] == 20
+        nearest = torch.cdist(points, points[::10]).argmin(1)
+        assert torch.equal(sample.rows, nearest)
+        assert torch.allclose(sample.shares, 1 / torch.bincount(nearest, minlength=20)[nearest].double())
+
+
+def test_a_narrow_vote_on_the_dimension_is_said_of_many_points(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ball = rng.uniform(-1, 1, (6000, 3))
+    ball = ball[np.linalg.norm(ball, axis=1) < 1][:3000] + [2.2, 0, 0]
+    x = torch.from_numpy(np.concatenate([sphere(3000), ball]))
+
+    def unsure(**given: float) -> bool:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            working_sample(x, **given)  # type: ignore[arg-type]
+        return any("pass dimension=" in str(each.message) for each in said)
+
+    assert unsure() and not unsure(dimension=2)
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, judged=6001))
+    assert not unsure()
