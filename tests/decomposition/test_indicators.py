@@ -408,3 +408,13 @@ def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
         assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
     assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+
+
+@pytest.mark.parametrize("n", [50, 90])
+def test_a_ring_of_few_points_is_not_called_thick_where_its_dimension_is_given(n: int) -> None:
+    """Its neighbourhoods bend; its eigenvalues are right."""
+    angle = 2 * np.pi * np.arange(n) / n
+    ring = np.stack([np.cos(angle), np.sin(angle)], 1)
+    assert said(ring, dimension=1) == []
+    values = ep.decompose(ring, k=5, dimension=1).eigenvalues
+    np.testing.assert_allclose(values, [0, 1, 1, 4, 4], rtol=0.03, atol=1e-9)

@@ -13,7 +13,7 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.sampling import WorkingSample, working, working_sample
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.sampling.quality import survey
+from eigenprobe.sampling.quality import Quality, survey
 
 SPHERE = np.array([2.0] * 3 + [6.0] * 5 + [12.0] * 7)
 
@@ -307,3 +307,24 @@ def test_a_narrow_vote_on_the_dimension_is_said_of_many_points(
     assert unsure() and not unsure(dimension=2)
     monkeypatch.setattr(working, "RULE", replace(working.RULE, judged=6001))
     assert not unsure()
+
+
+def test_the_spacing_asked_for_is_its_formula() -> None:
+    """Noise s on spacing h: (s h / c)^(1/2) on a surface, and no less than h or, where nothing was cleaned, 5 s."""
+    one = torch.ones(4, dtype=torch.float64)
+    plain = Quality(torch.zeros(4, 3), 2, {2: 1.0}, 2 * one, 0 * one, 0 * one, 1)
+
+    def asked(n: int = 10_000, **changes: object) -> tuple[float, set[str]]:
+        facts: dict[str, object] = {}
+        found = working._spacing(replace(plain, **changes), facts, n)  # type: ignore[arg-type]
+        assert float(found.max() - found.min()) == 0
+        return float(found[0]), set(facts)
+
+    assert asked() == (2.0, set())
+    assert asked(copies=9) == (6.0, {"merged"})
+    assert asked(lines=7 * one) == (4.0, {"scan_lines"})
+    assert asked(noise=0.8 * one) == (pytest.approx((0.8 * 2 / 0.09) ** 0.5), {"averaged"})
+    assert asked(noise=4.0 * one) == (20.0, {"averaged"})
+    # Cleaned: (.8 * 2 / .2)^(1/2) leaves half of the points, averaged where these are 2500
+    assert asked(5001, noise=0.8 * one, cleaned=True) == (pytest.approx(8**0.5), {"averaged"})
+    assert asked(4999, noise=0.8 * one, cleaned=True) == (2.0, set())
