@@ -1,6 +1,6 @@
 """Whether `basis.uncertainty` holds: true errors of eigenvalues over estimated ones, on clouds of known spectrum.
 
-    python -m benchmarks.calibration [MESHES...] [--points 500 1500 4000] [--seeds 2] [--most 5000] [--shapes 34]
+    python -m benchmarks.calibration [MESHES...] [--even] [--points 500 1500] [--seeds 2] [--most 5000] [--shapes 34]
 
 Prints the curve  share of cases with  true <= t * estimate  for several t, of eigenvalues 2 to 20: of all of `truths`
 (closed forms, clean and damaged), of samples of meshes and of procedural shapes, half of them folded until parts touch
@@ -74,14 +74,17 @@ def closed_forms(seeds: int, most: int) -> Iterator[tuple[str, np.ndarray, np.nd
                 yield "clean" if clean else "damaged", points, truth.spectrum(K)
 
 
-def meshes(paths: list[Path], sizes: list[int]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Random points of meshes and the spectra of their finite elements."""
+def meshes(paths: list[Path], sizes: list[int], even: bool) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Random points of meshes, or even ones too, and the spectra of their finite elements."""
     for path in find_shapes(paths):
         shape = ep.geometry.load(path)
         spectrum = np.asarray(ep.geometry.oracle(shape.vertices, shape.faces, K).eigenvalues)
         for n in sizes:
             if n < len(shape.vertices):
                 yield "meshes", ep.geometry.sample_surface(shape, n), spectrum
+                if even:
+                    dense = ep.geometry.sample_surface(shape, 8 * n)
+                    yield "meshes, even", dense[ep.geometry.farthest_points(dense, n, start=0)], spectrum
 
 
 def procedural(count: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -124,6 +127,7 @@ def folded(vertices: np.ndarray, faces: np.ndarray, rng: np.random.Generator) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("meshes", type=existing, nargs="*")
+    parser.add_argument("--even", action="store_true", help="the meshes sampled evenly, too")
     parser.add_argument("--points", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--shapes", type=int, default=34, help="procedural ones")
     parser.add_argument("--seeds", type=int, default=2)
@@ -131,13 +135,13 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     found: dict[str, list[Case]] = defaultdict(list)
-    sources = closed_forms(options.seeds, options.most), meshes(options.meshes, options.points)
+    sources = closed_forms(options.seeds, options.most), meshes(options.meshes, options.points, options.even)
     for kind, points, spectrum in chain(*sources, procedural(options.shapes)):
         found[kind].append(measure(points, spectrum))
     found["all"] = [each for group in list(found.values()) for each in group]
     curve = {}
     print("share of eigenvalues whose true error is below t estimates")
-    print(f"{'':10s} clouds  " + "".join(f"t = {t:<6g}" for t in TIMES) + "median true / estimate")
+    print(f"{'':12s} clouds  " + "".join(f"t = {t:<6g}" for t in TIMES) + "median true / estimate")
     for kind, each in found.items():
         ratio = np.concatenate([case.ratio for case in each])
         wrong, right = [c for c in each if c.error > 0.1], [c for c in each if c.error < 0.05]
@@ -146,8 +150,8 @@ def main() -> None:
         curve[kind] |= {"right": len(right), "false alarms": sum(case.said for case in right)}
         curve[kind] |= {str(t): float((ratio <= t).mean()) for t in TIMES}
         shares = "".join(f"{(ratio <= t).mean():<10.3f}" for t in TIMES)
-        print(f"{kind:10s} {len(each):6d}  {shares}{np.median(ratio):.2f}")
-        print(f"{'':10s} " + "  ".join(f"{name} {curve[kind][name]}" for name in COUNTS))
+        print(f"{kind:12s} {len(each):6d}  {shares}{np.median(ratio):.2f}")
+        print(f"{'':12s} " + "  ".join(f"{name} {curve[kind][name]}" for name in COUNTS))
     seconds = np.sum([case.seconds for case in found["all"]], axis=0)
     print(f"seconds: {seconds[0]:.1f} of decompositions, {seconds[1]:.1f} of estimates")
     content = {"curve": curve, "seconds": {"decompositions": float(seconds[0]), "estimates": float(seconds[1])}}

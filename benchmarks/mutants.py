@@ -69,83 +69,8 @@ TESTS = (  # tried after those of a room's own
     "test_analytic.py test_basis.py networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py "
     "trust/test_attacks.py"
 )
-AXIS = "another number of the same axis, or the other side of a square matrix"
-MEMORY = "how much is in memory at once: the numbers are the same"
-ROUNDING = "one pass more or less of several, each of which leaves rounding only"
-WAYS = "two ways to the same matrix, one of them faster"
-DEVICE = "code for a GPU, which the tests do not have"
-# Changes that no test could notice: the module, what is there before and after, and why. None without a reason.
-EQUIVALENT = (
-    (r"eigen/span", r"[*] signs.* -> .*/ signs", "a sign is its own inverse"),
-    (r"eigen/|estimators/pre", r"(matrix|laplacian|graph)\.shape\[-?\d.* -> .*\.shape\[ ?-? ?[012]\]", AXIS),
-    (r"eigen/(problem|multigrid)|estimators/solvers|smoothers/", r"(cumsum|index_add_?)\(0.* -> .*\w\( -1", AXIS),
-    (r"probes/covariance", r"(sum|unsqueeze)\(-1\).* -> .*(sum|unsqueeze)\(1\)|shape\[-1\].* -> .*shape\[1\]", AXIS),
-    (r"probes/learned", r"sum\(-1\)\.mean.* -> .*sum\( ?1\)\.mean", AXIS),
-    (r"smoothers/balanced", r"None\]\)\[\.\.\., 0\].* -> .*\[\.\.\., ?-1\]", "an axis of length one"),
-    (r"eigen/nested", r"math.inf, 0.* -> .*math.inf, ", "the first look sets it to 0"),
-    (r"probes/covariance", r"draw < 0.5.* -> .*draw >= 0.5", "random signs turned round, in a quadratic form"),
-    (r"smoothers/alteration", r"expand\(-1, 2, 1\).* -> .*expand\(-1, 2,  ?2\)", "a copy that is not looked at"),
-    (r"estimators/solvers", r"full_matrices=False.* -> .*full_matrices=True", "further columns, which are cut off"),
-    (r"probes/families", r"v0=|np.ones\(n\)|np.sin", "another start of an iteration that converges from any"),
-    (r"probes/covariance|extensions/", r"split\(\d+.* -> .*split\( ?\d+", MEMORY),
-    (r"estimators/solvers", r"(smoothers|features)\[0\]\.(device|shape).* -> .*\[ -1\]", "that all subsets share"),
-    (r"estimators/rows", r"fit\(matrix\[:1\]", "a fit that looks at the number of columns alone"),
-    (r"estimators/rows", r"copy=False.* -> .*copy=True", MEMORY),
-    (r"eigen/filtered", r"range\(2 if known.* -> .*range\( [13] if known", ROUNDING),
-    (r"eigen/(stacked|inverse)", r"range\(2\).* -> .*range\( [13]\)", ROUNDING),
-    (r"eigen/inverse", r"m - 2 \* b.* -> .*m -  ?[13] ?\* b", ROUNDING),  # all blocks are taken out afterwards
-    (r"probes/objective|eigen/stacked", r"passes=1.* -> .*passes= 0", "a loop over no further passes either way"),
-    (r"eigen/problem", r"off\[:-1\], 1.* -> .*off\[:- 0\], 1", "the upper triangle, which LAPACK does not read"),
-    (r"eigen/|smoothers/balanced", r"type == .cpu.* -> .*type != .cpu|not on_host\(.* -> .*if  on_host\(", WAYS),
-    (r"eigen/inverse", r"SymmetricMode|diag_pivot_thresh", "the fill of a factor of the same matrix"),
-    (r"eigen/stacked", r"cpu_count|time.sleep", "how many threads share the work"),
-    (r"probes/probes", r"torch.compile|chosen\[0\]|compiled and", DEVICE),
-    (r"smoothers/balanced", r"% every ==", "further steps have length 0"),
-    (r"smoothers/balanced", r".cpu. else 4.* -> .*.cpu. else  ?[35]", DEVICE),
-    (r"", r"nonzero\(\)\[:, 0\].* -> .*nonzero\(\)\[:, ?-1\]", "places in a list have one column"),
-    (r"graph/arranged", r"1 << 62|1 << 61|manual_seed", "another odd factor of a fingerprint"),
-    (r"graph/arranged", r"CACHE if points|CACHE <<", MEMORY),
-    (r"graph/graph", r"own\[:, 0\] < start.* -> .*own\[:, ?-?1\] < start", "edges do not leave their cloud"),
-    (r"search/layout", r"f\.(values|indices) for f in found|scatter_\(-1, found", DEVICE),
-    (r"search/neighbours", r"!= .cpu. and data|GRID_ON_DEVICE|BLOCKS_ON_DEVICE", DEVICE),
-    (r"search/cells", r"nearest\]\.cumsum\(0.* -> .*cumsum\( ?-1", AXIS),
-    (r"operators/matrices", r"hermitian=True.* -> .*hermitian=False", "the inverse of the same symmetric matrix"),
-    (r"operators/matrices", r"copies > 1.* -> .*copies > 0", "a point alone is tied to itself: nothing is added"),
-    (r"extensions/pretrained", r"(pose|raw)\[0\].* -> .*\[ ?-1\]", "a batch of one cloud"),
-    (r"extensions/pretrained", r"seen\)\[0\]\], -1\).* -> .*, ?1\)", AXIS),
-    (r"apps/spectral", r"n_init=", "another number of starts, the best of which is taken"),
-    (r"decomposition/indicators", r"arange\(0, graph\.n.* -> .*arange\( ?1, graph", "some points, but for the first"),
-    (r"search/neighbours", r"host = data\.device", WAYS),
-    (r"search/neighbours", r"max\(1, BLOCK_ENTRIES.* -> .*max\( ?0, BLOCK", MEMORY),
-    (r"search/neighbours", r"norm\[:, 0\].* -> .*norm\[:, ?-1\]", "an axis of length one"),
-    (r"shortcuts/cuts", r"way = 9 \*.* -> .*way = ? ?\d+ \*", "more than any detour that is looked at"),
-    (r"search/layout", r"found\[-1\]\.indices", DEVICE),
-    (r"search/layout", r"copy=False.* -> .*copy=True", MEMORY),
-    (r"shortcuts/cuts", r"any\(\)\) else 0.* -> .*else  ?1", "a round without a cut ends at once"),
-    (r"", r"torch.cuda|type [=!]= .cuda.*|is_cuda", DEVICE),
-    (r"graph/graph", r"nearest\]\] - graph.* -> .*nearest\]\] \+ graph", "a constant, which the mean takes out"),
-    (r"graph/graph", r"len\(ends\[0\].* -> .*len\(ends\[ ?-?1\]", "an edge has two ends"),
-    (r"graph/graph", r"clamp_min\(1.* -> .*clamp_min\( 0", "the first variance over itself is one"),
-    (r"graph/graph", r"nd points\.shape\[1\].* -> ", DEVICE),
-    (r"sampling/farthest", r"b >= MANY", DEVICE),
-    (r"shortcuts/network", r"cumsum\(0.* -> .*cumsum\( -1", AXIS),
-    (r"sampling/quality", r"radius, 2\).* -> .*radius,  ?3\)", "what is not 1 is 2"),
-    (r"search/cells", r"count = max\(1, min.* -> .*count = max\( 2, min", MEMORY),
-    (r"search/layout", r"2[*][*]31", "a matrix of 2^31 entries, which no test has"),
-    (r"search/layout", r"matrix\.shape\[0\].* -> .*matrix\.shape\[ ?-?1\]", AXIS),
-    (r"search/neighbours", r"length\[:, -1\]\.sq.* -> .*length\[:, - ?2\]\.sq", "further rows are settled as they are"),
-    (r"graph/arranged", r"scatter_reduce_\(0.* -> .*scatter_reduce_\( -1", AXIS),
-    (r"eigen/span", r"root\[\.\.\., 0\].* -> .*root\[\.\.\., ?-1\]", "an axis of length one"),
-    (r"", r", 1\)\[0\]\[:, 0\].* -> .*, 1\)\[0\]\[:, ?-1\]", "an axis of length one"),
-    (r"", r", 1\)\[0\]\[:, 0\].* -> .*,  ?2\)\[0\]\[:, 0\]", "the nearest of two is the nearest"),
-    (r"operators/matrices", r"max\(1, (round|min).* -> .*max\( 0, ", "a dimension is at least one"),
-    (r"smoothers/alteration", r"sum\(1\)\) / \(1.* -> .*sum\(1\)\) [*] \(1", "one factor of all, taken out by a mean"),
-    (r"apps/spectral", r"tensors\(basis\)\[0\].* -> .*tensors\(basis\)\[ 1\]", "both have one precision and device"),
-    (r"apps/geodesics", r"BAND [*] spacing.* -> .*BAND / spacing", "the order of updates, until nothing changes"),
-    (r"geometry/draws", r"int\(1\.1 [*] .* -> .*int\( \d|if drawn else 0|share\) \+ 100", MEMORY),
-    (r"search/neighbours", r"BLOCK_ENTRIES // .* -> .*BLOCK_ENTRIES [*] ", MEMORY),
-    (r"probes/families", r"torch\.empty\(0.* -> .*torch\.empty\( 1", "its precision and device are used alone"),
-)
+# Changes that no test could notice, one in each line: the module, what is there before and after, and why.
+EQUIVALENT = [line.split("\t") for line in Path(__file__).with_name("equivalent.tsv").read_text().splitlines()[1:]]
 PATIENCE = 25.0  # seconds of tests that a mutant meets at most
 Test = tuple[float, set[tuple[str, int]]]  # seconds, and the lines (file, number) that it runs
 

@@ -265,3 +265,32 @@ def test_the_quality_of_a_cloud_is_told_in_two_and_three_dimensions(rng: np.rand
     assert _quality(arrange(torch.from_numpy(rng.random((90, 3))), 5, 2)) == {}
     spacing = _quality(arrange(torch.from_numpy(7 * rng.random((900, 2))), 20, 2))["quality"]["spacing"]
     assert spacing == pytest.approx(7 / 30, rel=0.15)
+
+
+def test_the_operator_is_kept_up_to_a_size_and_a_given_one_always(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond it the operator is built again when it is asked for."""
+    from eigenprobe.decomposition import entry
+    from eigenprobe.decomposition.settings import OperatorSettings
+
+    built, prepare = [], OperatorSettings.prepare
+    monkeypatch.setattr(OperatorSettings, "prepare", lambda *given: built.append(given) or prepare(*given))
+    x = c.random_sphere(200, rng)
+    for most, expected in ((200, 0), (199, 1)):
+        monkeypatch.setattr(entry, "KEPT", most)
+        built.clear()
+        basis = ep.decompose(x, k=4)
+        assert basis.smoother.n == 200 and basis.prepared() is basis.prepared() and len(built) == expected
+        again = ep.decompose(x, k=4, smoother=basis.smoother)
+        assert again.prepared().smoother.n == 200 and len(built) == expected
+
+
+def test_probes_are_an_array_a_list_or_what_makes_them(rng: np.random.Generator) -> None:
+    x = c.random_sphere(150, rng)
+    functions = np.concatenate([np.ones((150, 1)), x, x**2], 1)
+    wanted = ep.decompose(x, k=4, probes=functions)
+    for given in (functions.tolist(), lambda points: np.concatenate([np.ones((150, 1)), points, points**2], 1)):
+        found = ep.decompose(x, k=4, probes=given)
+        np.testing.assert_allclose(found.eigenvalues, wanted.eigenvalues, rtol=1e-6)
+        np.testing.assert_allclose(found.vectors, wanted.vectors, atol=1e-6)

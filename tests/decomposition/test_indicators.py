@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import KNOWN, copies, steps, strays
+from eigenprobe.decomposition import entry, indicators
 from eigenprobe.decomposition.indicators import (
     SIGNS,
     boundary,
     distance_leap,
     doubtful_shares,
+    ends_apart,
+    is_rough,
     jumps,
     layers,
     noise,
@@ -24,7 +28,9 @@ from eigenprobe.decomposition.indicators import (
     unresolved_gap,
     warn_of_tolerance,
 )
+from eigenprobe.decomposition.settings import OperatorSettings, Request
 from eigenprobe.eigen import inverse
+from eigenprobe.smoothers.stencil import tangent_frames
 
 
 def cloud(name: str, n: int, seed: int = 0) -> np.ndarray:
@@ -265,24 +271,151 @@ def test_noise_is_what_a_quadric_leaves(coordinates: int) -> None:
 KNOWN_AREA = 4 * np.pi**2 * 0.2  # of the tyre
 
 
+def jumps_of(basis: ep.Basis) -> float:
+    """Of the first ten vectors, on the points that the operator is made on."""
+    prepared, vectors = basis.prepared(), torch.from_numpy(basis.vectors)
+    vectors = vectors if prepared.sample is None else prepared.sample.collect(vectors)
+    return jumps(prepared, prepared.cloud.collect(vectors)[:, 1:11])
+
+
 def test_jumps_between_turns_are_found_and_corners_are_not() -> None:
     rng = np.random.default_rng(1)
     for name in ("helix", "spiral"):
         sparse = steps(KNOWN[name], 500, rng)
-        assert jumps(ep.decompose(sparse, k=5, dimension=1).prepared()) > SIGNS.steep[1]
-        assert any("turns of the curve" in each for each in said(sparse))
-        assert jumps(ep.decompose(cloud(name, 1500), k=5).prepared()) < 1e-3
+        assert jumps_of(ep.decompose(sparse, k=11, dimension=1)) > SIGNS.steep[1]
+        assert any("turns of the curve" in each for each in said(sparse)) and said(sparse, dimension=1)
+        assert jumps_of(ep.decompose(cloud(name, 1500), k=5)) < 1e-3
     t = np.sort(rng.random(300)) * 4
     corners = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
     outline = corners[t.astype(int)] + (t % 1)[:, None] * np.diff(corners, axis=0)[t.astype(int)]
-    assert jumps(ep.decompose(outline, k=5, dimension=1, resolution="all").prepared()) < SIGNS.steep[1]
+    assert jumps_of(ep.decompose(outline, k=5, dimension=1, resolution="all")) < SIGNS.steep[1]
     # Two lines that stay apart
     line = np.arange(60.0)
     ladder = np.concatenate([np.stack([line, 0 * line], 1), np.stack([line, 0 * line + 30], 1)])
-    assert jumps(ep.decompose(ladder, k=5, dimension=1, resolution="all").prepared()) < 1e-9
+    apart = ep.decompose(ladder, k=5, dimension=1, resolution="all")
+    assert jumps_of(apart) < 1e-9
+    # Against sums over edges, of points about a line
+    zigzag = np.stack([np.arange(40.0), 1.5 * np.random.default_rng(0).normal(size=40)], 1)
+    bent = ep.decompose(zigzag, k=5, dimension=1, resolution="all").prepared()
+    values = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    dense, mass = bent.smoother.matrix.to_dense().double(), bent.smoother.mass
+    near = bent.smoother.graph.without_loops()
+    total, steep = np.zeros((2, 4)), SIGNS.steep[0]
+    frame = tangent_frames(near.points[near.indices[:, :6]] - near.points[:, None], near.distances[:, :6], 1)[..., 0]
+    for i in range(40):
+        for j in range(i):
+            if dense[i, j] == 0:
+                continue
+            chord = near.points[i] - near.points[j]
+            length = float(chord.norm())
+            energy = dense[i, j] * (mass[i] * mass[j]).sqrt() * (values[i] - values[j]).square()
+            share = np.array([length, *energy.tolist()])
+            total[0] += share
+            if min(abs(float(chord @ frame[i])), abs(float(chord @ frame[j]))) < steep * length:
+                total[1] += share
+    shares = total[1] / total[0]
+    expected = max(shares[0], np.sqrt(np.mean(shares[1:] ** 2)))
+    assert expected > 0 and jumps(bent, values) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("gap", "told"), [(3e-7, "3e-08"), (2e-12, "2e-13"), (1e-20, "1e-14")])
 def test_the_tolerance_that_is_asked_for_is_a_tenth_of_the_gap(gap: float, told: str) -> None:
     with pytest.warns(ep.EigenprobeWarning, match=f"not resolved at tol=1e-06.*pass tol={told}$"):
         warn_of_tolerance(gap, 1e-6)
+
+
+def test_a_rough_cloud_is_compared_with_its_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thin legs on 600 points: eigenvalues are 9 % off, those of half of the points differ by 12 %."""
+    shape = ep.geometry.load(Path(ep.__file__).parent / "cli" / "creature.ply")
+    x = ep.geometry.sample_surface(shape, 600, seed=0)
+    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, half=0.1))
+    assert "half of the points differ by" in said(x)[0]
+    assert said(x[::-1]) == said(x)  # whichever order they come in
+    assert "half of the points differ by" in said(1e6 * x + 7.0)[0]
+    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, half=0.14))
+    assert said(x) == []
+    monkeypatch.setattr(indicators, "SIGNS", SIGNS)
+    asked = []
+    monkeypatch.setattr(entry, "_half", lambda *given: asked.append(given) or torch.ones(11))
+    for name in ("sphere", "torus", "square", "ball", "circle"):
+        for seed in range(2):
+            said(cloud(name, 1500, seed))
+    assert asked == []  # clean shapes pay nothing
+    said(x)
+    assert len(asked) == 1
+
+
+def test_eigenvalues_of_the_half_are_those_of_its_points() -> None:
+    x = torch.from_numpy(7.0 * cloud("torus", 900))
+    found = entry._half(x, OperatorSettings(), Request(5), 3.0, 5)  # in a frame of size 3
+    rows = ep.geometry.farthest_points(x, 450).sort().values
+    torch.testing.assert_close(found, 9.0 * ep.decompose(x[rows], k=5).eigenvalues, rtol=1e-6, atol=1e-6)
+
+
+def test_the_difference_of_halves_is_a_mean_over_what_both_have() -> None:
+    own = torch.tensor([0.0, 1.0, 2.0, 4.0], dtype=torch.float64)
+    counts = []
+
+    def half(count: int) -> torch.Tensor:
+        counts.append(count)
+        return torch.tensor([0.0, 1.1, 1.6], dtype=torch.float64)
+
+    assert indicators._apart(own, half) == pytest.approx((0.1 + 0.2) / 2)
+    indicators._apart(torch.arange(50.0), half)
+    assert counts == [4, 11]
+
+
+def test_roughness_is_asked_of_small_surfaces_taken_as_they_are(rng: np.random.Generator) -> None:
+    x = cloud("sphere", 800) * (1 + 0.015 * rng.normal(size=(800, 1)))
+    prepared = OperatorSettings(resolution="all").prepare(x)
+    assert 0.1 < noise(prepared.smoother.graph) < SIGNS.noise and is_rough(prepared)
+    assert not is_rough(OperatorSettings(resolution="all").prepare(cloud("sphere", 800)))
+    assert not is_rough(OperatorSettings(resolution="all", dimension=3).prepare(x))
+    assert not is_rough(OperatorSettings(resolution=400).prepare(x))
+    monkeypatched = replace(SIGNS, rough=(0.1, 799))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indicators, "SIGNS", monkeypatched)
+        assert not is_rough(prepared)
+
+
+def star(n: int, inner: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random points of a star of ten corners, closed, and its first eigenvalues."""
+    angle = np.arange(11) * np.pi / 5
+    corners = np.where(np.arange(11) % 2, 1.0, inner)[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    length = np.concatenate([[0.0], np.linalg.norm(np.diff(corners, axis=0), axis=1).cumsum()])
+    at = np.random.default_rng(seed).random(n) * length[-1]
+    x = np.stack([np.interp(at, length, each) for each in corners.T], 1)
+    return x, (2 * np.pi / length[-1] * np.repeat(np.arange(6), 2)[1:]) ** 2
+
+
+def test_a_curve_cut_at_a_sharp_corner_says_so() -> None:
+    """Without the edge at a corner a closed curve is an open one, whose first eigenvalue is a quarter."""
+    for n, seed in ((1000, 3), (4000, 1)):
+        x, exact = star(n, 0.4, seed)
+        assert ep.decompose(x, k=11).eigenvalues[1] < 0.3 * exact[1]
+        assert any("ends of the curve" in each for each in said(x))
+    x, exact = star(1000, 0.7, 0)
+    assert said(x) == [] and np.allclose(ep.decompose(x, k=11).eigenvalues[1:], exact[1:], rtol=0.03)
+
+
+def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
+    line = np.stack([np.arange(60.0), np.zeros(60)], 1)
+    hook = np.concatenate([line, line[::-1][:50] + [0.0, 7.0]])  # there and back, far from its own beginning
+    for x, expected in ((line, 59.0), (np.concatenate([line, line + [0.0, 20.0]]), 20.0), (hook, 7.0)):
+        prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
+        near = prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median()
+        scale = np.linalg.norm(x - x.mean(0), axis=1).max()
+        assert ends_apart(prepared) > 0 and np.isfinite(scale)
+        assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
+    ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
+    assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+
+
+@pytest.mark.parametrize("n", [50, 90])
+def test_a_ring_of_few_points_is_not_called_thick_where_its_dimension_is_given(n: int) -> None:
+    """Its neighbourhoods bend; its eigenvalues are right."""
+    angle = 2 * np.pi * np.arange(n) / n
+    ring = np.stack([np.cos(angle), np.sin(angle)], 1)
+    assert said(ring, dimension=1) == []
+    values = ep.decompose(ring, k=5, dimension=1).eigenvalues
+    np.testing.assert_allclose(values, [0, 1, 1, 4, 4], rtol=0.03, atol=1e-9)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -184,3 +186,22 @@ def test_lengths_to_copies_are_a_small_share_of_those_to_the_last_neighbour(rng:
     assert merged.graph.n == 120 and merged.same == pytest.approx(1 / arranged.APART)
     assert bool((cloud.graph.distances < merged.same * merged.graph.distances[merged.rows, -1:]).all())  # to copies
     assert bool((merged.graph.distances > merged.same * merged.graph.distances[:, -1:]).all())  # to others
+
+
+def test_a_stretch_without_lengths_has_half_a_percent_of_them_on_either_side(rng: np.random.Generator) -> None:
+    """The middle of the widest gap of squared lengths, by logarithms; that beside a few far or near ones is none."""
+    even = 1 + rng.random(2000)
+    far, near = even.copy(), even.copy()
+    far[:9], near[:9] = 1e12 * even[:9], 1e-12 * even[:9]
+    split = even.copy()
+    split[:700] *= 1e-12
+
+    def found(squared: np.ndarray) -> float:
+        return arranged._least_between_rows(SimpleNamespace(squared=torch.from_numpy(squared).view(200, 10), n=200))  # type: ignore[arg-type]
+
+    assert found(even) == found(far) == found(near) == math.inf
+    low, high = np.sort(split)[699:701]
+    assert found(split) == pytest.approx(math.sqrt(low * high), rel=1e-9)
+    several = even.copy()
+    several[:30] *= 1e12  # more than ten
+    assert found(several) == pytest.approx(math.sqrt(np.sort(several)[1969] * np.sort(several)[1970]), rel=1e-9)

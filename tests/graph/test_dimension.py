@@ -97,6 +97,8 @@ def test_local_dimension_above_three(rng: np.random.Generator) -> None:
         plane[:, :2], full[:, :6] = rng.random((800, 2)), 5 + rng.random((1500, 6))
         label = local_dimension(build_graph(torch.as_tensor(np.concatenate([plane, full])), 30))
         assert float(label[:800].median()) == pytest.approx(2, abs=0.3)
+        if ambient == 8:  # a count, and not a growth
+            assert float((label[:800] == 2).double().mean()) > 0.9 and bool((label[800:] > 2).all())
         assert 4 < float(label[800:].median()) < 7
 
 
@@ -135,3 +137,22 @@ def test_stacked_clouds_have_the_dimensions_of_each_alone(rng: np.random.Generat
     parts = [c.even(c.random_sphere, 500, rng), curve, rng.random((1500, 3))]
     graph = stack([build_graph(torch.as_tensor(each), 30) for each in parts])
     assert dimensions.cloud_dimensions(graph) == [2.0, 1.0, 3.0]
+
+
+def test_the_dimension_by_angles_is_that_by_lengths_of_unit_rows(rng: np.random.Generator) -> None:
+    """The cosine distance is half of a squared length, so its logarithms are twice as large."""
+    x = rng.normal(size=(500, 20)) * np.linspace(1, 0.1, 20)
+    x = torch.from_numpy(x / np.linalg.norm(x, axis=1, keepdims=True))
+    angles, lengths = (build_graph(x, 12, metric=metric) for metric in ("cosine", "euclidean"))
+    assert 2 < estimate_dimension(lengths) < 19
+    assert estimate_dimension(angles) == pytest.approx(estimate_dimension(lengths), rel=1e-4)
+    torch.testing.assert_close(local_dimension(angles), local_dimension(lengths), rtol=1e-3, atol=1e-3)
+
+
+def test_stacked_clouds_are_sampled_from_end_to_end(rng: np.random.Generator) -> None:
+    """A wire before a sphere and a sphere before a wire: what most of the points are, wherever they stand."""
+    wire = np.stack([2 + np.linspace(0, 1, 150), *np.zeros((2, 150))], 1)
+    ball = c.even(c.random_sphere, 500, rng)
+    parts = [np.concatenate([wire, ball]), np.concatenate([wire, ball[:60]]), np.concatenate([ball, wire])]
+    graph = stack([build_graph(torch.from_numpy(part), 30) for part in parts])
+    assert dimensions.cloud_dimensions(graph) == [2.0, 1.0, 2.0]

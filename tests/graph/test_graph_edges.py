@@ -9,31 +9,6 @@ import torch
 from eigenprobe.graph.graph import _joined, components, connected, undirected
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_the_solve_beside_known_vectors_is_exact(unit: float, rng: np.random.Generator) -> None:
-    """``(L - lambda_k M) y = r`` in the complement of ``V``, against a dense pseudo-inverse."""
-    from scipy.linalg import eigh
-
-    from eigenprobe.eigen.derivative import _complement
-    from eigenprobe.graph import Edges
-
-    n, k = 40, 4
-    head, tail = np.triu_indices(n, 1)
-    weight, mass = rng.random(len(head)) ** 4, rng.random(n) + 0.5
-    off = np.zeros((n, n))
-    off[head, tail] = off[tail, head] = weight
-    stiffness = np.diag(off.sum(1)) - off
-    values, vectors = eigh(stiffness, np.diag(mass))
-    v, right = vectors[:, :k], unit * rng.normal(size=(n, k))
-    expected = sum(np.outer(vectors[:, j], (vectors[:, j] @ right) / (values[j] - values[:k])) for j in range(k, n))
-    given = (torch.from_numpy(each) for each in (weight, mass, values[:k], v, right))
-    w, m, lam, found, rest = given
-    edges = Edges(torch.from_numpy(head), torch.from_numpy(tail), n)
-    np.testing.assert_allclose(
-        _complement(w, m, edges, lam, found, rest)[0].numpy(), expected, rtol=1e-8, atol=1e-9 * unit
-    )
-
-
 def test_parts_without_a_loop_over_points(rng):
     n = 4000
     chain = torch.arange(n - 1)

@@ -10,7 +10,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.sampling.quality import glance, survey
+from eigenprobe.sampling.quality import COUNTS, SCALES, glance, survey
 from eigenprobe.search.neighbours import query
 from tests import clouds as c
 
@@ -72,3 +72,47 @@ def test_even_clouds_have_no_lines_and_facts_are_their_medians(rng: np.random.Ge
     ratio = float((found.noise / found.spacing).median())
     assert facts["noise_over_spacing"] == pytest.approx(ratio, abs=1e-4)
     assert sum(facts["dimension_votes"].values()) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_the_spacing_is_a_root_of_the_volume_of_a_point(dimension: int, rng: np.random.Generator) -> None:
+    """Length, area or volume over the number of points, in a circle, on a torus without curvature and in a cube."""
+    n = 1500
+    if dimension == 1:
+        angle = 2 * np.pi * np.arange(n) / n
+        x, volume = np.stack([np.cos(angle), np.sin(angle), 0 * angle], 1), 2 * np.pi
+    elif dimension == 2:
+        x, volume = np.concatenate([rng.random((n, 2)), np.zeros((n, 1))], 1), 1.0
+    else:
+        x, volume = rng.random((n, 3)), 1.0
+    found = survey(torch.from_numpy(x))
+    assert found.dimension == dimension
+    assert float(found.spacing.median()) == pytest.approx((volume / n) ** (1 / dimension), rel=0.15)
+
+
+def test_the_noise_of_a_curve_is_its_deviation_from_parabolas(rng: np.random.Generator) -> None:
+    """Against loops over points and scales: medians over the nearest centres, the first scale at which it is thin."""
+    n = 300
+    angle = np.sort(rng.random(n)) * 2 * np.pi
+    x = np.stack([np.cos(angle), np.sin(angle)], 1) * (1 + 0.01 * rng.normal(size=(n, 1)))
+    distance = np.linalg.norm(x[:, None] - x, axis=2)
+    order = distance.argsort(1, kind="stable")
+    counts = [count for count in COUNTS if count <= n // 4]
+    bend, reach = np.zeros((n, len(counts))), np.zeros((n, len(counts)))
+    for column, count in enumerate(counts):
+        for i in range(n):
+            near = x[order[i, : count + 1]] - x[i]
+            reach[i, column] = distance[i, order[i, count]]
+            axes = np.linalg.eigh(np.cov(near.T))[1]
+            across, along = (near @ axes).T
+            rest = np.polyval(np.polyfit(along, across, 2), along) - across
+            bend[i, column] = np.sqrt((rest**2).sum() / (len(rest) - 3))
+    around = order[:, : SCALES.around]
+    bend, reach = np.median(bend[around], 1), np.median(reach[around], 1)
+    expected = []
+    for row, radius in zip(bend, reach, strict=True):
+        scale = next((i for i, thin in enumerate(row <= SCALES.flat * radius) if thin), len(counts) - 1)
+        expected.append(min(row[scale], row[min(scale + 1, len(counts) - 1)]))
+    found = survey(torch.from_numpy(x), dimension=1)
+    np.testing.assert_allclose(found.noise, expected, rtol=1e-5)
+    np.testing.assert_allclose(found.spacing, 2 * reach[:, 0] / (counts[0] + 1), rtol=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.sampling import WorkingSample, working, working_sample
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.sampling.quality import survey
+from eigenprobe.sampling.quality import Quality, survey
 
 SPHERE = np.array([2.0] * 3 + [6.0] * 5 + [12.0] * 7)
 
@@ -249,3 +250,81 @@ def test_strays_among_very_many_noisy_points(rng: np.random.Generator) -> None:
     assert sample is not None and sample.facts["cleaned"]
     assert float(sample.strays[210_000:].double().mean()) > 0.9 and int(sample.strays[:210_000].sum()) < 60
     assert bool((sample.shares[sample.strays] == 0).all())
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_a_dimension_that_is_known_is_that_of_the_sample(even: bool, rng: np.random.Generator) -> None:
+    """A closed curve, 40 times round a torus: its turns were taken for the scan lines of a surface and averaged."""
+    t = np.linspace(0, 2 * np.pi, 400_001)
+    radius = 2 + 0.5 * np.cos(40 * t)
+    curve = np.stack([radius * np.cos(t), radius * np.sin(t), 0.5 * np.sin(40 * t)], 1)
+    length = np.concatenate([[0.0], np.linalg.norm(np.diff(curve, axis=0), axis=1).cumsum()])
+    at = ((np.arange(4000) + 0.5) / 4000 if even else rng.random(4000)) * length[-1]
+    x = np.stack([np.interp(at, length, each) for each in curve.T], 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        basis = ep.decompose(x, k=7, dimension=1)
+    assert "resolution" not in basis.info
+    expected = (2 * np.pi * np.array([1, 1, 2, 2, 3, 3]) / length[-1]) ** 2
+    assert np.allclose(basis.eigenvalues[1:], expected, rtol=0.01)
+
+
+def test_a_sample_is_one_to_one_where_every_kept_point_is_its_own() -> None:
+    x = torch.from_numpy(sphere(50))
+    whole = WorkingSample.whole(x)
+    some = torch.zeros(50, dtype=torch.bool)
+    some[:3] = True
+    assert whole.one_to_one and whole.without(some).one_to_one
+    halved = replace(whole, points=x[:25], rows=whole.rows // 2, shares=whole.shares / 2)
+    assert not halved.one_to_one
+
+
+def test_cells_that_nothing_lies_in_are_left_out(rng: np.random.Generator) -> None:
+    points = torch.from_numpy(rng.random((200, 3)))
+    z = torch.cat([torch.full((1, 3), 50.0, dtype=torch.float64), points[::10]])
+    nothing = torch.zeros(200, dtype=torch.bool)
+    for chosen in (z, z[1:]):
+        sample = working._in_cells(points, nothing, chosen, torch.zeros(len(chosen), dtype=torch.bool), {})
+        assert torch.equal(sample.points, points[::10]) and sample.facts["sampled"] == 20
+        nearest = torch.cdist(points, points[::10]).argmin(1)
+        assert torch.equal(sample.rows, nearest)
+        assert torch.allclose(sample.shares, 1 / torch.bincount(nearest, minlength=20)[nearest].double())
+
+
+def test_a_narrow_vote_on_the_dimension_is_said_of_many_points(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ball = rng.uniform(-1, 1, (6000, 3))
+    ball = ball[np.linalg.norm(ball, axis=1) < 1][:3000] + [2.2, 0, 0]
+    x = torch.from_numpy(np.concatenate([sphere(3000), ball]))
+
+    def unsure(**given: float) -> bool:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            working_sample(x, **given)  # type: ignore[arg-type]
+        return any("pass dimension=" in str(each.message) for each in said)
+
+    assert unsure() and not unsure(dimension=2)
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, judged=6001))
+    assert not unsure()
+
+
+def test_the_spacing_asked_for_is_its_formula() -> None:
+    """Noise s on spacing h: (s h / c)^(1/2) on a surface, and no less than h or, where nothing was cleaned, 5 s."""
+    one = torch.ones(4, dtype=torch.float64)
+    plain = Quality(torch.zeros(4, 3), 2, {2: 1.0}, 2 * one, 0 * one, 0 * one, 1)
+
+    def asked(n: int = 10_000, **changes: object) -> tuple[float, set[str]]:
+        facts: dict[str, object] = {}
+        found = working._spacing(replace(plain, **changes), facts, n)  # type: ignore[arg-type]
+        assert float(found.max() - found.min()) == 0
+        return float(found[0]), set(facts)
+
+    assert asked() == (2.0, set())
+    assert asked(copies=9) == (6.0, {"merged"})
+    assert asked(lines=7 * one) == (4.0, {"scan_lines"})
+    assert asked(noise=0.8 * one) == (pytest.approx((0.8 * 2 / 0.09) ** 0.5), {"averaged"})
+    assert asked(noise=4.0 * one) == (20.0, {"averaged"})
+    # Cleaned: (.8 * 2 / .2)^(1/2) leaves half of the points, averaged where these are 2500
+    assert asked(5001, noise=0.8 * one, cleaned=True) == (pytest.approx(8**0.5), {"averaged"})
+    assert asked(4999, noise=0.8 * one, cleaned=True) == (2.0, set())

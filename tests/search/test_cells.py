@@ -137,3 +137,19 @@ def test_cells_hold_every_row_once(rng):
         assert sorted(rows.tolist()) == torch.isin(index.cell, near[:needed]).nonzero()[:, 0].tolist()
     assert len(index._rows(0, 200)) >= 800
     assert len(CellIndex(x[:50], _blocks, replace(HOST, rows=100)).centres) == 1
+
+
+def test_the_nearest_cells_hold_four_times_the_neighbours(rng):
+    """No more of them than needed, by the distance of their centres, whatever the least number of rows."""
+    x = torch.from_numpy(rng.standard_normal((3000, 4))).float()
+    for searched, k in ((1, 30), (1, 75), (700, 30)):
+        index = CellIndex(x, _blocks, replace(HOST, rows=64, searched=searched))
+        members = [set(index.order[start : start + size].tolist()) for start, size in zip(index.starts, index.sizes)]
+        for number in range(0, len(members), 7):
+            nearest = np.argsort(np.square((index.centres - index.centres[number]).numpy()).sum(1), kind="stable")
+            expected: set[int] = set()
+            for cell in nearest:
+                expected |= members[cell]
+                if len(expected) >= max(searched, 4 * k):
+                    break
+            assert set(index._rows(number, k).tolist()) == expected

@@ -19,6 +19,7 @@ from eigenprobe.smoothers.stencil import (
     UNEVEN,
     UNEVEN_CELLS,
     Neighbours,
+    _alike,
     cell_edges,
     planar_frames,
     tangent_frames,
@@ -180,3 +181,15 @@ def test_a_thin_tube_of_even_points_has_no_lines(rng: np.random.Generator, radiu
     near, frames = nearest(x[farthest_points(x, n, 0)])
     assert uneven_clouds(near, frames, (), replace(UNEVEN, third=0.0)).tolist() == [True]
     assert uneven_clouds(near, frames, ()).tolist() == [False]
+
+
+def test_directions_alike_are_means_of_doubled_angles(rng: np.random.Generator) -> None:
+    """``|sum exp(2 i angle)|`` over the nearest of a point and of those round it, of points in a plane."""
+    points = rng.random((200, 2)) * [1.0, 0.4]
+    near, _ = nearest(points)
+    frames = torch.eye(2, dtype=near.offsets.dtype).expand(200, 2, 2)
+    angle = torch.atan2(near.offsets[..., 1], near.offsets[..., 0])[:, : UNEVEN.nearest].numpy()
+    doubled = np.exp(2j * angle).sum(1)
+    around = near.indices[:, : UNEVEN.around].numpy()
+    expected = np.abs(doubled + doubled[around].sum(1)) / (UNEVEN.nearest * (UNEVEN.around + 1))
+    np.testing.assert_allclose(_alike(near, frames, UNEVEN), expected, atol=1e-6)

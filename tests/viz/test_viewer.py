@@ -180,6 +180,35 @@ def test_it_is_not_framed_and_odd_headers_are_refused(viewer: Viewer, capfd: pyt
     assert "Traceback" not in capfd.readouterr().err
 
 
+def _post(viewer: Viewer, path: str, body: str) -> tuple[int, str]:
+    own = f"127.0.0.1:{viewer.port}"
+    lines = f"POST {path} HTTP/1.1\r\nHost: {own}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
+    head, _, text = _answer(viewer, lines).decode().partition("\r\n\r\n")
+    return int(head.split()[1]), text
+
+
+@pytest.mark.parametrize("value", ['"7"', "[7]", '{"a": 7}', "null", "true", "7.5", "-1", "NaN", "1e400"])
+def test_an_index_is_a_whole_number(viewer: Viewer, value: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Any kind of value was kept as what is shown, and given to whoever asked for it."""
+    code, text = _post(viewer, "/choice", f'{{"mode": "point", "index": {value}}}')
+    assert code == 400 and text.startswith("index must be a whole number of at least 0, got ") and "\n" not in text
+    assert viewer.choice["index"] == 2 and viewer.choice["mode"] == "vector"  # nothing of it was taken
+    assert _post(viewer, "/choice", '{"index": 7}') == (204, "") and viewer.choice["index"] == 7
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_values_of_a_choice_are_of_its_kinds(viewer: Viewer) -> None:
+    for name, value, kind in [("mode", 1, "a word"), ("wire", 1, "true or false"), ("range", float("inf"), "finite")]:
+        with pytest.raises(InputError, match=f"{name} must be .*{kind}"):
+            viewer.set(**{name: value})
+    viewer.set(range=2, detail=0.5, wire=True, mode="point", point=0)
+    assert (viewer.choice["range"], viewer.choice["wire"], viewer.choice["point"]) == (2, True, 0)
+    for body in ("[]", '[["index", 7]]', "7", "null", "[" * 5000, "{"):
+        assert _post(viewer, "/choice", body) == (400, "expected a choice, an object of names and values")
+    code, text = _post(viewer, "/basis", '{"k": "5", "neighbours": [1], "smoother": "adaptive"}')
+    assert code == 400 and text == "neighbours must be given as text, got [1]"
+
+
 def test_a_closed_page_leaves_no_thread(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
     import time

@@ -112,7 +112,9 @@ def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float
     size[faint] /= BALANCE.doubtful_weight
     lengths = csr_matrix((size, (heads, tails)), shape=edges.shape)
     if time is None:
-        corners = _wedges(points, sure, frames)
+        corners, none = _wedges(points, sure, frames), np.zeros(int(faint.sum()))
+        doors = _Wedges(heads[faint], tails[faint], tails[faint], none, size[faint], none)
+        corners = _Wedges(*(np.concatenate(both) for both in zip(corners, doors, strict=True)))
     else:
         heat = symmetric_factor(mass + float(time) * stiffness)
         # A shift far below the first eigenvalue makes L invertible; what is solved for has no constant part.

@@ -35,6 +35,7 @@ from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
 from ..sampling import Resolution
+from ..sampling.farthest import farthest_points
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
@@ -212,7 +213,8 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             info |= _quality(cloud)
         rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
         if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
-            warn_of_errors(prepared, rotation, wanted.dimension is not None)
+            half = partial(_half, x, wanted, request, cloud.frame.scale)
+            warn_of_errors(prepared, rotation, wanted.dimension is not None, half)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
         basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
         if wanted.differentiable(smoother):
@@ -220,6 +222,18 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
     return basis if prepared.sample is None else lift(basis, prepared.sample)
+
+
+@torch.no_grad()
+def _half(x: Tensor, wanted: OperatorSettings, request: Request, scale: float, count: int) -> Tensor:
+    """Eigenvalues of half of a cloud's points, spread evenly, in the frame of all; as many as it has, if fewer."""
+    rows = farthest_points(x, len(x) // 2).sort().values
+    count = min(count, len(rows) - 1)
+    wanted = replace(wanted, moving=False, resolution="all", parts="all")
+    with held_warnings():  # of the whole cloud they are said
+        prepared = wanted.build(x[rows], count)
+        rotation, _, _ = _rotation(prepared.smoother, prepared.cloud, replace(request, k=count), False)
+    return rotation.eigenvalues * (scale / prepared.cloud.frame.scale) ** 2
 
 
 def _quality(cloud: Arranged) -> dict[str, Any]:

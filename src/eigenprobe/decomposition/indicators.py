@@ -1,4 +1,4 @@
-"""Cheap signs that the first ten eigenvalues are off by more than a tenth, from the graph and the mass alone.
+"""Cheap signs that the first ten eigenvalues are off by more than a tenth, mostly from the graph and the mass alone.
 
     resolution   lambda_11 sum_i m_i h_i^2       h_i^2: mean squared distance to 4 neighbours; the sample of a wave of
                                                  that eigenvalue has about 40 / resolution points
@@ -11,8 +11,10 @@
                                                  manifold of dimension a
     noise        sigma sqrt(d - 2) / h           sigma: deviation of 16 neighbours from the quadric fitted to them, per
                                                  coordinate: of a surface, however much it bends
-    jumps        share of the length of a curve in edges that are steep to it: between turns that lie as near each
-                                                 other as their points
+    jumps        share of the length of a curve, or of the energy of its functions, in edges that are steep to it:
+                                                 between turns that lie as near each other as their points
+    half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
+    ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
                                                  e = (i, j) of weight w_e that are short-cuts with probability p_e
 
@@ -22,6 +24,7 @@ to .10 or said to be wrong.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -58,24 +61,31 @@ class Signs:
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
     noise: float = 0.21  # .10 to .15 on noisy surfaces of 500 points (.21 to .26), .06 to .09 below, .02 without (< .1)
     wide: int = 32  # coordinates up to which it is looked for
-    steep: tuple[float, float] = (
-        0.5,
-        0.04,
-    )  # cosine to the tangent at an end, and the length of such edges: .06 to .14
-    # where turns are joined, up to .03 at corners
+    steep: tuple[float, float] = (0.5, 0.04)  # cosine to the tangent at an end, and the share of such edges: .04 to .27
+    # where turns are joined, up to .03 at the corners of 300 points
+    ends: tuple[float, int] = (
+        8.0,
+        200,
+    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners
+    # that are cut open (.19), 17 and more in helices and spirals; ends that are looked at
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
-    doubt: float = 0.016  # rms of the first ten: on procedural shapes, half of them folded until parts touch or cross,
-    # above it for 18 of 23 errors above .1 that nothing else tells, and for 5 in 100 of those below .05
+    doubt: float = 0.0145  # rms of the first ten: on procedural shapes, half of them folded until parts touch or
+    # cross, below it for one of 67 errors above .1, above it alone for three of 197 of those below .05 (at .016: four
+    # and none)
+    rough: tuple[float, int] = (0.1, 5000)  # noise above which, and points up to which, half of the points are solved
+    half: float = 0.125  # mean of the first ten: on rough development shapes of 500 to 1500 points up to .10 where the
+    # error is below .05, .13 for one of .06; on 62 meshes above it for 5 errors above .1 and 3 below .05
 
 
 SIGNS = Signs()
 NEAREST = 4
 
 
-def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool) -> None:
-    """One line where the first ten are likely to be off; ``chosen`` is the dimension by the caller."""
+def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: Callable[[int], Tensor]) -> None:
+    """One line where the first ten are likely to be off; ``chosen`` is the dimension by the caller, and ``half`` gives
+    so many eigenvalues of half of the points."""
     eigenvalues = rotation.eigenvalues
     graph, smoother = prepared.smoother.graph, prepared.smoother
     if graph is None or graph.metric != "euclidean" or len(eigenvalues) < 2 or graph.k < 2:
@@ -84,30 +94,73 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool) -> None
     cuts = 0 if prepared.cloud.short_cuts is None else len(prepared.cloud.short_cuts)
     if reason is None and cuts > SIGNS.cuts * graph.n:
         reason = f"{cuts} edges were taken for short-cuts, so sheets lie one spacing apart: compare neighbours='plain'"
-    if reason is None and round(smoother.dimension) == 1 and jumps(prepared) > SIGNS.steep[1]:
+    first = rotation.vectors[:, 1:11]
+    if reason is None and round(smoother.dimension) == 1 and jumps(prepared, first) > SIGNS.steep[1]:
         reason = "turns of the curve lie as near each other as its points: use more points there"
+    if reason is None and round(smoother.dimension) == 1 and (apart := ends_apart(prepared)) < SIGNS.ends[0]:
+        reason = (
+            f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
+        )
     if reason is None and prepared.cloud.doubts is not None:
-        doubt = float(doubtful_shares(prepared, rotation.vectors[:, 1:11]).square().mean().sqrt())
+        doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
             reason = "parts lie so near each other that edges between them may be short-cuts: use more points there"
+    if reason is None and is_rough(prepared) and (apart := _apart(eigenvalues, half)) > SIGNS.half:
+        reason = f"those of half of the points differ by {apart:.0%}, so details are as small as the spacing: use more"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
 
 
-def jumps(prepared: Prepared) -> float:
-    """The share of the length of a curve in edges that are steep to it at an end: between its turns, and at corners."""
+def is_rough(prepared: Prepared) -> bool:
+    """Whether a small cloud, taken as it is, has details near its spacing: then its half is worth a second solve."""
+    graph, (least, most) = prepared.smoother.graph, SIGNS.rough
+    if graph is None or graph.n > most or prepared.sample is not None or round(prepared.smoother.dimension) != 2:
+        return False
+    return noise(graph.without_loops()) > least
+
+
+def _apart(eigenvalues: Tensor, half: Callable[[int], Tensor]) -> float:
+    """The mean relative difference of the first ten eigenvalues after 0 from those of half of the points."""
+    own = eigenvalues[1:11]
+    other = half(len(own) + 1)[1:].to(own)
+    return float(((other - own[: len(other)]).abs() / own[: len(other)].clamp_min(torch.finfo(own.dtype).tiny)).mean())
+
+
+def jumps(prepared: Prepared, vectors: Tensor) -> float:
+    """The share of the length of a curve, or of the energy of functions ``vectors (n, K)`` on the kept points, if that
+    is more, in edges that are steep to it at an end: between its turns, and at corners."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
-    rows, columns, _ = prepared.smoother.entries()
-    head, tail = rows[rows < columns], columns[rows < columns]
+    rows, columns, values = prepared.smoother.entries()
+    once = rows < columns
+    head, tail = rows[once], columns[once]
     count = SIGNS.nearest[0]
     offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
     frames = tangent_frames(offsets, graph.distances[:, :count], 1)[..., 0]
     chord = graph.points[tail] - graph.points[head]
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord * frames[end]).sum(1).abs() for end in (head, tail)))
-    return float(length[along < SIGNS.steep[0] * length].sum() / length.sum())
+    steep = along < SIGNS.steep[0] * length
+    root = prepared.smoother.mass.sqrt()
+    weight = values[once] * root[head] * root[tail]
+    energy = weight[:, None] * (vectors[head] - vectors[tail]).square()
+    shares = energy[steep].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
+    return max(float(length[steep].sum() / length.sum()), float(shares.square().mean().sqrt()))
+
+
+def ends_apart(prepared: Prepared) -> float:
+    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours."""
+    graph = prepared.smoother.graph
+    assert graph is not None
+    graph = graph.without_loops()
+    rows, columns, values = prepared.smoother.entries()
+    joined = torch.bincount(rows[(rows != columns) & (values > 0)], minlength=graph.n)
+    ends = (joined == 1).nonzero()[:, 0]
+    if not 1 < len(ends) <= SIGNS.ends[1]:
+        return torch.inf
+    nearest = torch.pdist(graph.points[ends]).min()
+    return float(nearest / graph.distances[:, :NEAREST].mean(1).median())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:

@@ -119,7 +119,7 @@ class OperatorSettings:
                 raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
             return self._altered(Prepared(Placed.plain(x), self.smoother), k)
         early = self._sampled and self.resolution == "auto" and len(x) > LARGE and x.device.type == "cpu"
-        sample = working_sample(x) if early else None
+        sample = working_sample(x, dimension=self.dimension) if early else None
         cloud = self._arrange(x if sample is None else sample.points, k)
         if not early and (sample := self._sample(x, cloud)) is not None:
             cloud = self._arrange(sample.points, k)
@@ -138,7 +138,8 @@ class OperatorSettings:
         return plain and not self.moving and not self.asked
 
     def _arrange(self, x: Tensor, k: int) -> Arranged:
-        usual = NEIGHBOURS[self.smoother] if isinstance(self.smoother, str) else 1
+        assert not isinstance(self.smoother, Smoother)
+        usual = NEIGHBOURS[self.smoother]
         usual = usual if self.anisotropy is None else neighbours_along(self.anisotropy, usual)
         count = self.neighbours if isinstance(self.neighbours, int) else usual
         return arrange(x, count, k, self.search_metric)
@@ -152,7 +153,7 @@ class OperatorSettings:
         graph = cloud.graph
         if self.resolution == "auto" and is_even(graph.points, graph.indices, graph.distances, lambda: graph.seen):
             return None
-        return working_sample(x, self.resolution)
+        return working_sample(x, self.resolution, dimension=self.dimension)
 
     def _left_out(self, made: Prepared) -> Tensor | None:
         """Which points ``(N,)`` lie in parts that are not wanted; None where all are."""

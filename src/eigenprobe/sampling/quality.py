@@ -148,18 +148,20 @@ def glance(points: Tensor, near: Tensor, distances: Tensor, scales: Scales = SCA
     return Glance(even, float(spacing.median()), float(deviation.median()), 1.0 if few else float(longer.median()))
 
 
-def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
+def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES, dimension: int | None = None) -> Quality:
     """Look at a cloud ``(n, d)`` in two or three dimensions, of at least a few hundred points.
+
+    ``dimension`` is the one that is known; None leaves it to the votes.
 
     Noise far above the spacing fills the neighbourhoods that are looked at: of very many points some are looked at
     alone as well, whose neighbours reach farther.
     """
-    whole = _survey(points, seed, scales)
+    whole = _survey(points, seed, scales, dimension)
     n, most = len(points), scales.dense
     if n <= 2 * most:
         return whole
     some = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:most].to(points.device)
-    part = _survey(points[some], seed, scales)
+    part = _survey(points[some], seed, scales, dimension)
     if part.dimension >= whole.dimension and float(part.noise.median()) <= 1.3 * float(whole.noise.median()):
         return whole
     spacing = part.spacing * (most / n) ** (1 / part.dimension)
@@ -167,7 +169,7 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES) -> Quality:
 
 
 @torch.no_grad()
-def _survey(points: Tensor, seed: int, scales: Scales) -> Quality:
+def _survey(points: Tensor, seed: int, scales: Scales, known: int | None) -> Quality:
     n, d = points.shape
     counts = torch.tensor([c for c in COUNTS if c <= n // 4], device=points.device)
     generator = torch.Generator().manual_seed(seed)
@@ -195,7 +197,7 @@ def _survey(points: Tensor, seed: int, scales: Scales) -> Quality:
     if d == 2:
         label = label.clamp_max(2)
     votes = {each: float((label == each).float().mean()) for each in (1, 2, 3)}
-    dimension = max(votes, key=lambda each: votes[each])
+    dimension = max(votes, key=lambda each: votes[each]) if known is None else known
     first = lasting.int().argmax(1) if dimension > 1 else torch.zeros_like(label)
     rows = torch.arange(len(centres), device=points.device)
     ball = math.pi if dimension == 2 else 4 * math.pi / 3 if dimension == 3 else 2.0

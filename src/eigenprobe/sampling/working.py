@@ -109,9 +109,12 @@ def is_even(points: Tensor, near: Tensor, distances: Tensor, seen: Callable[[], 
 
 
 @torch.no_grad()
-def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 0) -> WorkingSample | None:
-    """The working sample of a cloud ``(n, d)``, or None where it is the cloud itself."""
+def working_sample(
+    points: Tensor, resolution: Resolution = "auto", seed: int = 0, dimension: float | None = None
+) -> WorkingSample | None:
+    """The working sample of a cloud ``(n, d)``, or None where it is the cloud itself; its ``dimension``, if known."""
     n, d = points.shape
+    known = None if dimension is None else min(max(1, round(dimension)), d)
     if resolution == "all" or d not in (2, 3) or n < RULE.least:
         if isinstance(resolution, int):
             _check(resolution, n)
@@ -120,15 +123,15 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
         return None
     if isinstance(resolution, int):
         _check(resolution, n)
-    if resolution == "auto" and n > RULE.large and (found := _of_many(points, seed)) is not None:
+    if resolution == "auto" and n > RULE.large and (found := _of_many(points, seed, known)) is not None:
         return found
     stray = find_strays(points)
     kept = (~stray).nonzero()[:, 0]
     x = points[kept]
-    quality = survey(x, seed)
+    quality = survey(x, seed, dimension=known)
     if quality.dimension == d:  # the tails of a solid are sparse, and have no sheet to stand off
         stray, x, kept = torch.zeros_like(stray), points, torch.arange(n, device=points.device)
-    if n >= RULE.judged and (unsure := quality.narrow(RULE.narrow)):
+    if known is None and n >= RULE.judged and (unsure := quality.narrow(RULE.narrow)):
         warn(f"{unsure}: pass dimension= where it matters")
     places, judged, quality = _cleaned(x, quality)
     stray[kept[judged]] = True
@@ -147,9 +150,9 @@ def working_sample(points: Tensor, resolution: Resolution = "auto", seed: int = 
     return _in_cells(points, stray, *_even(x, quality, asked, round(count), seed, facts), facts)
 
 
-def _of_many(points: Tensor, seed: int) -> WorkingSample | None:
+def _of_many(points: Tensor, seed: int, known: int | None = None) -> WorkingSample | None:
     """The working sample of very many points through means of the cells of a grid; None where those are as many."""
-    quality = survey(points, seed)
+    quality = survey(points, seed, dimension=known)
     facts = quality.facts(0, len(points))
     asked = _spacing(quality, facts, len(points))
     if float((asked / quality.spacing).median()) <= RULE.voxels:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
+import math
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -68,16 +69,16 @@ class _Handler(BaseHTTPRequestHandler):
         known = self.path in ("/choice", "/basis") and length.isascii() and length.isdigit() and int(length) <= LONGEST
         self.close_connection |= not known  # a body that is not read is not the next request
         try:
-            message = dict(json.loads(self.rfile.read(int(length)) if known else b""))
-        except (TypeError, ValueError):
-            self._answer(400, b"expected a choice\n")
-            return
-        if self.path == "/basis":
+            message = json.loads(self.rfile.read(int(length)) if known else b"")
+        except (RecursionError, ValueError):
+            message = None
+        if not isinstance(message, dict):
+            failure = "expected a choice, an object of names and values"
+        elif self.path == "/basis":
             failure = self.server.viewer.compute(message)
-            self._answer(400 if failure else 204, failure.encode())
         else:
-            self.server.viewer.choice.update({name: message[name] for name in CHOICE if name in message})
-            self._answer(204, b"")
+            failure = self.server.viewer.told({name: message[name] for name in CHOICE if name in message})
+        self._answer(400 if failure else 204, failure.encode())
 
     def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
@@ -150,15 +151,28 @@ class Viewer:
         """Change what every open page shows, by the names in `choice`."""
         if unknown := set(changes) - set(CHOICE):
             raise InputError(f"a choice has {', '.join(CHOICE)}, got {', '.join(sorted(unknown))}")
-        self.choice |= changes
+        if failure := self.told(changes):
+            raise InputError(failure)
         for feed in list(self.feeds):
             feed.put(changes)
+
+    def told(self, changes: Mapping[str, Any]) -> str:
+        """Take down what is shown; why not, where a value is not of the kind of the usual one."""
+        for name, value in changes.items():
+            if not _suits(value, CHOICE[name]):
+                kind = {bool: "true or false", int: "a whole number of at least 0", float: "a finite number"}
+                return f"{name} must be {kind.get(type(CHOICE[name]), 'a word')}, got {value!r:.40}"
+        self.choice.update(changes)
+        return ""
 
     def compute(self, settings: Mapping[str, Any]) -> str:
         """Show the basis of other settings (k, neighbours, smoother) of `decompose`; why not, where it cannot be."""
         if self._again is None:
             return "only a shape or a basis with points can be computed again"
         try:
+            if wrong := {name: value for name, value in settings.items() if not isinstance(value, str)}:
+                name, value = next(iter(wrong.items()))
+                raise InputError(f"{name} must be given as text, got {value!r:.40}")
             with self._computing:
                 self.page = self._again(**settings).encode()
         except (InputError, TypeError, ValueError) as error:
@@ -171,6 +185,15 @@ class Viewer:
             feed.put(None)
         self._server.shutdown()
         self._server.server_close()
+
+
+def _suits(value: Any, usual: Any) -> bool:
+    """Whether a value is of the kind of the usual one: JSON has one kind of number, and Python's bool is an int."""
+    if isinstance(usual, (bool, str)) or isinstance(value, bool):
+        return type(value) is type(usual)
+    if isinstance(usual, int):
+        return isinstance(value, int) and value >= 0
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _listening(host: str, port: int) -> _Server:

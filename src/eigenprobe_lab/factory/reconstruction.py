@@ -17,11 +17,11 @@ from typing import Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.benchmark import Timer
 
 from eigenprobe.eigen import ritz, smoother_filter
 from eigenprobe.eigen.stacked import solve_each
 from eigenprobe.evaluation import compare_vectors
-from eigenprobe.host.threads import now
 from eigenprobe.networks.spectral import diffusion, filter_degree, heat_coefficients, masses, trace_times
 from eigenprobe.probes import nested_basis
 from eigenprobe.smoothers import Smoother
@@ -33,16 +33,10 @@ LEVELS = (5, 10, 20, 50)
 
 def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> bool:
     """Which layout multiplies faster on this device, by trying: it depends on the hardware and on `n`."""
-    seconds = []
     x = torch.ones(*clouds.shape[:2], columns, device=clouds.device)
-    for dense in (True, False):
-        smoother = diffusion(clouds, dense=dense)
-        for repeat in range(repeats + 3):
-            if repeat == 3:  # the first ones choose kernels
-                start = now(clouds.device)
-            smoother.apply(x)
-        seconds.append(now(clouds.device) - start)
-    return seconds[0] < seconds[1]
+    known = [{"smoother": diffusion(clouds, dense=dense), "x": x} for dense in (True, False)]
+    dense, sparse = (Timer("smoother.apply(x)", globals=each).timeit(repeats).mean for each in known)
+    return dense < sparse
 
 
 def energies(z: Tensor, smoother: Smoother, moments: Tensor, levels: tuple[float, ...]) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@
 | layout      | recognised by                               | images                         |
 |-------------|---------------------------------------------|--------------------------------|
 | stl10       | ``train_X.bin``, ``test_X.bin``             | 96x96, column-major, 1-based y |
-| cifar100    | ``train.bin``, ``test.bin`` (binary) or ``train``, ``test``, ``meta`` (python) | 32x32, fine labels |
+| cifar100    | ``train.bin``, ``test.bin``: the binary version, for the other one is a pickle | 32x32, fine labels |
 | imagenette  | ``train`` and ``val`` folders of WordNet-id folders   | JPEG                |
 | caltech256  | folders ``001.ak47`` ... ``257.clutter``    | JPEG, clutter left out         |
 | imagefolder | anything else: one folder per class, or one flat folder without labels           |
@@ -16,7 +16,6 @@ An official archive (tar, tar.gz, tgz, zip) is unpacked once into the cache.
 from __future__ import annotations
 
 import hashlib
-import pickle
 import re
 import shutil
 import tarfile
@@ -25,7 +24,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +88,10 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
     parts = [part for part in ("train", "test") if split in (part, "all")]
     if files & {"train_X.bin", "test_X.bin"}:
         return _stl10(root, parts)
-    if "fine_label_names.txt" in files or {"meta", "train"} <= files:
+    if "fine_label_names.txt" in files:
         return _cifar100(root, parts)
+    if {"meta", "train"} <= files:
+        raise InputError(f"{root} holds pickles, which can run code: take the binary version, {SOURCES['cifar100']}")
     if {"train", "val"} <= folders:
         chosen = [root / part.replace("test", "val") for part in parts]
         return _by_class(root, chosen, lambda name: IMAGENETTE.get(name, name))
@@ -179,21 +180,10 @@ def _stl10(root: Path, parts: list[str]) -> ImageSet:
 
 def _cifar100(root: Path, parts: list[str]) -> ImageSet:
     stored = {}
-    titles = root / "fine_label_names.txt"
-    for part in parts:
-        if titles.is_file():  # the binary version: coarse label, fine label, 3x32x32 pixels
-            rows = np.memmap(_existing(root / f"{part}.bin"), np.uint8, "r").reshape(-1, 2 + 3072)
-            labels, pixels = rows[:, 1], rows[:, 2:]
-        else:
-            content = _unpickle(_existing(root / part))
-            if not isinstance(content.get(b"data"), _Pixels) or not isinstance(content.get(b"fine_labels"), list):
-                raise InputError(f"{root / part} lacks data or fine_labels")
-            labels, pixels = np.asarray(content[b"fine_labels"]), content[b"data"].array
-        stored[part] = (labels.astype(np.int64), pixels.reshape(-1, 3, 32, 32))
-    if titles.is_file():
-        return _arrays(root, stored, titles.read_text().split())
-    names = _unpickle(root / "meta")[b"fine_label_names"]
-    return _arrays(root, stored, [name.decode() for name in names])
+    for part in parts:  # coarse label, fine label, 3x32x32 pixels
+        rows = np.memmap(_existing(root / f"{part}.bin"), np.uint8, "r").reshape(-1, 2 + 3072)
+        stored[part] = (rows[:, 1].astype(np.int64), rows[:, 2:].reshape(-1, 3, 32, 32))
+    return _arrays(root, stored, (root / "fine_label_names.txt").read_text().split())
 
 
 def _arrays(root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]) -> ImageSet:
@@ -221,40 +211,6 @@ def open_image(path: Path) -> Image:
             return image.convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError) as error:
         raise InputError(f"{path} is not a readable image: {error}") from error
-
-
-class _Pixels:
-    """Stands for an array of bytes and for its type while CIFAR's pickle is read."""
-
-    array: NDArray[np.uint8] = np.zeros((0, 3072), np.uint8)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        if len(state) == 5 and isinstance(state[4], bytes):  # of an array: version, shape, type, column order, content
-            self.array = np.frombuffer(state[4], np.uint8).reshape(state[1])
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """CIFAR's python archive is a pickle. The names in it stand for what is here: no import, no code of the file."""
-
-    KNOWN: ClassVar[dict[str, Callable[..., Any]]] = {
-        **dict.fromkeys((f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")), lambda *_: _Pixels()),
-        **dict.fromkeys(("numpy.ndarray", "numpy.dtype"), lambda *_: _Pixels()),
-        "_codecs.encode": lambda text, *_: text.encode("latin1"),
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if f"{module}.{name}" not in self.KNOWN:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a data file")
-        return self.KNOWN[f"{module}.{name}"]
-
-
-def _unpickle(path: Path) -> dict[bytes, Any]:
-    try:
-        with path.open("rb") as file:
-            content: dict[bytes, Any] = _PlainUnpickler(file, encoding="bytes").load()
-            return dict(content)
-    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
-        raise InputError(f"{path} is not a CIFAR-100 file: {error}") from error
 
 
 def _existing(path: Path) -> Path:

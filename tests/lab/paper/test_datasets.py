@@ -66,23 +66,12 @@ def test_stl10(tmp_path: Path, rng: np.random.Generator) -> None:
     assert open_images(root, "test").names == ["test/0", "test/1"]
 
 
-@pytest.mark.parametrize("binary", [True, False])
-def test_cifar100(tmp_path: Path, rng: np.random.Generator, binary: bool) -> None:
+def test_cifar100(tmp_path: Path, rng: np.random.Generator) -> None:
     pixels = rng.integers(0, 255, (4, 32, 32, 3), np.uint8)
     flat, fine = pixels.transpose(0, 3, 1, 2).reshape(4, -1), np.array([3, 99, 0, 7], np.uint8)
     for part, rows in (("train", slice(0, 2)), ("test", slice(2, 4))):
-        if binary:
-            np.concatenate([fine[rows, None] * 0, fine[rows, None], flat[rows]], axis=1).tofile(
-                tmp_path / f"{part}.bin"
-            )
-        else:
-            content = {b"fine_labels": fine[rows].tolist(), b"data": flat[rows]}
-            (tmp_path / part).write_bytes(pickle.dumps(content, protocol=2))
-    names = [f"c{i}" for i in range(100)]
-    if binary:
-        (tmp_path / "fine_label_names.txt").write_text("\n".join(names))
-    else:
-        (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [n.encode() for n in names]}, protocol=2))
+        np.concatenate([fine[rows, None] * 0, fine[rows, None], flat[rows]], axis=1).tofile(tmp_path / f"{part}.bin")
+    (tmp_path / "fine_label_names.txt").write_text("\n".join(f"c{i}" for i in range(100)))
     images = open_images(tmp_path)
     assert images.classes[99] == "c99"
     assert images.labels is not None and images.labels.tolist() == fine.tolist()
@@ -90,26 +79,14 @@ def test_cifar100(tmp_path: Path, rng: np.random.Generator, binary: bool) -> Non
         np.testing.assert_array_equal(np.asarray(images.read(i)), pixels[i])
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_a_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
+def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
     trace, folder = tmp_path / "ran", tmp_path / "cifar"
     folder.mkdir()
-    bombs = [
-        Calls(os.mkdir, str(trace)),
-        Calls(eval, f"__import__('os').mkdir({str(trace)!r})"),
-        Calls(getattr, np.ndarray, "tofile"),
-        {b"data": [Calls(exec, f"open({str(trace)!r}, 'w')")], b"fine_labels": [0]},
-    ]
-    for bomb in bombs:
-        for name in ("train", "test", "meta"):
-            (folder / name).write_bytes(pickle.dumps(bomb, protocol))
-        with pytest.raises(InputError, match="not allowed"):
-            open_images(folder)
-        assert not trace.exists()
-    for content in (b"", b"\x80", b"(dp0\n.", pickle.dumps([1]), pickle.dumps({b"data": 3, b"fine_labels": [1]})):
-        (folder / "train").write_bytes(content)
-        with pytest.raises(InputError, match=r"CIFAR-100|lacks"):
-            open_images(folder)
+    for name in ("train", "test", "meta"):
+        (folder / name).write_bytes(pickle.dumps(Calls(os.mkdir, str(trace))))
+    with pytest.raises(InputError, match="take the binary version, www"):
+        open_images(folder)
+    assert not trace.exists()
 
 
 def test_imagenette_and_caltech256(tmp_path: Path, rng: np.random.Generator) -> None:
