@@ -325,9 +325,9 @@ def test_the_tolerance_that_is_asked_for_is_a_tenth_of_the_gap(gap: float, told:
 
 
 def test_a_rough_cloud_is_compared_with_its_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thin legs on 600 points: eigenvalues are 9 % off, those of half of the points differ by 12 %."""
+    """Thin legs on 800 points: those of half of the points differ by 12 %."""
     shape = ep.geometry.load(Path(ep.__file__).parent / "cli" / "creature.ply")
-    x = ep.geometry.sample_surface(shape, 600, seed=0)
+    x = ep.geometry.sample_surface(shape, 800, seed=1)
     monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, half=0.1))
     assert "half of the points differ by" in said(x)[0]
     assert said(x[::-1]) == said(x)  # whichever order they come in

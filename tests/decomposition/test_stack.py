@@ -62,7 +62,7 @@ def test_edges_and_thin_plates_are_those_of_the_cloud_alone(rng):
         np.testing.assert_allclose(
             basis.mass, alone.mass, rtol=1e-5
         )  # rounding of another order of sums: 1.1e-6 at most of 24 draws
-        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=5e-6, atol=1e-9)
 
 
 @pytest.mark.usefixtures("at_once")

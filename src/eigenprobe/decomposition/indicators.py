@@ -59,7 +59,7 @@ class Signs:
     turned: tuple[float, float] = (0.045, 1.7)  # share of the area at a boundary, and its points' own over the mean: in
     # views from one side .05 to .14 and 1.8 to 5.4, on closed, flat and cut shapes up to .053 and 1.57 (24 draws)
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
-    noise: float = 0.21  # .10 to .15 on noisy surfaces of 500 points (.21 to .26), .06 to .09 below, .02 without (< .1)
+    noise: float = 0.185  # .10 to .15 on noisy surfaces of 500 points (.185 to .27), .05 to .09 below, .03 without
     wide: int = 32  # coordinates up to which it is looked for
     steep: tuple[float, float] = (0.5, 0.04)  # cosine to the tangent at an end, and the share of such edges: .04 to .27
     # where turns are joined, up to .03 at the corners of 300 points
