@@ -83,7 +83,7 @@ def test_cells_are_balanced_and_have_their_area(rng: np.random.Generator) -> Non
 
 
 def test_cells_at_the_edge_of_a_sheet_end_beyond_their_points() -> None:
-    """Squares of side h inside; at a side of a grid h by .5 h (1 + .35). A tenth of the difference is shared."""
+    """Squares of side h inside; at a side of a grid h by .5 h (1 + .3). A tenth of the difference is shared."""
     h, width = 0.1, 0.5 * (1 + CELLS.outward)
     grid = h * torch.cartesian_prod(*(torch.arange(9.0, dtype=torch.float64),) * 2)
     stencil = balanced_stencil(build_graph(grid, 24).without_loops(), 2)

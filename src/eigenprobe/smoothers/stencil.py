@@ -314,7 +314,7 @@ class CellRule:
     irregular: float = 0.4  # first over sixth distance of a point among those: .5 and more if even, .14 if random
     radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
     wider: float = 1.5  # the same of cells with further neighbours, relative to the others
-    outward: float = 0.35  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
+    outward: float = 0.3  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
     ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line

@@ -35,7 +35,7 @@ def test_targets_on_shapes_made_here(tmp_path) -> None:
     assert len(measured.of("direct")) == 3
     for row in measured.of("direct"):
         reached = np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]])
-        assert np.all(reached >= [0.99, 0.97, 0.95]), (row["shape"], reached)
+        assert np.all(reached >= [0.99, 0.985, 0.95]), (row["shape"], reached)
         assert row["discrepancy"] <= 0.02
     ours, peer = measured.mean("direct"), measured.mean("robust")
     assert all(ours[f"cosine_{k}"] > peer[f"cosine_{k}"] for k in (10, 20, 50))
@@ -58,7 +58,7 @@ def test_ahead_of_the_peer(measured) -> None:
 @pytest.mark.data
 def test_an_unevenly_sampled_shape(measured) -> None:
     row = measured.of("direct", ["teddy"])[0]
-    assert np.all(np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]]) >= [0.995, 0.99, 0.96])
+    assert np.all(np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]]) >= [0.995, 0.99, 0.965])
 
 
 @pytest.mark.data
