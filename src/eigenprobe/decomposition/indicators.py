@@ -11,8 +11,8 @@
                                                  manifold of dimension a
     noise        sigma sqrt(d - 2) / h           sigma: deviation of 16 neighbours from the quadric fitted to them, per
                                                  coordinate: of a surface, however much it bends
-    jumps        share of the length of a curve, or of the energy of its functions, in edges that are steep to it:
-                                                 between turns that lie as near each other as their points
+    jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
+                                                 turns and folds that lie as near each other as their points
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
@@ -56,13 +56,14 @@ class Signs:
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
     thickness: tuple[float, float] = (0.1, 0.25)  # of a curve and of a surface; random points of either: 0
-    turned: tuple[float, float] = (0.045, 1.7)  # share of the area at a boundary, and its points' own over the mean: in
-    # views from one side .05 to .14 and 1.8 to 5.4, on closed, flat and cut shapes up to .053 and 1.57 (24 draws)
+    turned: tuple[float, float] = (0.03, 1.7)  # share of the area at a boundary, and its points' own over the mean: in
+    # views from one side .033 to .12 and 1.6 to 4.9, on closed, flat and cut shapes up to .078 and 1.56 (84 draws)
     nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
     noise: float = 0.185  # .10 to .15 on noisy surfaces of 500 points (.185 to .27), .05 to .09 below, .03 without
     wide: int = 32  # coordinates up to which it is looked for
-    steep: tuple[float, float] = (0.5, 0.04)  # cosine to the tangent at an end, and the share of such edges: .04 to .27
-    # where turns are joined, up to .03 at the corners of 300 points
+    steep: tuple[float, float, float] = (0.5, 0.04, 0.05)  # cosine to the tangent at an end, and the share of such
+    # edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a surface .06 to
+    # .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution
     ends: tuple[float, int] = (
         8.0,
         200,
@@ -94,10 +95,10 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     cuts = 0 if prepared.cloud.short_cuts is None else len(prepared.cloud.short_cuts)
     if reason is None and cuts > SIGNS.cuts * graph.n:
         reason = f"{cuts} edges were taken for short-cuts, so sheets lie one spacing apart: compare neighbours='plain'"
-    first = rotation.vectors[:, 1:11]
-    if reason is None and round(smoother.dimension) == 1 and jumps(prepared, first) > SIGNS.steep[1]:
+    first, flat = rotation.vectors[:, 1:11], round(smoother.dimension)
+    if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.steep[1]:
         reason = "turns of the curve lie as near each other as its points: use more points there"
-    if reason is None and round(smoother.dimension) == 1 and (apart := ends_apart(prepared)) < SIGNS.ends[0]:
+    if reason is None and flat == 1 and (apart := ends_apart(prepared)) < SIGNS.ends[0]:
         reason = (
             f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
         )
@@ -107,6 +108,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
             reason = "parts lie so near each other that edges between them may be short-cuts: use more points there"
     if reason is None and is_rough(prepared) and (apart := _apart(eigenvalues, half)) > SIGNS.half:
         reason = f"those of half of the points differ by {apart:.0%}, so details are as small as the spacing: use more"
+    if reason is None and flat == 2 < graph.points.shape[1] and jumps(prepared, first) > SIGNS.steep[2]:
+        reason = "folds of the surface lie as near each other as its points: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
 
@@ -127,26 +130,27 @@ def _apart(eigenvalues: Tensor, half: Callable[[int], Tensor]) -> float:
 
 
 def jumps(prepared: Prepared, vectors: Tensor) -> float:
-    """The share of the length of a curve, or of the energy of functions ``vectors (n, K)`` on the kept points, if that
-    is more, in edges that are steep to it at an end: between its turns, and at corners."""
-    graph = prepared.smoother.graph
+    """The share of the energy of functions ``vectors (n, K)`` on the kept points, or of the length of a curve, if that
+    is more, in edges that are steep to it at an end: between its turns or folds, and at corners."""
+    graph, dimension = prepared.smoother.graph, round(prepared.smoother.dimension)
     assert graph is not None
     graph = graph.without_loops()
     rows, columns, values = prepared.smoother.entries()
     once = rows < columns
     head, tail = rows[once], columns[once]
-    count = SIGNS.nearest[0]
+    count = SIGNS.nearest[dimension - 1]
     offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
-    frames = tangent_frames(offsets, graph.distances[:, :count], 1)[..., 0]
+    frames = tangent_frames(offsets, graph.distances[:, :count], dimension)
     chord = graph.points[tail] - graph.points[head]
     length = chord.norm(dim=1)
-    along = torch.minimum(*((chord * frames[end]).sum(1).abs() for end in (head, tail)))
+    along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
     steep = along < SIGNS.steep[0] * length
     root = prepared.smoother.mass.sqrt()
     weight = values[once] * root[head] * root[tail]
     energy = weight[:, None] * (vectors[head] - vectors[tail]).square()
     shares = energy[steep].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
-    return max(float(length[steep].sum() / length.sum()), float(shares.square().mean().sqrt()))
+    share = float(shares.square().mean().sqrt())
+    return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
 
 
 def ends_apart(prepared: Prepared) -> float:
