@@ -308,3 +308,11 @@ def test_anisotropy_is_told_of_lines_in_a_third_of_the_places() -> None:
     for lines, expected in ((few, 1.0), (many, 3.0)):
         facts = _made([0.0] * 10, lines=torch.tensor(lines).double()).facts(1, 10)
         assert facts["anisotropy"] == expected and facts["stray_share"] == 0.1
+
+
+def test_a_glance_at_fewer_neighbours(rng: np.random.Generator) -> None:
+    """Of twelve: their last distance is the radius."""
+    x = c.even(c.random_sphere, 500, rng)
+    near, distances = query(torch.from_numpy(x), torch.from_numpy(x), 13)
+    found = glance(torch.from_numpy(x), near[:, 1:], distances[:, 1:])
+    assert found.even and found.spacing == pytest.approx(float(distances[:, 12].median()) * math.sqrt(math.pi / 13))

@@ -547,3 +547,30 @@ def test_very_many_points_are_thinned_by_a_grid(
         working._of_many(x, 3)
     bad = light & (expected[2] < 0.8 * expected[2].square().sum() / expected[2].sum())
     assert torch.equal(caught.value.args[0], means[~bad]) and torch.equal(caught.value.args[6], weight[~bad])
+
+
+def test_a_sample_has_two_points_at_least_and_all_at_most() -> None:
+    for resolution in (-3, 0, 1, 11):
+        with pytest.raises(InputError, match=f"a number of points up to 10, got {resolution}"):
+            working._check(resolution, 10)
+    for resolution in (2, 10):
+        working._check(resolution, 10)
+
+
+@pytest.mark.parametrize(("noise", "most", "cleaned"), [(0.1, 50, True), (0.1, 49, False), (0.001, 50, False)])
+def test_noisy_points_are_cleaned_up_to_so_many(
+    noise: float, most: int, cleaned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And judged; others stay, unjudged. Where the network moves nothing, there was no noise."""
+    x, logits = torch.from_numpy(sphere(50)), torch.linspace(-1, 1, 50)
+    found = _made(20, noise=noise * torch.ones(20, dtype=torch.float64))
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, cleaned=most))
+    monkeypatch.setattr(working, "clean", lambda points: (0.9 * points, logits))
+    places, judged, quality = working._cleaned(x, found)
+    torch.testing.assert_close(places, 0.9 * x if cleaned else x)
+    assert torch.equal(judged, (logits > 0) if cleaned else torch.zeros(50, dtype=torch.bool))
+    assert quality.cleaned == cleaned and torch.equal(quality.noise, found.noise)
+    monkeypatch.setattr(working, "clean", lambda points: (points, logits))
+    places, judged, quality = working._cleaned(x, found)
+    assert places is x and not bool(judged.any()) and not quality.cleaned
+    assert bool((quality.noise == 0).all()) == cleaned
