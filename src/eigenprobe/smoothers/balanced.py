@@ -54,6 +54,7 @@ from .stencil import (
     choose_edges,
     planar_frames,
     principal,
+    spacing_growth,
     stretch,
     tangent_frames,
     uneven_clouds,
@@ -183,9 +184,11 @@ def _strays(near: Neighbours) -> tuple[Tensor, Tensor]:
     return spacing, excess > math.log(SELECTION.stray)
 
 
-def _joined_cells(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule) -> CellEdges:
+def _joined_cells(
+    near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule, outward: Tensor | None = None
+) -> CellEdges:
     """The edges of the cells, and those between parts that these leave apart."""
-    edges, weight, rim = cell_edges(near, frames, thin, stray, rule)
+    edges, weight, rim = cell_edges(near, frames, thin, stray, rule, outward)
     joined = bridged(near, edges, frames)
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
     return CellEdges(joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim)
@@ -204,7 +207,8 @@ def _cell_stencil(
         loose = stray[edges.head] | stray[edges.tail]
         chord = (points[edges.tail] - points[edges.head]).masked_fill(loose[:, None], 0)
         frames = torch.where(stray[:, None, None], frames, _edge_frames(chord, edges, weight, 2, frames))
-        edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
+        outward = _outward(near, chord, edges, rim, rule, graph.clouds) if rule.ends else None
+        edges, weight, rim = _joined_cells(near, frames, thin, stray, rule, outward)
     edges, faint = with_pairs(edges, graph.doubtful)
     head, tail = edges.head, edges.tail
     chord = points[tail] - points[head]
@@ -220,6 +224,21 @@ def _cell_stencil(
     passed = rule.shared * (mass[tail] - mass[head]).masked_fill(loose | faint, 0)
     mass = mass + edges.at_head(passed) - edges.at_tail(passed)
     return Stencil(edges, weight.clamp_max(rule.most), length2, mass)
+
+
+def _outward(
+    near: Neighbours, chord: Tensor, edges: Edges, rim: Tensor, rule: CellRule, sizes: tuple[int, ...]
+) -> Tensor:
+    """How far open cells of each cloud reach outwards ``(n,)``: farther where spacings grow towards its edges."""
+    tiny = torch.finfo(chord.dtype).tiny
+    unit = chord / chord.norm(dim=1, keepdim=True).clamp_min(tiny)
+    inward = edges.at_head(unit) - edges.at_tail(unit)
+    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
+    rows = (rim > 0).nonzero()[:, 0]
+    growth = torch.zeros_like(rim).index_copy(0, rows, spacing_growth(near, rows, inward[rows], rule))
+    clouds, is_open = Segments(sizes or (edges.n,), chord.device), (rim > 0).to(rim)
+    mean = clouds.inner(growth, is_open) / clouds.inner(is_open, is_open).clamp_min(1)
+    return clouds.spread((rule.outward + rule.growing * (mean - rule.usual)).clamp(rule.outward, rule.farthest))
 
 
 def _directions(
