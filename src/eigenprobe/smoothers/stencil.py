@@ -319,7 +319,8 @@ class CellRule:
     growing: float = 10.0  # added to it per slope of the spacing, where a surface turns away from its only scanner ...
     usual: float = 0.045  # ... above that of edges like the rest (.02 to .06); .10 to .17 in views from one side
     farthest: float = 1.5  # how far an open cell reaches outwards at most
-    ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
+    chained: float = 0.0  # share of open cells beside two others from which they are the edge of the surface
+    strays: bool = True  # points far from all others have no cells
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     most: float = 6.0  # weight of a pair much closer than others: more would only shorten steps of the smoother
@@ -329,9 +330,10 @@ class CellRule:
 
 
 CELLS = CellRule()
-# Lines and steps: a cell is open where points are missing rather than at an edge.  Outwards, 1 loses at steps, 2.5 at
-# edges; cells that further neighbours close cross the gaps between sheets.
-UNEVEN_CELLS = CellRule(further=0, outward=1.5, ends=False, most=math.inf, shared=0.0)
+# Lines and steps: open cells in chains (.6 to .75 of them) are an edge, single ones (.2 to .5) gaps, which have no area
+# of their own.  Outwards, 1 loses at steps, 2.5 at edges; cells that further neighbours close cross the gaps
+# between sheets; the sparse side of a step is no stray.
+UNEVEN_CELLS = CellRule(further=0, outward=1.5, growing=0.0, chained=0.55, strays=False, most=math.inf, shared=0.0)
 
 
 def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
@@ -434,12 +436,12 @@ def _cells_in_planes(
     reach = torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0).detach().amax(0).sqrt()
     rim = torch.zeros_like(radius)
     if bool((is_open := (seen & ((high >= limit) | (low <= -limit))).any(0)).any()):
-        high, low, rim = _ended(x, y, high, low, seen & is_open, outward, rule)
+        high, low, rim = _ended(x, y, high, low, seen & is_open, outward)
     return _PlaneCells(torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT, rim, reach)
 
 
 def _ended(
-    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: Tensor, rule: CellRule
+    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie inwards), and the rim.
 
@@ -455,8 +457,6 @@ def _ended(
     cut = asked & (low < end) & (end < high) & (slope != 0)
     high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
     low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
-    if not rule.ends:
-        return high, low, torch.zeros_like(outward)
     across = torch.where(cut, end * along - slope / 2, 0.0)  # <J inward, p / 2 + end J p>, on either side of the point
     width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
     return high, low, torch.where(cut.sum(0) > 1, width * outward / 2, 0.0)
