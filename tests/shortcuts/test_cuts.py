@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.graph.arranged import Arranged
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.shortcuts.cuts import (
     DECISION,
@@ -20,6 +22,7 @@ from eigenprobe.shortcuts.cuts import (
     keep_only,
     real_neighbours,
     shipped,
+    without_short_cuts,
 )
 from tests.lab.factory.test_neighbours import sheets, sphere
 
@@ -99,3 +102,16 @@ def test_rows_that_lost_neighbours_keep_the_others_with_their_lengths() -> None:
         chosen = real + [real[0]] * (12 - len(real))
         assert found.indices[row].tolist() == graph.indices[row, chosen].tolist(), row
         assert found.distances[row].tolist() == graph.distances[row, chosen].tolist(), row
+
+
+def test_many_cuts_of_cleaned_points_are_layers_of_one_surface() -> None:
+    """Two sheets near each other: cut where the points came so, and left where noise was found in them."""
+    cloud = Arranged.plain(points := sheets(1.2, m=40), graph=build_graph(points, 30))
+    cut, _ = without_short_cuts(cloud, dimension=2.0)
+    assert cut.short_cuts is not None and len(cut.short_cuts) > len(points)
+    with pytest.warns(EigenprobeWarning, match="points lie in layers.*taken for one surface"):
+        same, dimension = without_short_cuts(cloud, dimension=2.0, moved=True)
+    assert same is cloud and dimension == 2.0
+    few = Arranged.plain(points := sheets(1.2, m=20), graph=build_graph(points, 30))
+    judged, _ = without_short_cuts(few, dimension=2.0, moved=True)
+    assert judged.short_cuts is not None and len(judged.short_cuts) > 0
