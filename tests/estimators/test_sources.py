@@ -119,3 +119,10 @@ def test_small_print_of_tables(table: np.ndarray) -> None:
         0,
     )
     assert rows.take(np.arange(2))[0, 0] == np.float32(np.finfo(np.float32).max / 1e6)
+
+
+def test_missing_entries_of_sparse_rows_are_named(rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.5)
+    rows[17, 4], rows[16] = np.nan, 0
+    with pytest.raises(InputError, match="features must be finite, row 17 has NaN or infinity in column 4"):
+        OptimalApproximationEigenmaps(4).fit(sparse.csr_matrix(rows))

@@ -55,7 +55,10 @@ def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, 
             raise (_not_a_number(X) or kind(error)) from error
         distances = estimator.metric == "precomputed"
         if issparse(found) and not (estimator.metric in PRECOMPUTED and reset):
-            checked(found.data[:, None], None)
+            if len(bad := np.flatnonzero(~np.isfinite(found.data))):
+                row = int(np.searchsorted(found.indptr, bad[0], side="right")) - 1
+                place = f"row {row} has NaN or infinity in column {found.indices[bad[0]]}"
+                raise InputError(f"features must be finite, {place}")
             if distances and int(np.diff(found.indptr).min()) < estimator._graph.k:
                 raise InputError(f"every row needs {estimator._graph.k} distances to fitted rows, one has fewer")
             linear = estimator.metric in LINEAR
