@@ -121,7 +121,7 @@ def test_clouds_that_are_searched_together_lie_apart(count: int) -> None:
 def test_principal_axes_are_a_rotation_with_positive_moments() -> None:
     for seed in range(6):
         x = torch.randn((80, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.float64).exp()
-        x = (x - x.mean(0)) * torch.tensor([3.0, 2.0, 1.0])
+        x = (x - x.mean(0)) * torch.tensor([3.0, 2.0, 1.0]) * (1.0, 1e-3)[seed % 2]
         axes = cleaning._principal(x)
         torch.testing.assert_close(axes.T @ axes, torch.eye(3, dtype=x.dtype))
         assert float(torch.linalg.det(axes)) == pytest.approx(1)

@@ -167,3 +167,15 @@ def test_random_starts_of_a_batch_are_any_of_its_points(partly: bool, rng) -> No
     first = np.asarray(farthest_points(torch.from_numpy(x.copy()), 1, seed=3, valid=valid))[:, 0]
     allowed = set(range(1, 50, 2)) if partly else set(range(50))
     assert set(first.tolist()) <= allowed and len(set(first.tolist())) > 0.8 * len(allowed)
+
+
+def test_the_first_of_a_batch_is_the_farthest_valid_one(generator: torch.Generator) -> None:
+    """Far from the origin, where points that are left out lie at the origin's distance of all others."""
+    x = torch.randn((3, 40, 3), generator=generator, dtype=torch.float64) + 100
+    valid = torch.rand((3, 40), generator=generator) < 0.6
+    x[~valid] = 0
+    chosen = farthest_points(x, 5, valid=valid)
+    for cloud, mask, found in zip(x, valid, chosen, strict=True):
+        kept = cloud[mask]
+        first = mask.nonzero()[:, 0][(kept - kept.mean(0)).norm(dim=1).argmax()]
+        assert int(found[0]) == int(first) and bool(mask[found].all())

@@ -574,3 +574,16 @@ def test_noisy_points_are_cleaned_up_to_so_many(
     places, judged, quality = working._cleaned(x, found)
     assert places is x and not bool(judged.any()) and not quality.cleaned
     assert bool((quality.noise == 0).all()) == cleaned
+
+
+def test_only_enough_points_of_ordinary_space_with_lists_long_enough_are_looked_at() -> None:
+    def looked_at(n: int, columns: int, k: int) -> bool:
+        lists = torch.zeros((n, k), dtype=torch.int64)
+        try:
+            assert working.is_even(torch.zeros((n, columns)), lists, lists.double(), _ask)
+        except _Asked:
+            return True
+        return False
+
+    assert looked_at(300, 2, 12) and looked_at(300, 3, 30)
+    assert not any(looked_at(*each) for each in ((299, 3, 12), (300, 1, 12), (300, 4, 12), (300, 3, 11), (300, 2, 11)))
