@@ -221,7 +221,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points, following)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
-    return basis if prepared.sample is None else lift(basis, prepared.sample)
+    return basis if prepared.sample is None else lift(basis, function, prepared.sample)
 
 
 @torch.no_grad()
@@ -308,23 +308,24 @@ def _pairs(smoother: Smoother, request: Request, generator: torch.Generator, cou
         found = solve_shifted(smoother, count, GAP)
         if found is not None:
             return found
-    pairs, gap, failure = None, None, None
     with held_warnings() as said:
-        try:
-            pairs = direct()
-            gap = unresolved_gap(pairs.gaps, request.tol)
-        except InputError as error:
-            failure = error
+        pairs = _pairs_or_failure(direct)
     for message in said:
         if UNRESOLVED not in message:  # what is done about it follows
             warn(message)
-    if pairs is not None and gap is None:
-        return pairs
-    found = solve_shifted(smoother, count, gap or request.tol)
+    gap = request.tol if isinstance(pairs, InputError) else unresolved_gap(pairs.gaps, request.tol)
+    found = None if gap is None else solve_shifted(smoother, count, gap or request.tol)
     if found is not None:
         return found
-    if failure is not None:
-        raise failure
-    assert pairs is not None and gap is not None
-    warn_of_tolerance(gap, request.tol)
+    if isinstance(pairs, InputError):
+        raise pairs
+    if gap is not None:
+        warn_of_tolerance(gap, request.tol)
     return pairs
+
+
+def _pairs_or_failure(direct: Callable[[], Eigenpairs]) -> Eigenpairs | InputError:
+    try:
+        return direct()
+    except InputError as error:
+        return error

@@ -25,12 +25,11 @@ BLOCK = 1 << 16  # rows that are moved at once
 MANY = 200_000  # points above which the extension differs from the vectors by what its scale does (1e-4), to save time
 
 
-def lift(basis: Basis, sample: WorkingSample) -> Basis:
-    """The basis of all given points from that of their working sample; tensors in the caller's units."""
+def lift(basis: Basis, extension: KernelExtension, sample: WorkingSample) -> Basis:
+    """The basis of all given points from that of their working sample and its extension; tensors in the caller's
+    units."""
     mass = basis.mass[sample.rows] * sample.shares.to(basis.mass)
     mass = mass / mass.sum()
-    extension = basis.extension
-    assert isinstance(extension, KernelExtension)
     if sample.one_to_one:  # strays left out, places cleaned
         kept = sample.shares > 0
         vectors = basis.vectors[sample.rows]

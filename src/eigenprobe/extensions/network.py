@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from .. import networks
-from ..basis import extension
+from ..basis import Basis, extension
 from ..cloud import Frame
+from ..errors import InputError
 from ..host.weights import with_weights
 
 CHUNK = 2048  # rows at once: bounds the memory, changes no value
@@ -86,6 +87,13 @@ class NetworkExtension:
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
         network = saved_network(tensors, facts)
         return cls(network, frame, tensors["context"], facts["learned_mass"], tensors["matrix"])
+
+
+def fitted_network(basis: Basis) -> NetworkExtension:
+    """The function that a basis is, where a network was fitted; an error of other bases."""
+    if not isinstance(basis.extension, NetworkExtension):
+        raise InputError(f"expected a basis of a fitted network, got one of method {basis.info.get('method')!r}")
+    return basis.extension
 
 
 def weights_of(network: networks.Network) -> dict[str, Tensor]:

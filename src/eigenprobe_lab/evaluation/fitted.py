@@ -16,7 +16,7 @@ import torch
 
 from eigenprobe.basis import Basis
 from eigenprobe.eigen import solve
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions.network import fitted_network
 from eigenprobe.host.threads import now
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe.training.fit import network_basis
@@ -73,10 +73,9 @@ def learn_shape(
     facts |= fit.info["feedforward"] | {"prepare": spent["prepare"], "seconds": spent["train"] - watch.spent}
     points = torch.as_tensor(sample.points, dtype=torch.float32, device=where)
     whole = settings.all_probes().build(points)
-    assert isinstance(fit.extension, NetworkExtension)
-    rows = []
+    function, rows = fitted_network(fit), []
     for name, ritz in (("feedforward", False), ("ritz", True)):
-        basis = network_basis(fit.extension, points, whole, ritz=ritz)
+        basis = network_basis(function, points, whole, ritz=ritz)
         rows.append(_row(name, sample, k, basis.vectors, basis.eigenvalues) | facts)
     started = time.perf_counter()
     if whole.symmetric:

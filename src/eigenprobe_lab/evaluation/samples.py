@@ -82,6 +82,13 @@ class Sample:
         points = sample_volume(shape, n, seed, spread=True)
         return cls(shape, points, *grid_oracle(shape, points, k))
 
+    @property
+    def rows(self) -> Array:
+        """The points among the mesh's vertices (n,); an error of points inside."""
+        if self.indices is None:
+            raise InputError(f"the points inside {self.shape.name} are none of its vertices")
+        return self.indices
+
     @cached_property
     def areas(self) -> Array:
         """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions.network import fitted_network
 from eigenprobe.probes import Probes
 from eigenprobe.readers.rows import open_rows
 from eigenprobe.training import Batch, FitSettings, Optimisation, ProbeSettings, RunSettings, fit_network
@@ -131,8 +131,7 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
 @torch.no_grad()
 def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
     """Coordinates ``(m, K - 1)`` of rows ``(m, d)`` by one pass of the network of ``basis`` over them."""
-    function = basis.extension
-    assert isinstance(function, NetworkExtension)
+    function = fitted_network(basis)
     points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
     vectors, _ = Batch(points).vectors(function.network(points))
     return vectors[0, :, 1:].cpu().numpy()

@@ -24,7 +24,7 @@ from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions.network import fitted_network
 from eigenprobe.probes import Probes, nested_basis, prefix_errors
 from eigenprobe.probes.estimates import rayleigh, worst
 from eigenprobe.smoothers import build_smoother
@@ -85,15 +85,16 @@ def learn_their_way(
     """Train as the paper does and measure at the sample: rows of the trained network, its controls and closed form."""
     watched = Watched(sample, run)
     settings = replace(settings, size=None if settings.size is None else min(settings.size, sample.shape.n))
+    if (paper := settings.probes.paper) is None:
+        raise InputError("the paper's way needs the paper's probes: settings.probes.paper is None")
     fit = fit_network(watched.vertices, k, settings=settings, run=watched.run)
-    assert isinstance(fit.extension, NetworkExtension) and settings.probes.paper is not None
     facts, local, wide = watched.facts(fit.info["steps"]), watched.local, watched.local.double()
     untrained = networks.build(settings.preset or "overfit", 3, k, torch.Generator().manual_seed(settings.seed + 1))
     bases = {
-        "the paper's way": feedforward(fit.extension.network, wide),
+        "the paper's way": feedforward(fitted_network(fit).network, wide),
         "random weights": feedforward(untrained.to(run.where).double().eval(), wide),
         "polynomials": nested_basis(polynomials(wide, k)),
-        "closed form of its probes": best_of_probes(local, settings.probes.paper, k),
+        "closed form of its probes": best_of_probes(local, paper, k),
     }
     rows = measure_bases(sample, local, bases, settings.seed)
     rows[0] |= facts
