@@ -265,7 +265,8 @@ def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     second = min(1, basis.k - 1)
     figures = {"points": basis.n, "vectors": basis.k, "eigenvalue_2": float(basis.eigenvalues[second])}
     index.done(file, link, **figures, seconds=round(float(basis.info.get("seconds", 0.0)), 3))
-    index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
+    if basis.points is not None:
+        index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
 
 
 def reason(error: Exception, session: Session) -> str:
