@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..host import progress
-from ..host.files import address, load_npy
+from ..host.files import Facts, address, load_npy
 from .arguments import Command, options_of
 from .session import Session, explanation
 
@@ -283,7 +283,7 @@ def write_basis(
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
     title, details = basis.info["source"], dict(basis.info)
     basis.save(path := folder / BASIS)
-    facts: dict[str, Any] = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
+    facts: Facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
     with suppress(InputError):  # where half of the points have no such operator
         progress.stage("estimating its error")
         error = basis.uncertainty

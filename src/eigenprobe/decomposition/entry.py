@@ -30,6 +30,7 @@ from ..eigen.filtered import UNRESOLVED
 from ..errors import InputError, held_warnings, warn
 from ..extensions import KernelExtension
 from ..graph import Arranged, Placed
+from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
@@ -202,9 +203,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             wanted = replace(wanted, resolution="all", parts="all")
         prepared = wanted.build(x, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother
-        info: dict[str, Any] = {
-            "components": smoother.warn_of_parts() if wanted.fixes_constant else smoother.components[0]
-        }
+        info: Facts = {"components": smoother.warn_of_parts() if wanted.fixes_constant else smoother.components[0]}
         info |= dict.fromkeys(wanted.asked, True)
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
@@ -236,7 +235,7 @@ def _half(x: Tensor, wanted: OperatorSettings, request: Request, scale: float, c
     return rotation.eigenvalues * (scale / prepared.cloud.frame.scale) ** 2
 
 
-def _quality(cloud: Arranged) -> dict[str, Any]:
+def _quality(cloud: Arranged) -> Facts:
     """How a surface, curve or solid was sampled whose points are taken as they are."""
     graph = cloud.graph.without_loops()
     if graph.points.shape[1] not in (2, 3) or graph.k < SEEN or graph.n < SEEN:
@@ -271,14 +270,12 @@ METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
 }
 
 
-def _rotation(
-    smoother: Smoother, cloud: Placed, request: Request, moving: bool
-) -> tuple[Rotation, dict[str, Any], float]:
+def _rotation(smoother: Smoother, cloud: Placed, request: Request, moving: bool) -> tuple[Rotation, Facts, float]:
     """The closed-form optimum, of the smoother's probes or of given ones, facts about it, and the eigenvalue after the
     last one, which derivatives ask for (where points are ``moving``)."""
     generator, probes, k = torch.Generator(smoother.device).manual_seed(request.seed), request.probes, request.k
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"
-    facts: dict[str, Any] = {}
+    facts: Facts = {}
     following = math.inf
     if probes is None:
         pairs = _pairs(smoother, request, generator, min(k + moving, smoother.n))

@@ -10,7 +10,6 @@ The vectors of points without mass are values of the same extension.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..errors import warn
 from ..extensions import KernelExtension
+from ..host.files import Facts
 from ..sampling import WorkingSample
 from ..search.neighbours import query
 
@@ -77,17 +77,17 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
     return turn
 
 
-def _facts(sample: WorkingSample) -> dict[str, Any]:
+def _facts(sample: WorkingSample) -> Facts:
     """What is told of a working sample: its size, what was left out, how the cloud was sampled."""
     lost = (sample.shares == 0) & ~sample.strays
-    facts: dict[str, Any] = {"resolution": len(sample.points), "quality": sample.facts}
+    facts: Facts = {"resolution": len(sample.points), "quality": sample.facts}
     for name, rows in (("strays", sample.strays), ("left_out", lost)):
         if bool(rows.any()):
             facts[name] = rows.nonzero()[:, 0].tolist()
     return facts
 
 
-def _say(facts: dict[str, Any], n: int, m: int) -> None:
+def _say(facts: Facts, n: int, m: int) -> None:
     done = []
     if "strays" in facts:
         done.append(f"left out {len(facts['strays'])} strays")

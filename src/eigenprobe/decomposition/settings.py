@@ -19,6 +19,7 @@ from ..basis import Basis
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError, warn
 from ..graph import Arranged, Placed, arrange, estimate_dimension
+from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues
@@ -170,7 +171,7 @@ class OperatorSettings:
         rows = made.cloud.rows
         return small[labels] if rows is None else small[labels][rows]
 
-    def _prepared(self, cloud: Arranged, kind: Kind, k: int, facts: Mapping[str, Any]) -> Prepared:
+    def _prepared(self, cloud: Arranged, kind: Kind, k: int, facts: Facts) -> Prepared:
         """The smoother of a cloud, after its short-cuts are cut; ``facts`` of the working sample, if it is one."""
         dimension, width = self.dimension, None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
         own: dict[str, Any] = {}
@@ -197,7 +198,7 @@ class OperatorSettings:
         own["scale_invariant"] = self.metric == "scale-invariant"
         return replace(plain, smoother=alter(plain.smoother, plain.cloud, k, **own))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Facts:
         """The settings that are not the usual ones, for a file; names whose values are arrays are under ``arrays``."""
         chosen = {each.name: getattr(self, each.name) for each in fields(self)}
         chosen = {name: value for name, value in chosen.items() if not _usual(name, value)}
@@ -258,7 +259,7 @@ def _usual(name: str, value: Any) -> bool:
 class Unrecorded:
     """Settings of which a file does not hold everything."""
 
-    recorded: dict[str, Any]
+    recorded: Facts
 
     def prepare(self, points: Array) -> Prepared:
         name = self.recorded["arrays"][0]
@@ -267,11 +268,11 @@ class Unrecorded:
             "hold; decompose the points again with it"
         )
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Facts:
         return self.recorded
 
 
-def settings_from_record(record: dict[str, Any]) -> OperatorSettings | Unrecorded:
+def settings_from_record(record: Facts) -> OperatorSettings | Unrecorded:
     """The settings that `OperatorSettings.record` wrote into a file."""
     return Unrecorded(record) if record.get("arrays") else OperatorSettings(**record)
 

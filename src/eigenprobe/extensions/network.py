@@ -19,6 +19,7 @@ from .. import networks
 from ..basis import Basis, extension
 from ..cloud import Frame
 from ..errors import InputError
+from ..host.files import Facts
 from ..host.weights import with_weights
 
 CHUNK = 2048  # rows at once: bounds the memory, changes no value
@@ -76,13 +77,13 @@ class NetworkExtension:
         others = {"context": self.context, "matrix": self.matrix, "centre": self.frame.centre}
         return weights_of(self.network) | others
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """JSON-able settings beside the tensors."""
         frame = {"radius": self.frame.scale, "unit": self.frame.unit}
         return {"network": self.network.describe(), **frame, "learned_mass": self.learned_mass}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> NetworkExtension:
         """The inverse of `tensors` and `facts`."""
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
         network = saved_network(tensors, facts)
@@ -101,7 +102,7 @@ def weights_of(network: networks.Network) -> dict[str, Tensor]:
     return {f"network.{name}": value.float() for name, value in network.state_dict().items()}
 
 
-def saved_network(tensors: dict[str, Tensor], facts: dict[str, Any]) -> networks.Network:
+def saved_network(tensors: dict[str, Tensor], facts: Facts) -> networks.Network:
     weights = beginning_with("network.", tensors)
     return with_weights(lambda: networks.described(facts["network"]), weights, "the saved network")
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from numpy.typing import ArrayLike
 
 from ..host.files import atomic_path, write_text
-from ..host.tables import Row, write_csv
+from ..host.tables import Record, Row, write_csv
 from .page import asset, fill_template, table_rows
 
 SIDE = 180  # pixels of a thumbnail
@@ -32,7 +32,7 @@ class Index:
 
     folder: Path
     title: str
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: dict[str, Record] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path, title: str) -> "Index":

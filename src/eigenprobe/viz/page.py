@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..host.files import Facts
 from .scene import Array
 
 Path = str | os.PathLike[str]
-Facts = Mapping[str, Any]  # names and values, as JSON has them
 SCRIPTS = {"report": ("page.js", "scene.js", "report.js"), "scatter": ("page.js", "scatter.js")}
 
 

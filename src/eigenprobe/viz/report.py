@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..basis import Basis
 from ..errors import InputError
-from ..host.files import write_text
+from ..host.files import Facts, write_text
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Facts, Path, page, ramp, raw, say, thinning_note
+from .page import Path, page, ramp, raw, say, thinning_note
 from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
 
 Shown = dict[str, Any]  # a shape, as the page gets it

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import EigenprobeWarning, InputError
-from ..host.files import write_text
+from ..host.files import Facts, write_text
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Facts, Path, page, ramp, raw, say, thinning_note
+from .page import Path, page, ramp, raw, say, thinning_note
 from .scene import Array, thin
 
 Shown = dict[str, Any]  # what the page gets

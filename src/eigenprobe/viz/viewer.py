@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from ..basis import Basis
 from ..errors import InputError
-from .page import Facts
+from ..host.files import Facts
 from .report import Purpose, Source, open_basis, report_page
 
 log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ import torch
 from eigenprobe.basis import Basis
 from eigenprobe.eigen import solve
 from eigenprobe.extensions.network import fitted_network
+from eigenprobe.host.tables import Record
 from eigenprobe.host.threads import now
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe.training.fit import network_basis
@@ -57,7 +58,7 @@ class Watch(pl.Callback):
 
 def learn_shape(
     sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
-) -> tuple[list[dict[str, Any]], Basis, History]:
+) -> tuple[list[Record], Basis, History]:
     """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
     where = run.where
     watch = Watch(where)
@@ -86,7 +87,7 @@ def learn_shape(
     return rows, fit, watch.history
 
 
-def _row(method: str, sample: Sample, k: int, vectors: torch.Tensor, values: torch.Tensor) -> dict[str, Any]:
+def _row(method: str, sample: Sample, k: int, vectors: torch.Tensor, values: torch.Tensor) -> Record:
     alignment = sample.compare(vectors.cpu().numpy(), values.cpu().numpy())
     base = {"shape": sample.shape.name, "method": method, "n": len(sample.points)}
     return base | agreement(alignment, levels(k))

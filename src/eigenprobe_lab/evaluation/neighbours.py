@@ -20,7 +20,7 @@ from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, load, point_cloud
 from eigenprobe.graph import build_graph
-from eigenprobe.host.tables import Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array
 from eigenprobe.shortcuts.cuts import keep_only
 from eigenprobe.smoothers import NEIGHBOURS, build_smoother
@@ -61,7 +61,7 @@ class NeighbourMeasure:
                 rows += [self.row(way, sample, noise) for way in WAYS]
         return rows, failed
 
-    def row(self, way: str, sample: Sample, noise: float) -> dict[str, Any]:
+    def row(self, way: str, sample: Sample, noise: float) -> Record:
         """One way on one cloud."""
         x = sample.points
         if noise:

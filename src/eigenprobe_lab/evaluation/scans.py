@@ -32,7 +32,7 @@ import eigenprobe as ep
 from eigenprobe.errors import InputError, extra
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.geometry import point_cloud
-from eigenprobe.host.tables import Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array, as_mesh
 
 from . import scanner as s
@@ -135,7 +135,7 @@ class ScanMeasure:
         truth = Truth(scan, scan.interpolate(exact.vectors), np.asarray(exact.eigenvalues), scan.areas())
         rows, failed = [], {}
         for method, (decomposed, matrices, distances) in METHODS.items():
-            row: dict[str, Any] = {"shape": path.stem, "cloud": kind, "method": method, "n": len(scan.points)}
+            row: Record = {"shape": path.stem, "cloud": kind, "method": method, "n": len(scan.points)}
             try:
                 with catch_warnings(action="ignore"):  # that points are left out or averaged is what is measured
                     row |= truth.compare(decomposed(scan.points, k), self.k)

@@ -19,6 +19,7 @@ from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from eigenprobe.geometry import Shape, load, point_cloud
+from eigenprobe.host.tables import Record
 
 from .samples import Measured, Sample, agreement, measure_files
 from .surface_report import Evaluation, Published, draw_shape, levels
@@ -85,10 +86,10 @@ class Measure:
         options = self.options if method == "pretrained" else {"seed": self.seed, **self.options}
         return decompose(sample.points, k=self.k, method=cast(Method, method), **options).numpy()
 
-    def row(self, method: str, sample: Sample, basis: Basis) -> dict[str, Any]:
+    def row(self, method: str, sample: Sample, basis: Basis) -> Record:
         """All measures of one method on one shape but its time."""
         ks, shape = levels(self.k), sample.shape
-        row: dict[str, Any] = {"shape": shape.name, "method": method, "vertices": shape.n, "n": len(sample.points)}
+        row: Record = {"shape": shape.name, "method": method, "vertices": shape.n, "n": len(sample.points)}
         row |= agreement(sample.compare(basis.vectors, basis.eigenvalues), ks)
         x, areas = sample.points, sample.areas
         exact = {k: weighted_error(x, rebuild_weighted(sample.vectors, x, k, areas), areas) for k in ks}

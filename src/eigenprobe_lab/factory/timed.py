@@ -21,6 +21,8 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
+from eigenprobe.host.files import Facts
+from eigenprobe.host.tables import Record
 from eigenprobe.training import ManifoldData, Optimisation, RunSettings, SpectralModule, train
 
 MOMENTUM = 0.95
@@ -58,7 +60,7 @@ class TimedModule(SpectralModule):
         limits = Optimisation(steps=self.schedule.steps, clip=self.schedule.clip)
         super().__init__(network, optimisation=limits, seed=settings.seed, **options)
         self.settings, self.seconds = settings, 0.0
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Record] = []
         self._tick: float | None = None
         self._began = time.monotonic()
 
@@ -138,7 +140,7 @@ class TimedModule(SpectralModule):
 
 def train_timed(
     module: TimedModule, stream: Any, run: RunSettings | None, held_out: Any = None, **changes: Any
-) -> tuple[pl.Trainer, dict[str, Any]]:
+) -> tuple[pl.Trainer, Facts]:
     """Train on a stream as `settings` say; the trainer and the facts of the run. ``changes`` are fields of ``run``."""
     settings, run = module.settings, replace(run or RunSettings(), **changes)
     flags = {"max_epochs": -1, **run.flags}
@@ -200,7 +202,7 @@ class MuonAdamW(torch.optim.Optimizer):
         self._adamw.step()
         return loss
 
-    def _muon(self, members: list[Tensor], group: dict[str, Any]) -> None:
+    def _muon(self, members: list[Tensor], group: Record) -> None:
         """The step of all matrices of one shape; their moments are kept with the first of them."""
         gradient, weight = torch.stack([p.grad for p in members]), torch.stack(members)  # type: ignore[misc]
         moment = self.state[members[0]].setdefault("moments", torch.zeros_like(weight))
