@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import lightning.pytorch as pl
 import torch
@@ -171,6 +171,14 @@ def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
         return PaperDraw(probes.paper, probes.paper.graph(local))
     steps = 20 if probes.steps is None else probes.steps
     return lambda generator: family("heat").draw(smoother, probes.count, steps, generator=generator).unsqueeze(0)
+
+
+class Source(Protocol):
+    """Batches by the step of a training, on a device."""
+
+    def at(self, step: int) -> Batch: ...
+
+    def to(self, device: torch.device | str) -> Source: ...
 
 
 class Pool:

@@ -27,7 +27,7 @@ from ..graph.arranged import Placed
 from ..host.threads import now
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Subset, prepare, resample
+from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Source, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -183,7 +183,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
             attach_optimum(sampling, k, objective, settings.seed)
     module = _module(cloud, k, settings)
     clock.append(now(cloud.device))
-    source: Any = Pool(pool, settings.seed)
+    source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
         source = Fresh(cloud, frame, probes.paper, pool[0].points.shape[1], settings.seed, settings.subset)
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)

@@ -9,7 +9,6 @@ measured on resamplings that were not trained on.
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -40,7 +39,7 @@ class Watch(pl.Callback):
         self.device, self.spent, self.began = device, 0.0, 0.0
         self.history: History = []
 
-    def on_train_batch_start(self, *_: Any) -> None:
+    def on_train_batch_start(self, *_: object) -> None:
         self.began = self.began or now(self.device)  # what is compiled or captured before is not training
 
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

@@ -72,7 +72,7 @@ class TimedModule(SpectralModule):
     def rank(self) -> int:
         return 0 if self._trainer is None else self.trainer.global_rank
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         """Muon for the matrices of the hidden layers and AdamW for the rest, or AdamW for all."""
         s = self.schedule
         options: dict[str, Any] = {"betas": (0.9, 0.99), "weight_decay": s.weight_decay}
@@ -80,7 +80,7 @@ class TimedModule(SpectralModule):
             named = dict(self.network.named_parameters())
             hidden = [name for name, p in named.items() if p.ndim == 2 and ".layers." in name]
             matrices = [named.pop(name) for name in hidden]
-            optimiser: Any = MuonAdamW(matrices, named.values(), s.rate, s.adam_rate, **options)
+            optimiser: torch.optim.Optimizer = MuonAdamW(matrices, named.values(), s.rate, s.adam_rate, **options)
         else:
             optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, fused=True, **options)
         for group in optimiser.param_groups:
@@ -105,12 +105,12 @@ class TimedModule(SpectralModule):
         super().on_train_start()
         self._tick = time.monotonic()
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: object, batch_idx: int) -> None:
         for optimiser in self.trainer.optimizers:
             for group in optimiser.param_groups:
                 group["lr"] = group["highest"] * self.schedule.factor(self.progress)
 
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(self, outputs: object, batch: object, batch_idx: int) -> None:
         super().on_train_batch_end(outputs, batch, batch_idx)
         now = time.monotonic()
         clock = torch.tensor([now - (self._tick or now), now - self._began])
@@ -129,11 +129,11 @@ class TimedModule(SpectralModule):
         if self._tick is not None:
             self._tick += time.monotonic() - self._validation  # validation costs no training time
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: Facts) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["clock"] = {"seconds": self.seconds, "history": self.history}
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: Facts) -> None:
         super().on_load_checkpoint(checkpoint)
         self.seconds, self.history = checkpoint["clock"]["seconds"], checkpoint["clock"]["history"]
 
@@ -202,7 +202,7 @@ class MuonAdamW(torch.optim.Optimizer):
         self._adamw.step()
         return loss
 
-    def _muon(self, members: list[Tensor], group: Record) -> None:
+    def _muon(self, members: list[Tensor], group: Facts) -> None:
         """The step of all matrices of one shape; their moments are kept with the first of them."""
         gradient, weight = torch.stack([p.grad for p in members]), torch.stack(members)  # type: ignore[misc]
         moment = self.state[members[0]].setdefault("moments", torch.zeros_like(weight))
