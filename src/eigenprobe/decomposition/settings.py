@@ -221,14 +221,6 @@ class Request:
     eigenvalues: Eigenvalues = "rayleigh"
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, k: int, **settings: Any) -> Request:
-        """From settings by the names that `decompose` has for them."""
-        taken: list[dict[str, Any]] = []
-        for names in ({each.name for each in fields(OperatorSettings)}, {each.name for each in fields(cls)}):
-            taken.append({name: settings.pop(name) for name in names & settings.keys()})
-        return cls(k, operator=OperatorSettings(**taken[0]), options=settings, **taken[1])
-
     @property
     def asked(self) -> list[str]:
         """The names of what is not as usual beside the operator."""
