@@ -14,7 +14,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
@@ -51,12 +51,25 @@ class Schedule:
         return min(1.0, max(0.0, (1 - progress) / self.cooldown))
 
 
+@dataclass(frozen=True)
+class TimedSettings:
+    """What all recipes of timed training have: batches are prepared in blocks of ``block``, each of which is seen
+    ``passes`` times, in a new order each time; ``average`` is the decay of the averaged weights."""
+
+    schedule: Schedule = field(default_factory=Schedule)
+    block: int = 32
+    passes: int = 4
+    average: float = 0.998
+    checkpoint_every: int = 500
+    seed: int = 0
+
+
 class TimedModule(SpectralModule):
     """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate. `settings`
     are those of the recipe."""
 
-    def __init__(self, network: nn.Module, settings: Any, **options: Any) -> None:
-        self.schedule: Schedule = settings.schedule
+    def __init__(self, network: nn.Module, settings: TimedSettings, **options: Any) -> None:
+        self.schedule = settings.schedule
         limits = Optimisation(steps=self.schedule.steps, clip=self.schedule.clip)
         super().__init__(network, optimisation=limits, seed=settings.seed, **options)
         self.settings, self.seconds = settings, 0.0
