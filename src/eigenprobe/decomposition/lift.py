@@ -7,8 +7,6 @@
 The vectors of points without mass are values of the same extension.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -4,8 +4,6 @@ folder/config.json                       format, sizes of the network, facts of 
 folder/model-00001-of-00002.safetensors  ...
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -7,8 +7,6 @@ nearest one with Gaussian weights (surface splatting, Zwicker et al. 2001); a po
 Light is a key and a fill lamp plus occlusion from the blurred depth buffer (Luft, Colditz and Deussen 2006).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
