@@ -22,6 +22,7 @@ from eigenprobe.smoothers.stencil import (
     _alike,
     cell_edges,
     planar_frames,
+    spacing_growth,
     tangent_frames,
     uneven_clouds,
 )
@@ -193,3 +194,39 @@ def test_directions_alike_are_means_of_doubled_angles(rng: np.random.Generator) 
     around = near.indices[:, : UNEVEN.around].numpy()
     expected = np.abs(doubled + doubled[around].sum(1)) / (UNEVEN.nearest * (UNEVEN.around + 1))
     np.testing.assert_allclose(_alike(near, frames, UNEVEN), expected, atol=1e-6)
+
+
+def test_growth_of_the_spacing_is_a_slope(rng: np.random.Generator) -> None:
+    """A grid in log r and angle has spacings that grow by their step; each slope is that of a fitted line."""
+    slopes = []
+    for step in (0.05, 0.1):
+        u, v = (part.ravel() for part in np.meshgrid(np.arange(-12, 13), np.arange(-12, 13), indexing="ij"))
+        near = nearest(np.exp(step * u)[:, None] * np.stack([np.cos(step * v), np.sin(step * v)], 1))[0]
+        middle = torch.as_tensor((abs(u) < 6) & (abs(v) < 6)).nonzero()[:, 0]
+        angle = torch.as_tensor(step * v)[middle]
+        inward = -torch.stack([angle.cos(), angle.sin()], 1).to(near.offsets)
+        growth = spacing_growth(near, middle, inward)
+        slopes.append(float(growth.mean()))
+        for place, row in enumerate(middle.tolist()[:40]):
+            other = near.indices[row, :13]
+            extents = [float(((near.offsets[j, :6] @ inward[place]) ** 2).mean() ** 0.5) for j in other]
+            line = np.polyfit(-(near.offsets[row, :13] @ inward[place]).numpy(), extents, 1)
+            assert float(growth[place]) == pytest.approx(line[0], abs=1e-5)
+    assert slopes[1] == pytest.approx(2 * slopes[0], rel=0.1) and slopes[0] > 0.03
+
+
+@pytest.mark.parametrize(("shape", "bound"), [("sphere", 0.07), ("ellipsoid", 0.035)])
+def test_a_view_from_one_side_reaches_its_edge(shape: str, bound: float, rng: np.random.Generator) -> None:
+    """Pixels of a half seen along its axis, against a dense even sample of it: eigenvalues 2 to 12, three grids."""
+    size = np.array([1.0, 1.0, 1.0] if shape == "sphere" else [1.3, 0.8, 0.6])
+    whole = rng.normal(size=(48000, 3))
+    whole *= size / np.linalg.norm(whole, axis=1, keepdims=True)
+    whole = whole[whole[:, 2] > 0]
+    exact = ep.decompose(whole[farthest_points(whole, 6000, 0)], k=12).eigenvalues[1:]
+    errors = []
+    for step in (0.03, 0.04, 0.05):
+        z = np.stack(np.meshgrid(*[np.arange(-1.0, 1.0, step)] * 2), -1).reshape(-1, 2) + step * rng.random(2)
+        z = z[(z**2).sum(1) < 1]
+        seen = np.c_[z, np.sqrt(1 - (z**2).sum(1))] * size
+        errors.append(np.abs(ep.decompose(seen, k=12, resolution="all").eigenvalues[1:] / exact - 1).mean())
+    assert max(errors) < bound

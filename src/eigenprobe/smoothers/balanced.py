@@ -54,6 +54,7 @@ from .stencil import (
     choose_edges,
     planar_frames,
     principal,
+    spacing_growth,
     stretch,
     tangent_frames,
     uneven_clouds,
@@ -183,9 +184,11 @@ def _strays(near: Neighbours) -> tuple[Tensor, Tensor]:
     return spacing, excess > math.log(SELECTION.stray)
 
 
-def _joined_cells(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule) -> CellEdges:
+def _joined_cells(
+    near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule, outward: Tensor | None = None
+) -> CellEdges:
     """The edges of the cells, and those between parts that these leave apart."""
-    edges, weight, rim = cell_edges(near, frames, thin, stray, rule)
+    edges, weight, rim = cell_edges(near, frames, thin, stray, rule, outward)
     joined = bridged(near, edges, frames)
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
     return CellEdges(joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim)
@@ -197,15 +200,18 @@ def _cell_stencil(
     """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have."""
     points = graph.points
     spacing, stray = _strays(near)
-    stray = stray & rule.ends  # the sparse side of a step is none
+    stray = stray & rule.strays
     frames, thin = planar_frames(near, frames)
-    edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
+    cells, clouds = _joined_cells(near, frames, thin, stray, rule), Segments(graph.clouds or (graph.n,), graph.device)
     if points.shape[1] > 2:
-        loose = stray[edges.head] | stray[edges.tail]
-        chord = (points[edges.tail] - points[edges.head]).masked_fill(loose[:, None], 0)
-        frames = torch.where(stray[:, None, None], frames, _edge_frames(chord, edges, weight, 2, frames))
-        edges, weight, rim = _joined_cells(near, frames, thin, stray, rule)
-    edges, faint = with_pairs(edges, graph.doubtful)
+        head, tail = cells.edges.head, cells.edges.tail
+        chord = (points[tail] - points[head]).masked_fill((stray[head] | stray[tail])[:, None], 0)
+        outward = _outward(near, chord, cells, rule, clouds) if rule.growing else None
+        frames = torch.where(stray[:, None, None], frames, _edge_frames(chord, cells.edges, cells.weight, 2, frames))
+        cells = _joined_cells(near, frames, thin, stray, rule, outward)
+    rim = cells.rim * _at_edges(cells, rule, clouds)
+    edges, faint = with_pairs(cells.edges, graph.doubtful)
+    weight = cells.weight
     head, tail = edges.head, edges.tail
     chord = points[tail] - points[head]
     length2 = chord.square().sum(1)
@@ -220,6 +226,26 @@ def _cell_stencil(
     passed = rule.shared * (mass[tail] - mass[head]).masked_fill(loose | faint, 0)
     mass = mass + edges.at_head(passed) - edges.at_tail(passed)
     return Stencil(edges, weight.clamp_max(rule.most), length2, mass)
+
+
+def _outward(near: Neighbours, chord: Tensor, cells: CellEdges, rule: CellRule, clouds: Segments) -> Tensor:
+    """How far open cells of each cloud reach outwards ``(n,)``: farther where spacings grow towards its edges."""
+    edges, tiny = cells.edges, torch.finfo(chord.dtype).tiny
+    unit = chord / chord.norm(dim=1, keepdim=True).clamp_min(tiny)
+    inward = edges.at_head(unit) - edges.at_tail(unit)
+    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
+    is_open = (cells.rim > 0).to(chord)
+    rows = is_open.nonzero()[:, 0]
+    growth = torch.zeros_like(is_open).index_copy(0, rows, spacing_growth(near, rows, inward[rows], rule))
+    mean = clouds.inner(growth, is_open) / clouds.inner(is_open, is_open).clamp_min(1)
+    return clouds.spread((rule.outward + rule.growing * (mean - rule.usual)).clamp(rule.outward, rule.farthest))
+
+
+def _at_edges(cells: CellEdges, rule: CellRule, clouds: Segments) -> Tensor:
+    """Whether open cells of each cloud lie at edges of the surface, beside each other, rather than in gaps ``(n,)``."""
+    edges, is_open = cells.edges, (cells.rim > 0).to(cells.rim)
+    chained = edges.at(is_open[edges.head] * is_open[edges.tail]) > 1
+    return clouds.spread(clouds.inner(is_open, chained.to(is_open)) >= rule.chained * clouds.inner(is_open, is_open))
 
 
 def _directions(

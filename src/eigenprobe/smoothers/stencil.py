@@ -17,8 +17,9 @@ On a surface they are those that share an edge of the Voronoi cell of a point in
 
 whatever the density and however much closer points lie along one direction than across it (scan lines).  The nearest
 few are looked at, further ones where a cell of a random cloud may have more, and all where the nearest lie in a line.
-A cell that none of them closes ends a little beyond its point, at the edge of the surface; in scan lines and at steps
-of the density, where points are missing rather than the surface, farther out.
+A cell that none of them closes ends a little beyond its point, at the edge of the surface; farther out where points get
+sparse towards the edges, as in a view from one side, and in scan lines and at steps of the density, where points are
+missing rather than the surface.
 
 How much length, area or volume a cloud covers, from the Voronoi cells of its points in their tangent planes.
 
@@ -315,7 +316,11 @@ class CellRule:
     radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
     wider: float = 1.5  # the same of cells with further neighbours, relative to the others
     outward: float = 0.3  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
-    ends: bool = True  # an open cell ends at the edge of the surface, and what is between the point and the edge counts
+    growing: float = 10.0  # added to it per slope of the spacing, where a surface turns away from its only scanner ...
+    usual: float = 0.045  # ... above that of edges like the rest (.02 to .06); .10 to .17 in views from one side
+    farthest: float = 1.5  # how far an open cell reaches outwards at most
+    chained: float = 0.0  # share of open cells beside two others from which they are the edge of the surface
+    strays: bool = True  # points far from all others have no cells
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
     thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     most: float = 6.0  # weight of a pair much closer than others: more would only shorten steps of the smoother
@@ -325,9 +330,10 @@ class CellRule:
 
 
 CELLS = CellRule()
-# Lines and steps: a cell is open where points are missing rather than at an edge.  Outwards, 1 loses at steps, 2.5 at
-# edges; cells that further neighbours close cross the gaps between sheets.
-UNEVEN_CELLS = CellRule(further=0, outward=1.5, ends=False, most=math.inf, shared=0.0)
+# Lines and steps: open cells in chains (.6 to .75 of them) are an edge, single ones (.2 to .5) gaps, which have no area
+# of their own.  Outwards, 1 loses at steps, 2.5 at edges; cells that further neighbours close cross the gaps
+# between sheets; the sparse side of a step is no stray.
+UNEVEN_CELLS = CellRule(further=0, outward=1.5, growing=0.0, chained=0.55, strays=False, most=math.inf, shared=0.0)
 
 
 def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
@@ -350,8 +356,12 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule = CELLS) -> CellEdges:
+def cell_edges(
+    near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule = CELLS, outward: Tensor | None = None
+) -> CellEdges:
     """Edges of the Voronoi cells of points that are no ``stray (n,)``, weighted by the mean of the cells of both ends.
+
+    Open ones end at ``outward (n,)`` of their inward reach, or where the rule says.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side of a step.
     """
@@ -359,9 +369,11 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, ru
     few, more = min(rule.nearest, k), min(rule.further, k)
     ratio = near.distances[:, 0] / near.distances[:, min(SELECTION.nearest, k) - 1]
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
+    outward = torch.full_like(rim, rule.outward) if outward is None else outward
 
     def measure(rows: Tensor, count: int, wider: float = 1.0) -> Tensor:
-        found = _cells_in_planes(near, rows, frames[rows], count, stray, replace(rule, radius=wider * rule.radius))
+        own = replace(rule, radius=wider * rule.radius)
+        found = _cells_in_planes(near, rows, frames[rows], count, stray, outward[rows], own)
         weight[rows, :count], rim[rows] = found.weight, found.rim
         return found.reach
 
@@ -390,7 +402,7 @@ class _PlaneCells(NamedTuple):
 
 
 def _cells_in_planes(
-    near: Neighbours, rows: Tensor, frames: Tensor, count: int, stray: Tensor, rule: CellRule
+    near: Neighbours, rows: Tensor, frames: Tensor, count: int, stray: Tensor, outward: Tensor, rule: CellRule
 ) -> _PlaneCells:
     """Length of the edge of the Voronoi cell of each of some points towards its neighbours, over their distance.
 
@@ -424,12 +436,12 @@ def _cells_in_planes(
     reach = torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0).detach().amax(0).sqrt()
     rim = torch.zeros_like(radius)
     if bool((is_open := (seen & ((high >= limit) | (low <= -limit))).any(0)).any()):
-        high, low, rim = _ended(x, y, high, low, seen & is_open, rule)
+        high, low, rim = _ended(x, y, high, low, seen & is_open, outward)
     return _PlaneCells(torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT, rim, reach)
 
 
 def _ended(
-    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, rule: CellRule
+    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie inwards), and the rim.
 
@@ -440,16 +452,28 @@ def _ended(
     inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
     along, slope = x * inward[0] + y * inward[1], x * inward[1] - y * inward[0]  # <inward, p>, <inward, J p>
-    outward = rule.outward * torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0).amax(0)
+    outward = outward * torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0).amax(0)
     end = -(outward + along / 2) / torch.where(slope == 0, 1.0, slope)
     cut = asked & (low < end) & (end < high) & (slope != 0)
     high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
     low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
-    if not rule.ends:
-        return high, low, torch.zeros_like(outward)
     across = torch.where(cut, end * along - slope / 2, 0.0)  # <J inward, p / 2 + end J p>, on either side of the point
     width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
     return high, low, torch.where(cut.sum(0) > 1, width * outward / 2, 0.0)
+
+
+def spacing_growth(near: Neighbours, rows: Tensor, inward: Tensor, rule: CellRule = CELLS) -> Tensor:
+    """How much the spacing of points along ``inward (r, d)`` grows per length outwards, ``(r,)``: 0 where it is even.
+
+    The slope of the line through the extents (root mean squares along it) of the nearest points of each neighbour.
+    """
+    tiny = torch.finfo(inward.dtype).tiny
+    count = min(rule.nearest, near.indices.shape[1])
+    outside = -(near.offsets[rows, :count] @ inward[..., None])[..., 0]
+    around = near.offsets[:, : SELECTION.nearest][near.indices[rows, :count]]  # (r, count, 6, d)
+    extent = (around @ inward[:, None, :, None])[..., 0].square().mean(2).clamp_min(tiny).sqrt()
+    outside = outside - outside.mean(1, keepdim=True)
+    return (outside * extent).sum(1) / outside.square().sum(1).clamp_min(tiny)
 
 
 CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
