@@ -124,11 +124,6 @@ class NeighbourReport(Report):
         return "\n\n".join([*tables, LEGEND])
 
 
-def compare_neighbours(
-    paths: Sequence[str | Path], measure: NeighbourMeasure | None = None, *, out: Path | None = None, jobs: int = 1
-) -> NeighbourReport:
-    """Measure files and folders of meshes; tables go to ``out`` where given."""
-    measure = measure or NeighbourMeasure()
-    rows, failed = measure_files(measure, paths, jobs)
-    report = NeighbourReport(rows, failed, asdict(measure))
-    return report if out is None else report.write(Path(out), "neighbours")
+def compare_neighbours(paths: Sequence[str | Path], measure: NeighbourMeasure, jobs: int = 1) -> NeighbourReport:
+    """Measure files and folders of meshes."""
+    return NeighbourReport(*measure_files(measure, paths, jobs), asdict(measure))

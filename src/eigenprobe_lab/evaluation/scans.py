@@ -145,9 +145,8 @@ class ScanMeasure:
                         if exact_distances is not None:
                             row["geodesics"] = truth.geodesics(distances, exact_distances)
             except FAILURES as error:  # nothing is captured: it counts in the means
-                row |= {f"{what}_{level}": 0.0 for what in ("cosine", "near") for level in self.k} | {
-                    "eigenvalues": 1.0
-                }
+                row |= {f"{what}_{level}": 0.0 for what in ("cosine", "near") for level in self.k}
+                row["eigenvalues"] = 1.0
                 failed[f"{kind}, {method}"] = str(error)
             rows.append(row)
         return rows, failed
@@ -219,11 +218,6 @@ class ScanReport(Report):
         return f"Means over {shapes} shapes\n\n{markdown(lines, formats={'n': '.0f'})}"
 
 
-def compare_scans(
-    paths: Sequence[str | Path], measure: ScanMeasure | None = None, *, out: Path | None = None, jobs: int = 1
-) -> ScanReport:
-    """Measure files and folders of meshes, cloud by cloud; tables go to ``out`` where given."""
-    measure = measure or ScanMeasure()
-    rows, failed = measure_files(measure, paths, jobs, [(kind,) for kind in measure.kinds])
-    report = ScanReport(rows, failed, asdict(measure))
-    return report if out is None else report.write(Path(out), "scans")
+def compare_scans(paths: Sequence[str | Path], measure: ScanMeasure, jobs: int = 1) -> ScanReport:
+    """Measure files and folders of meshes, cloud by cloud."""
+    return ScanReport(*measure_files(measure, paths, jobs, [(kind,) for kind in measure.kinds]), asdict(measure))

@@ -105,21 +105,12 @@ class Measure:
 
 
 def run(
-    paths: Sequence[str | Path],
-    measure: Measure | None = None,
-    *,
-    out: Path | None = None,
-    jobs: int = 1,
-    published: Published | None = None,
+    paths: Sequence[str | Path], measure: Measure | None = None, jobs: int = 1, published: Published | None = None
 ) -> Evaluation:
-    """Measure files and folders of meshes, ``jobs`` shapes at a time; tables go to ``out`` where given.
+    """Measure files and folders of meshes, ``jobs`` shapes at a time.
 
     A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
     """
     measure = measure or Measure()
-    rows, failed = measure_files(measure, paths, jobs)
     facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
-    result = Evaluation(rows, failed, facts, published=published).beside_published()
-    if out is None:
-        return result
-    return result.write(Path(out), "volumes" if measure.volume else "surfaces")
+    return Evaluation(*measure_files(measure, paths, jobs), facts, published=published).beside_published()
