@@ -25,7 +25,8 @@ CPU = torch.device("cpu")
 
 
 def _model(k: int = 3, **options: Any) -> OptimalApproximationEigenmaps:
-    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", **options})
+    vectors = {"coordinates": "sphere"} if k in (2, 3) else {}
+    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", **vectors, **options})
 
 
 def test_coordinates_are_their_formulas(rng: np.random.Generator) -> None:
@@ -122,7 +123,7 @@ def test_streams_have_the_values_of_single_rows(monkeypatch: pytest.MonkeyPatch,
 def test_places_of_several_copies(rng: np.random.Generator) -> None:
     X = rng.normal(size=(60, 4))
     model = _model(3).fit(np.concatenate([X, X[:5]]))
-    assert model.layout_.shape == (65, 2) and len(model._map) == 60
+    assert model.layout_.shape == (65, 2) and len(model._maps[2]) == 60
     np.testing.assert_array_equal(model.layout_[60:], model.layout_[:5])
     np.testing.assert_allclose(model.place(X), model.layout_[:60], atol=1e-9)
     with pytest.raises(InputError, match="expecting 4 features as input"):
@@ -171,7 +172,8 @@ def test_one_step_for_the_closed_form_and_all_for_the_network(rng: np.random.Gen
     with pytest.raises(InputError, match="n_components must be below n_samples=3, got 3"):
         _model(3).fit(X[:3])
     assert _model(2).fit(X[:3]).embedding_.shape == (3, 2)
-    assert _model().coordinates == "auto" and _model().diffusion_steps == "auto"
+    usual = OptimalApproximationEigenmaps()
+    assert usual.coordinates == usual.diffusion_steps == "auto"
     model = _model(3).fit(X)
     with pytest.raises(InputError, match="k must be between 1 and n_components=3, got 0"):
         model.coordinates_of(0)

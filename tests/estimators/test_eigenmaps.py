@@ -13,12 +13,13 @@ import torch
 from scipy.sparse import csr_matrix
 from scipy.sparse import random as random_sparse
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from eigenprobe import Basis, EigenprobeWarning, InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import eigenmaps
-from eigenprobe.estimators.coordinates import Coordinates
+from eigenprobe.estimators.coordinates import MOST_MAPPED, Coordinates
 from eigenprobe.host.progress import reports_to
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
 from tests.clouds import random_sphere
@@ -27,7 +28,8 @@ SOLVERS = ("direct", "network")
 
 
 def _model(k: int = 5, **options: Any) -> OptimalApproximationEigenmaps:
-    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", "max_iter": 40, **options})
+    usual = {"random_state": 0, "device": "cpu", "max_iter": 40} | ({"coordinates": "sphere"} if k in (2, 3) else {})
+    return OptimalApproximationEigenmaps(k, **{**usual, **options})
 
 
 def _orthonormality(model: OptimalApproximationEigenmaps) -> float:
@@ -83,7 +85,7 @@ def test_new_rows_land_among_their_kind(digits: tuple[np.ndarray, np.ndarray], s
 
 
 def test_coordinates_and_prefixes(digits: tuple[np.ndarray, np.ndarray]) -> None:
-    models = {kind: _model(4, coordinates=kind).fit(digits[0]) for kind in get_args(Coordinates)}
+    models = {kind: _model(4, coordinates=kind).fit(digits[0]) for kind in get_args(Coordinates) if kind != "map"}
     v, mass = models["vectors"].embedding_, models["vectors"].mass_
     np.testing.assert_allclose(models["normalized"].embedding_, v * np.sqrt(mass)[:, None], atol=1e-12)
     spread = models["diffusion"].embedding_
@@ -392,3 +394,86 @@ def test_verbose_fits_say_how_far_they_are(
     said = capsys.readouterr().out
     assert "blocks" in said and "sweep 3, residual" in said
     assert model.layout_.shape == (1600, 2) and "map, stage 4, step 50" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_two_or_three_coordinates_are_a_map(k: int, digits: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    """And the warning says how to get eigenvectors, which are there in any case."""
+    X, y = digits
+    model = OptimalApproximationEigenmaps(k, random_state=0, device="cpu")
+    with pytest.warns(EigenprobeWarning, match=rf"the {k} coordinates are those of a map: coordinates='vectors' gives"):
+        placed = model.fit_transform(X[:600])
+    assert model.coordinates_ == "map" and placed is model.embedding_ and placed.shape == (600, k)
+    with warnings.catch_warnings(action="error", category=EigenprobeWarning):
+        asked = clone(model).set_params(coordinates="map").fit(X[:600])
+        plane = OptimalApproximationEigenmaps(5, random_state=0, device="cpu", map_dimensions=k).fit(X[:600])
+        vectors = clone(model).set_params(coordinates="vectors").fit(X[:600])
+    np.testing.assert_array_equal(asked.embedding_, placed)
+    np.testing.assert_allclose(plane.layout_, placed, atol=1e-9)  # the map of a fit with more coordinates
+    np.testing.assert_allclose(model.vectors_, vectors.embedding_, atol=1e-9)
+    np.testing.assert_allclose(model.eigenvalues_, vectors.eigenvalues_)
+    np.testing.assert_allclose(model.coordinates_of(k), vectors.set_params(coordinates="sphere").coordinates_of(k))
+    assert model.layout_.shape == (600, 2)
+    np.testing.assert_allclose(model.transform(X[:600]), placed, atol=1e-9)
+    assert KNeighborsClassifier(10).fit(placed, y[:600]).score(model.transform(X[600:]), y[600:]) > 0.93
+    if k == 2:
+        np.testing.assert_array_equal(model.layout_, placed)
+        np.testing.assert_array_equal(model.place(X[600:]), model.transform(X[600:]))
+    np.testing.assert_allclose(model.inverse_transform(placed[:9]), X[:9], atol=1e-6)
+    model.save(tmp_path)
+    again = OptimalApproximationEigenmaps.load(tmp_path)
+    np.testing.assert_array_equal(again.embedding_, placed)
+    np.testing.assert_allclose(again.transform(X[600:]), model.transform(X[600:]), atol=1e-9)
+    model.partial_fit(X[600:])
+    assert model.coordinates_ == "map" and model.embedding_.shape == (800, k)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_a_map_of_a_sample_holds_all_rows(digits: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    X = digits[0]
+    model = OptimalApproximationEigenmaps(2, random_state=0, device="cpu", max_samples=300).fit(X)
+    assert model.basis_.n == 300 and model.embedding_.shape == (800, 2) and model.layout_.shape == (300, 2)
+    np.testing.assert_array_equal(model.embedding_, model.transform(X))
+    model.save(tmp_path)
+    np.testing.assert_array_equal(OptimalApproximationEigenmaps.load(tmp_path).embedding_, model.embedding_)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity", "manhattan"])
+def test_maps_of_other_metrics_place_new_rows(metric: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits[0][:500], digits[1][:500]
+    table = X
+    if metric != "manhattan":
+        table = np.linalg.norm(X[:, None] - X, axis=2)
+        table = np.exp(-((table / 12) ** 2)) if metric == "precomputed_affinity" else table
+    fitted = table[:400] if metric == "manhattan" else table[:400, :400]
+    new = table[400:] if metric == "manhattan" else table[400:, :400]
+    model = OptimalApproximationEigenmaps(2, random_state=0, device="cpu", metric=metric).fit(fitted)
+    assert model.coordinates_ == "map"
+    placed = model.transform(new)
+    assert placed.shape == (100, 2)
+    expected = 0.9 if metric != "precomputed_affinity" else 0.3  # an average over all rows lies in the middle
+    assert KNeighborsClassifier(10).fit(model.embedding_, y[:400]).score(placed, y[400:]) > expected
+
+
+def test_eigenvectors_where_a_map_would_not_serve(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows, very many rows, one coordinate, a network, a diffusion time: spectral coordinates without a word."""
+    X = rng.normal(size=(40, 3))
+    with warnings.catch_warnings(action="error", category=EigenprobeWarning):
+        for rows, k, options in (
+            (X[:30], 2, {}),
+            (X, 1, {}),
+            (X, 4, {}),
+            (X, 2, {"solver": "network", "max_iter": 2}),
+            (X, 3, {"diffusion_steps": 2.0}),
+            (X, 2, {"coordinates": "diffusion"}),
+        ):
+            model = OptimalApproximationEigenmaps(k, random_state=0, device="cpu", **options).fit(rows)
+            assert model.coordinates_ == options.get("coordinates", "sphere")
+            np.testing.assert_allclose(model.embedding_, model.coordinates_of(k))
+    monkeypatch.setitem(MOST_MAPPED, 3, 39)
+    assert OptimalApproximationEigenmaps(3, random_state=0, device="cpu").fit(X).coordinates_ == "sphere"
+    with pytest.warns(EigenprobeWarning, match="coordinates are those of a map"):
+        assert OptimalApproximationEigenmaps(2, device="cpu").fit(X[:31]).coordinates_ == "map"
+    with pytest.raises(InputError, match="a map has 2 or 3 coordinates, got n_components=4"):
+        OptimalApproximationEigenmaps(4, coordinates="map").fit(X)

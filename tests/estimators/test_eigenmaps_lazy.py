@@ -67,7 +67,8 @@ def test_columns_of_a_data_frame_keep_their_names_and_order() -> None:
     X = np.random.default_rng(0).normal(size=(120, 3))
     lazy = frame.from_pandas(pandas.DataFrame(X, columns=list("abc"), index=np.arange(120) * 7), npartitions=3)
     with dask.config.set(scheduler="synchronous"), warnings.catch_warnings(action="error"):
-        model = OptimalApproximationEigenmaps(2, max_samples=60, random_state=0, device="cpu").fit(lazy)
+        options = {"coordinates": "sphere", "max_samples": 60, "random_state": 0, "device": "cpu"}
+        model = OptimalApproximationEigenmaps(2, **options).fit(lazy)
         assert model.feature_names_in_.tolist() == list("abc")
         placed = model.transform(lazy).compute()
         with pytest.raises(InputError, match=r"columns \['a', 'b', 'c'\].* got \['c', 'b', 'a'\]"):

@@ -30,6 +30,7 @@ def _expected_failures(estimator: Any) -> dict[str, str]:
     [
         OptimalApproximationEigenmaps(random_state=0, device="cpu"),
         OptimalApproximationEigenmaps(2, solver="network", **FAST),
+        OptimalApproximationEigenmaps(2, random_state=0, device="cpu"),
     ],
     expected_failed_checks=_expected_failures,
 )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import random as random_sparse
+from sklearn.neighbors import KNeighborsClassifier
 
-from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe import InputError, OptimalApproximationEigenmaps
 from eigenprobe.estimators import layout
+from eigenprobe.estimators.precomputed import AffinityGraph
 from eigenprobe.graph.graph import Graph, build_graph
 from eigenprobe.host.threads import allowed_cores
 from eigenprobe.smoothers import neighbourhood_smoother
@@ -105,3 +109,62 @@ def test_groups_of_a_map_stay_whole() -> None:
     assert trustworthiness(X, model.layout_, n_neighbors=10, metric="cosine") > 0.988
     middle = np.abs(model.place(X[:50] + 0.01) - model.layout_[:50]).max()
     assert middle < 0.05 * np.ptp(model.layout_)
+
+
+@pytest.mark.parametrize(("weight", "far"), [(0.5, np.exp(-5)), (0.0, np.exp(-2.5)), (1.0, 0.0)])
+def test_labels_lessen_the_affinities_of_others(weight: float, far: float, rng: np.random.Generator) -> None:
+    """By exp(-2.5 / (1 - w)) between labels that differ, by 1 / e where one is unknown; before rows are balanced."""
+    labels = np.array([0, 1, -1])[rng.integers(3, size=90)]
+    shares = random_sparse(90, 90, 0.2, format="csr", rng=0)
+    shares = shares + shares.T
+    unknown = (labels[:, None] < 0) | (labels < 0)
+    factor = np.where(unknown, np.exp(-1), np.where(labels[:, None] == labels, 1, far))
+    np.testing.assert_allclose(layout.by_labels(shares, labels, weight).toarray(), shares.toarray() * factor)
+    graph = build_graph(torch.from_numpy(rng.normal(size=(90, 3))), 6)
+    for each in (graph, AffinityGraph.of(shares, torch.device("cpu"))):
+        plain, pulled = layout.joint(each).toarray(), layout.joint(each, (labels, weight)).toarray()
+        assert pulled.sum() == pytest.approx(1)
+        np.testing.assert_allclose(pulled, pulled.T, rtol=1e-6)
+        between = (labels[:, None] != labels) & ~unknown
+        assert pulled[between].sum() < 0.5 * plain[between].sum()
+
+
+def test_labels_of_any_kind_are_numbers() -> None:
+    assert layout.codes(["b", "a", "b"], 3).tolist() == [1, 0, 1]
+    known = layout.codes(np.array([5, -1, 9, 5]), 4)
+    assert known[1] == -1 and known[0] == known[3] != known[2] and min(known[0], known[2]) >= 0
+    with pytest.raises(InputError, match=r"expected labels of the 4 rows that are fitted, got shape \(3,\)"):
+        layout.codes([0, 1, 1], 4)
+    with pytest.raises(InputError, match="target_weight is for labels of classes, got continuous ones"):
+        layout.codes([0.5, 0.25, 1.5], 3)
+
+
+def test_a_map_with_labels_pulls_equal_ones_together(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Two halves of one Gaussian, a third of them without a label: apart with labels, mixed without."""
+    X = rng.normal(size=(300, 8))
+    y = (X[:, 0] > 0).astype(int)
+    known = np.where(rng.random(300) < 1 / 3, -1, y)
+
+    def parted(places: np.ndarray) -> float:
+        centres = [places[y == kind].mean(0) for kind in (0, 1)]
+        return float(np.linalg.norm(centres[0] - centres[1]) / places.std())
+
+    plain = OptimalApproximationEigenmaps(8, random_state=0, device="cpu").fit(X, known)
+    model = OptimalApproximationEigenmaps(8, random_state=0, device="cpu", target_weight=0.5).fit(X, known)
+    np.testing.assert_array_equal(model.vectors_, plain.vectors_)
+    assert parted(model.layout_) > 1.5 * parted(plain.layout_)
+    ours, others = (
+        KNeighborsClassifier(5).fit(each.layout_, y).score(each.place(X + 0.05), y) for each in (model, plain)
+    )
+    assert ours > others
+    unlabelled = OptimalApproximationEigenmaps(8, random_state=0, device="cpu", target_weight=0.5).fit(X)
+    np.testing.assert_array_equal(unlabelled.layout_, plain.layout_)
+    again = OptimalApproximationEigenmaps(8, random_state=0, device="cpu", target_weight=0.5).fit(X, known)
+    again.save(tmp_path)  # before there is a map
+    np.testing.assert_allclose(OptimalApproximationEigenmaps.load(tmp_path).layout_, model.layout_, atol=0.2)
+    model.partial_fit(rng.normal(size=(20, 8)))
+    assert model.layout_.shape == (320, 2)
+    with pytest.raises(InputError, match="target_weight must be between 0 and 1, got 2"):
+        OptimalApproximationEigenmaps(2, target_weight=2).fit(X, y)
+    with pytest.raises(InputError, match="expected labels of the 100 rows that are fitted"):
+        OptimalApproximationEigenmaps(4, target_weight=0.5, max_samples=100).fit(X, y)

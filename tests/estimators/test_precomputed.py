@@ -19,7 +19,8 @@ from eigenprobe.readers.rows import PROJECTED
 
 
 def _model(k: int = 4, **options: Any) -> OptimalApproximationEigenmaps:
-    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", **options})
+    vectors = {"coordinates": "sphere"} if k in (2, 3) else {}
+    return OptimalApproximationEigenmaps(k, **{"random_state": 0, "device": "cpu", **vectors, **options})
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import torch
 
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph import arranged
-from eigenprobe.graph.arranged import arrange, extend, fingerprints, without_near_copies
+from eigenprobe.graph.arranged import Placed, arrange, extend, fingerprints, without_near_copies
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.search.neighbours import Metric
 from tests.estimators.test_coordinates import _model
@@ -72,7 +73,7 @@ def test_rows_with_a_little_noise_stand_for_their_copies(rng, metric):
     own = rng.integers(120, size=1500)
     x = torch.from_numpy(base[own] + 1e-4 * rng.normal(size=(1500, 12)))
     cloud = arrange(x, 10, 5, metric, dtype=torch.float32)
-    with pytest.warns(EigenprobeWarning, match=r"1380 of 1500 rows are others with a little noise"):
+    with pytest.warns(EigenprobeWarning, match=r"^1380 of 1500 rows are others with a little noise"):
         found = without_near_copies(cloud)
     assert found.graph.n == len(found.kept) == 120 and found.graph.k == 10
     same = own[:, None] == own
@@ -117,13 +118,15 @@ def test_values_go_to_the_kept_points_and_back(
     monkeypatch.setattr(arranged, "REORDER", 10 if reordered else 1000)
     distinct = rng.normal(size=(30, 3))
     owner = np.concatenate([np.arange(30), [4, 4, 9]])[rng.permutation(33)]
-    with pytest.warns(UserWarning, match="3 of 33 points coincide"):
+    with pytest.warns(UserWarning, match="^3 of 33 points coincide"):
         cloud = arrange(torch.from_numpy(distinct[owner]), 5, 4)
     assert cloud.rows is not None and cloud.kept is not None and cloud.graph.ordered == reordered
     np.testing.assert_array_equal(cloud.points[cloud.rows], distinct[owner])
     groups = [np.flatnonzero(owner == owner[int(row)]) for row in cloud.kept]
-    assert all(int(row) == group[0] for row, group in zip(cloud.kept, groups, strict=True))
-    assert reordered or bool((cloud.kept.diff() > 0).all())
+    assert sorted(group[0] for group in groups) == sorted(np.unique(owner, return_index=True)[1])  # each place once
+    if not reordered:  # along a curve copies have no order
+        assert all(int(row) == group[0] for row, group in zip(cloud.kept, groups, strict=True))
+        assert bool((cloud.kept.diff() > 0).all())
     for shape in ((33,), (33, 2), (33, 2, 3)):
         values = rng.normal(size=shape)
         means = np.stack([values[group].mean(0) for group in groups])
@@ -205,3 +208,49 @@ def test_a_stretch_without_lengths_has_half_a_percent_of_them_on_either_side(rng
     several = even.copy()
     several[:30] *= 1e12  # more than ten
     assert found(several) == pytest.approx(math.sqrt(np.sort(several)[1969] * np.sort(several)[1970]), rel=1e-9)
+
+
+def test_points_as_they_are_have_a_frame_that_changes_nothing(rng: np.random.Generator) -> None:
+    for n in (1, 4):
+        x = torch.from_numpy(rng.normal(size=(n, 3)))
+        placed = Placed.plain(x)
+        torch.testing.assert_close(placed.frame(x, torch.float64), x, rtol=0, atol=0)
+        assert torch.equal(placed.points, x) and placed.duplicates == 0
+        mass = torch.from_numpy(rng.random(n))
+        assert torch.equal(placed.share(mass), mass) and torch.equal(placed.collect(x), x)
+
+
+def test_fingerprints_know_rows_of_any_size(generator: torch.Generator) -> None:
+    """Tiny rows differ in their last bits, which a sum with a larger number would lose."""
+    for dtype, tiny in ((torch.float32, 1e-30), (torch.float64, 1e-200)):
+        rows = torch.randn(5000, 3, generator=generator, dtype=dtype)
+        for scale in (tiny, 1.0, 1 / tiny):
+            assert len(fingerprints(rows * scale).unique()) == 5000
+
+
+@pytest.mark.parametrize(("apart", "merged"), [(30.0, False), (100.0, False), (1e4, True)])
+def test_groups_far_apart_are_copies_by_their_distance(apart: float, merged: bool, rng: np.random.Generator) -> None:
+    """Lists full of copies: 60 groups of 13, `apart` times as far from each other as they are wide."""
+    corners = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), -1).reshape(-1, 3)[:60]
+    noise = rng.normal(size=(60, 13, 3))
+    noise /= 2 * np.linalg.norm(noise, axis=2, keepdims=True)  # at most 1 between copies
+    x = (apart * corners[:, None] + noise).reshape(-1, 3)
+    cloud = arrange(torch.from_numpy(x), 12, 5)
+    if not merged:
+        assert without_near_copies(cloud) is cloud
+        return
+    with pytest.warns(EigenprobeWarning, match=r"^720 of 780 rows are others"):
+        assert without_near_copies(cloud).graph.n == 60
+
+
+@pytest.mark.parametrize(
+    ("groups", "copies", "merged"), [(15, 8, False), (30, 8, True), (21, 90, False), (30, 20, True)]
+)
+def test_few_groups_and_large_ones_are_no_copies(
+    groups: int, copies: int, merged: bool, rng: np.random.Generator
+) -> None:
+    """Of five neighbours: from 20 groups on, of at most 20 copies each on average."""
+    x = np.repeat(rng.normal(size=(groups, 6)), copies, axis=0)
+    cloud = arrange(torch.from_numpy(x + 1e-6 * rng.normal(size=x.shape)), 5, 4)
+    with warnings.catch_warnings(action="ignore"):
+        assert (without_near_copies(cloud) is not cloud) == merged

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
 from eigenprobe.graph import estimate_dimension, local_dimension, stack
 from eigenprobe.graph import graph as dimensions
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import Graph, build_graph
 from tests import clouds as c
 
 
@@ -156,3 +158,60 @@ def test_stacked_clouds_are_sampled_from_end_to_end(rng: np.random.Generator) ->
     parts = [np.concatenate([wire, ball]), np.concatenate([wire, ball[:60]]), np.concatenate([ball, wire])]
     graph = stack([build_graph(torch.from_numpy(part), 30) for part in parts])
     assert dimensions.cloud_dimensions(graph) == [2.0, 1.0, 2.0]
+
+
+def _graph_of(distances: np.ndarray, metric: str = "precomputed", columns: int = 0) -> Graph:
+    """Lists of these lengths to anyone."""
+    n, k = distances.shape
+    indices = (np.arange(n)[:, None] + np.arange(1, k + 1)) % n
+    return Graph(torch.zeros((n, columns)), torch.from_numpy(indices), torch.from_numpy(distances), metric)
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "euclidean"])
+def test_growth_of_lists_without_coordinates(metric: str, rng: np.random.Generator) -> None:
+    """k ~ r^dim: log 2 over the mean logarithm of two radii. Rows of copies or of equal lengths say nothing."""
+    lengths = np.sort(rng.random((60, 8)) ** (1 / 5) + 0.01, 1)
+    ratio = np.log(lengths[:, 7] / lengths[:, 3])
+    assert estimate_dimension(_graph_of(lengths, metric)) == pytest.approx(np.log(2) / ratio.mean())
+    odd = lengths.copy()
+    odd[:10, :5], odd[10:15] = 0, 1.0  # four copies or more, and a row of equal lengths
+    assert estimate_dimension(_graph_of(odd, metric)) == pytest.approx(np.log(2) / ratio[15:].mean())
+    around = (np.arange(60)[:, None] + [0, 1, 4, 7]) % 60  # every third neighbour, from the first on
+    known = np.where(np.arange(60) < 15, np.nan, ratio)[around]
+    with warnings.catch_warnings(action="ignore"):  # of rows that see such rows only
+        grown = np.nanmean(known, 1)
+    expected = np.where(np.isnan(grown), 1, np.maximum(np.log(2) / grown, 1))
+    np.testing.assert_allclose(local_dimension(_graph_of(odd, metric)).numpy(), expected)
+    assert np.isnan(grown).any()
+
+
+def test_a_dimension_is_at_least_one() -> None:
+    slow = np.tile(np.logspace(0, 6, 8), (30, 1))
+    for lengths in (slow, np.ones((30, 8)), np.zeros((30, 8))):
+        assert estimate_dimension(_graph_of(lengths)) == 1
+        assert bool((local_dimension(_graph_of(lengths)) == 1).all())
+    assert estimate_dimension(_graph_of(np.ones((30, 8)), "euclidean", 5)) == 1  # equal points in five columns
+
+
+def test_three_dimensions_among_more_are_a_growth(rng: np.random.Generator) -> None:
+    """Principal axes count curves and surfaces, of at most sixteen columns; beyond, dimensions are no whole numbers."""
+    for columns, flat, whole in ((6, 2, True), (16, 2, True), (6, 3, False), (17, 2, False)):
+        x = np.zeros((1200, columns))
+        x[:, :flat] = rng.random((1200, flat))
+        found = dimension(x @ np.linalg.qr(rng.normal(size=(columns, columns)))[0])
+        assert abs(found - flat) < 0.4 and found.is_integer() == whole
+
+
+@pytest.mark.parametrize(
+    ("columns", "n", "expected"), [(3, 799, 799), (3, 1999, 500), (4, 5999, 3000), (4, 3999, 3999)]
+)
+def test_samples_are_spread_over_all_rows(
+    columns: int, n: int, expected: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every (n // 400)-th, or every (n // 2000)-th row."""
+    taken: list[torch.Tensor] = []
+    name = "local_dimension" if columns <= 3 else "_variances"
+    answer = torch.ones(3) if columns <= 3 else torch.ones((3, columns))
+    monkeypatch.setattr(dimensions, name, lambda graph, rows: taken.append(rows) or answer)
+    estimate_dimension(build_graph(torch.from_numpy(rng.random((n, columns))), 4))
+    assert len(taken[0]) == expected and int(taken[0][0]) == 0 and len(taken[0].diff().unique()) == 1

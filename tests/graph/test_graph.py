@@ -147,3 +147,44 @@ def test_directions_are_unit_vectors_spread_evenly(count: int) -> None:
     torch.testing.assert_close(moments, torch.eye(3, dtype=found.dtype) / 3, atol=3 / count, rtol=0)
     apart = torch.cdist(found, found).fill_diagonal_(9).amin(1)
     assert float(apart.min()) > 2.5 / count**0.5
+
+
+def test_loops_are_left_out_once() -> None:
+    x = points(40, 3)
+    looped, plain = build_graph(x, 6, self_loops=True), build_graph(x, 5)
+    for graph in (looped.without_loops(), looped.without_loops().without_loops(), plain.without_loops()):
+        assert not graph.self_loops and graph.k == 5
+        assert torch.equal(graph.indices, plain.indices) and torch.equal(graph.distances, plain.distances)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_a_graph_has_at_least_one_neighbour_and_at_most_all(loops: bool) -> None:
+    x = points(7, 2)
+    for k in (-1, 0, 8 if loops else 7):
+        with pytest.raises(InputError, match=f"a graph of {k} neighbours needs at least"):
+            build_graph(x, k, self_loops=loops)
+    for k in (1, 7 if loops else 6):
+        assert build_graph(x, k, self_loops=loops).k == k
+
+
+def test_one_graph_is_a_stack() -> None:
+    graph = build_graph(points(30, 3), 4)
+    alone = stack([graph])
+    assert alone.clouds == (30,) and torch.equal(alone.indices, graph.indices)
+    (part,) = alone.parts()
+    assert torch.equal(part.indices, graph.indices) and torch.equal(part.points, graph.points)
+    with pytest.raises(InputError, match="one metric and one number of neighbours"):
+        stack([graph, build_graph(points(30, 3), 5)])
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+@pytest.mark.parametrize("loops", [False, True])
+def test_stacked_clouds_are_searched_each_in_itself(columns: int, loops: bool) -> None:
+    x, sizes = points(100, columns), (20, 50, 30)
+    whole = build_graph(x, 6, clouds=sizes, self_loops=loops)
+    assert whole.clouds == sizes
+    start = 0
+    for size, part in zip(sizes, whole.parts(), strict=True):
+        alone = build_graph(x[start : start + size], 6, self_loops=loops)
+        assert torch.equal(part.indices, alone.indices) and torch.allclose(part.distances, alone.distances)
+        start += size

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from eigenprobe.sampling import quality
 from eigenprobe.sampling.quality import find_strays
 from tests import clouds as c
 
@@ -31,3 +34,91 @@ def test_strays_of_a_noisy_sheet_leave_the_sheet(rng: np.random.Generator, noise
     far = 1.5 * c.random_sphere(32, rng)
     found = find_strays(torch.from_numpy(np.concatenate([sphere + noise * rng.normal(size=sphere.shape), far])))
     assert float(found[16_000:].double().mean()) > 0.8 and int(found[:16_000].sum()) < 20
+
+
+def _suspects(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Point by point, as the header of the module says."""
+    n, rule = len(x), quality.RULE
+    distance = np.linalg.norm(x[:, None] - x, axis=2)
+    near = distance.argsort(1)[:, 1:13]
+    reach = np.take_along_axis(distance, near, 1).mean(1)
+    around = np.sort(reach[near], 1)[:, 2]  # the third of twelve
+    middle, normal, height = x[near].mean(1), np.zeros_like(x), np.zeros(n)
+    for i in range(n):
+        normal[i] = np.linalg.eigh(np.cov(x[near[i]].T))[1][:, 0]
+        height[i] = abs((x[i] - middle[i]) @ normal[i])
+    high = (height > rule.height * around) & (height > rule.unusual * np.sort(height[near], 1)[:, 5])
+    far = reach > rule.times * around
+    good, off = np.flatnonzero(~(far | high)), np.zeros(n, bool)
+    for i in np.flatnonzero(far):
+        foot = good[distance[i, good].argmin()]
+        off[i] = abs((x[i] - x[foot]) @ normal[foot]) / distance[i, foot] > rule.off
+    return high | off, off & (reach > rule.beyond * around), reach
+
+
+def _scene(rng: np.random.Generator) -> np.ndarray:
+    """A dense and a sparse half of a sphere, with points off it."""
+    sphere = c.random_sphere(900, rng)
+    sphere = sphere[(sphere[:, 0] < 0) | (rng.random(900) < 0.3)]
+    off = c.random_sphere(30, rng) * rng.uniform(1.05, 2.5, (30, 1))
+    return np.concatenate([sphere, off])
+
+
+def test_suspects_are_found_by_their_definition(rng: np.random.Generator) -> None:
+    x = _scene(rng)
+    bad, certain, reach = quality._suspects(torch.from_numpy(x), quality.RULE)
+    expected = _suspects(x)
+    np.testing.assert_array_equal(bad, expected[0])
+    np.testing.assert_array_equal(certain, expected[1])
+    np.testing.assert_allclose(reach, expected[2], rtol=1e-9)
+    assert 0 < int(certain.sum()) < int(bad.sum()) < 100
+
+
+def test_a_closer_look_pays_where_some_are_far_off(rng: np.random.Generator) -> None:
+    """More than 2.5 times the lower quartile around them: three points, or one in two thousand."""
+    x = c.even(c.random_sphere, 600, rng)
+    for count, n, expected in ((2, 600, False), (3, 600, True), (3, 8000, False)):
+        far = np.array([[4.0, 0, 0], [0, 4, 0], [0, 0, 4]])[:count]
+        rows = np.concatenate([far, x])
+        distance = np.linalg.norm(rows[:, None] - rows, axis=2)
+        order = distance.argsort(1)[:, 1:13]
+        lists = [torch.from_numpy(each) for each in (order, np.take_along_axis(distance, order, 1))]
+        if n > 600:  # as if there were so many
+            lists = [torch.cat([each, each[3:].repeat(n // 600, 1)]) for each in lists]
+        assert quality.may_have_strays(*lists) == expected
+    reach = np.take_along_axis(distance, order, 1).mean(1)
+    around = np.sort(reach[order], 1)[:, 2]
+    assert int((reach > 2.5 * around).sum()) == 3
+
+
+def test_sparse_points_are_mostly_bad_or_one_side_is_sparse() -> None:
+    reach = torch.tensor([1.0] * 80 + [2.4] * 10 + [2.6] * 10)
+    for bad, expected in ((7, True), (6, False)):
+        marked = torch.zeros(100, dtype=torch.bool)
+        marked[90 : 90 + bad] = True
+        assert quality._sparse_are_bad(reach, marked, quality.RULE) == expected
+    assert quality._sparse_are_bad(reach[:90], torch.zeros(90, dtype=torch.bool), quality.RULE)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ([({1, 2, 3}, {1, 2, 3}), ({4}, set()), (set(), set())], {1, 2, 3, 4}),
+        ([({1, 2}, {1, 2}), ({4}, {4})], set()),  # too few are beyond doubt
+        ([({*range(12)}, {1, 2, 3}), ({20}, set()), (set(), set())], {*range(12), 20}),
+        ([({*range(13)}, {1, 2, 3}), ({20, 21}, {21}), (set(), set())], {1, 2, 3, 21}),  # a thick sheet
+        ([({i, 10 + i, 20 + i}, {i, 10 + i, 20 + i}) for i in range(9)], {*range(6), *range(10, 16), *range(20, 26)}),
+    ],
+)
+def test_rounds_of_a_search_for_strays(rounds: list[Any], expected: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one round no longer hide others in the next; nothing begins without three beyond doubt, six at most."""
+    x, said = torch.arange(100.0)[:, None].expand(100, 3), iter(rounds)
+
+    def suspects(live: torch.Tensor, rule: Any) -> Any:
+        bad, certain = (torch.isin(live[:, 0].long(), torch.tensor(sorted(each)).long()) for each in next(said))
+        return bad, certain, torch.ones(len(live))
+
+    monkeypatch.setattr(quality, "_suspects", suspects)
+    found = quality.find_strays(x)
+    assert set(found.nonzero()[:, 0].tolist()) == expected
+    assert not bool(quality.find_strays(x[:47]).any())  # fewer than four times twelve are not looked at

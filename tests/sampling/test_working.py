@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -328,3 +329,248 @@ def test_the_spacing_asked_for_is_its_formula() -> None:
     # Cleaned: (.8 * 2 / .2)^(1/2) leaves half of the points, averaged where these are 2500
     assert asked(5001, noise=0.8 * one, cleaned=True) == (pytest.approx(8**0.5), {"averaged"})
     assert asked(4999, noise=0.8 * one, cleaned=True) == (2.0, set())
+
+
+def _made(n: int, dimension: int = 2, **changes: Any) -> Quality:
+    """A cloud that looks everywhere alike, as a survey would say it."""
+    one = torch.ones(n, dtype=torch.float64)
+    plain = Quality(torch.zeros(n, 3, dtype=torch.float64), dimension, {dimension: 1.0}, 0.1 * one, 0 * one, 0 * one, 1)
+    return replace(plain, **changes)
+
+
+class _Asked(Exception):
+    """Carries what a function was called with."""
+
+
+def _ask(*given: Any, **_: Any) -> Any:
+    raise _Asked(*given)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "copies", "dimension", "count", "times"),
+    [
+        ("auto", 1, 2, None, 0),  # the cloud itself
+        ("auto", 2, 2, 500, 2**0.5),
+        ("auto", 2, 1, 500, 2.0),
+        ("auto", 5, 2, 400, 5**0.5 * (200 / 400) ** 0.5),  # no fewer than 400
+        ("auto", 5, 1, 400, 5 * 200 / 400),
+        (600, 1, 2, 600, (1000 / 600) ** 0.5),
+        (600, 5, 2, 600, (1000 / 600) ** 0.5),
+        (900, 1, 1, 900, 1000 / 900),
+    ],
+)
+def test_how_many_points_are_asked_for(
+    resolution: Any, copies: int, dimension: int, count: int | None, times: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """n (h / h')^dim, unless a number is given; the spacing is the one that gives as many."""
+    x = torch.from_numpy(sphere(1000))
+    monkeypatch.setattr(working, "find_strays", lambda points: torch.zeros(1000, dtype=torch.bool))
+    monkeypatch.setattr(working, "survey", lambda *_, **__: _made(20, dimension, copies=copies))
+    monkeypatch.setattr(working, "_even", _ask)
+    if count is None:
+        assert working_sample(x, resolution) is None
+        return
+    with pytest.raises(_Asked) as caught:
+        working_sample(x, resolution, 3)
+    points, _, asked, found, seed, _ = caught.value.args
+    assert torch.equal(points, x) and found == count and seed == 3
+    torch.testing.assert_close(asked, torch.full((20,), 0.1 * times, dtype=torch.float64))
+
+
+def test_strays_are_left_out_of_what_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other point is its own cell; a stray lies in the nearest, without a share. A solid has no strays."""
+    x, stray = torch.from_numpy(sphere(1000)), torch.zeros(1000, dtype=torch.bool)
+    stray[[3, 700]] = True
+    monkeypatch.setattr(working, "find_strays", lambda points: stray.clone())
+    monkeypatch.setattr(working, "survey", lambda points, *_, **__: _made(20))
+    sample = working_sample(x)
+    assert sample is not None and torch.equal(sample.strays, stray) and torch.equal(sample.points, x[~stray])
+    assert torch.equal(sample.shares, (~stray).double()) and sample.one_to_one
+    assert torch.equal(sample.points[sample.rows[~stray]], x[~stray])
+    assert torch.equal(sample.rows[stray], torch.cdist(x[stray], x[~stray]).argmin(1))
+    assert sample.facts["sampled"] == 998 and sample.facts["strays"] == 2 and sample.facts["stray_share"] == 0.002
+    monkeypatch.setattr(working, "survey", lambda points, *_, **__: _made(20, 3))
+    assert working_sample(x) is None
+
+
+def test_lines_are_worth_a_sample_of_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """.9 of the points: a sample where there are scan lines, the cloud itself where there are none."""
+    x, one = torch.from_numpy(sphere(1000)), torch.ones(20, dtype=torch.float64)
+    monkeypatch.setattr(working, "find_strays", lambda points: torch.zeros(1000, dtype=torch.bool))
+    monkeypatch.setattr(working, "_even", _ask)
+    lines = 0.1 * working.RULE.across * (1 / 0.9) ** 0.5 * one
+    monkeypatch.setattr(working, "survey", lambda *_, **__: _made(20, lines=lines))
+    with pytest.raises(_Asked) as caught:
+        working_sample(x)
+    assert caught.value.args[3] == 900
+    few = torch.where(torch.arange(20) < 7, lines, 0.0)  # lines in no more than .35 of the places
+    monkeypatch.setattr(working, "survey", lambda *_, **__: _made(20, lines=few))
+    assert working_sample(x) is None
+
+
+def test_facts_of_a_sample_say_why() -> None:
+    one, facts = torch.ones(4, dtype=torch.float64), {}
+    working._spacing(_made(4, copies=2, lines=one, noise=one), facts, 1000)  # type: ignore[arg-type]
+    assert facts == {"merged": True, "scan_lines": True, "averaged": True}
+
+
+def test_a_spacing_changes_slowly_between_centres(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weighted by inverse squares of distances to the six nearest, and no less than .35 per length below any of 16."""
+    x, centres = torch.from_numpy(rng.random((200, 3))), torch.from_numpy(rng.random((40, 3)))
+    asked = torch.from_numpy(rng.uniform(0.05, 0.4, 40))
+    seen: dict[str, Any] = {}
+
+    def chosen(points: torch.Tensor, n: int, seed: int, weight: torch.Tensor) -> torch.Tensor:
+        seen.update(n=n, seed=seed, weight=weight)
+        return torch.arange(n)
+
+    monkeypatch.setattr(working, "farthest_points", chosen)
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, rounds=0))
+    z, bad = working._even(x, _made(40, centres=centres, spacing=asked), asked, 30, 5, {})
+    distance = np.linalg.norm(x.numpy()[:, None] - centres.numpy(), axis=2)
+    order = distance.argsort(1)
+    expected = []
+    for i in range(200):
+        near, d = order[i, :16], distance[i, order[i, :16]]
+        mean = (asked.numpy()[near[:6]] / d[:6] ** 2).sum() / (1 / d[:6] ** 2).sum()
+        expected.append(max(mean, (asked.numpy()[near] - 0.35 * d).max()))
+    np.testing.assert_allclose(seen["weight"], np.array(expected) ** -2.0, rtol=1e-9)
+    assert (seen["n"], seen["seed"]) == (30, 5) and torch.equal(z, x[:30]) and not bool(bad.any())
+
+
+def test_means_of_cells_and_of_a_grid(rng: np.random.Generator) -> None:
+    x, weight = torch.from_numpy(rng.random((300, 3))), torch.from_numpy(rng.random(300))
+    z = torch.cat([x[:20], torch.full((1, 3), 9.0, dtype=torch.float64)])  # nothing lies in the last cell
+    nearest = torch.cdist(x, z).argmin(1)
+    expected = [(weight[nearest == i, None] * x[nearest == i]).sum(0) / weight[nearest == i].sum() for i in range(20)]
+    torch.testing.assert_close(working._means(z, x, weight), torch.stack(expected))
+    for columns in (2, 3):
+        given = x[:, :columns] * 3 - 7
+        means, rows, counts = working._by_grid(given, 0.8)
+        place = ((given - given.amin(0)) / 0.8).floor()
+        same = (place[:, None] == place).all(2)
+        assert torch.equal(rows[:, None] == rows, same) and torch.equal(counts[rows], same.sum(1).double())
+        torch.testing.assert_close(means[rows], same.double() @ given / same.sum(1, keepdim=True))
+
+
+def test_a_maximal_set_of_points(rng: np.random.Generator) -> None:
+    """No two of an edge, and no point without an edge to one of them; the first in the order wins, taken ones stay."""
+    pairs = torch.from_numpy(rng.integers(60, size=(90, 2)))
+    head, tail = pairs[pairs[:, 0] != pairs[:, 1]].T
+    order = torch.from_numpy(rng.permutation(60))
+    taken = torch.zeros(60, dtype=torch.bool)
+    taken[int(head[0])] = True
+    found = working._maximal(head, tail, order, taken)
+    joined = torch.zeros((60, 60), dtype=torch.bool)
+    joined[head, tail] = joined[tail, head] = True
+    expected = taken.clone()
+    for point in order.argsort().tolist():  # greedily, in the order
+        expected[point] |= not bool(expected[joined[point]].any())
+    assert torch.equal(found, expected) and bool(found[int(head[0])])
+
+
+def test_points_of_a_spread_keep_their_distances(rng: np.random.Generator) -> None:
+    """At least .9 of the smaller distance asked for by two of them, and every point has one of them so near."""
+    x = torch.from_numpy(rng.random((400, 2)))
+    distance = torch.from_numpy(rng.uniform(0.07, 0.09, 400))
+    chosen = working._spread(x, distance, 2)
+    lengths = torch.cdist(x, x) / torch.minimum(distance[:, None], distance)
+    between = lengths[chosen][:, chosen].fill_diagonal_(torch.inf)
+    assert float(between.min()) >= 0.9 and float(lengths[:, chosen].amin(1).max()) < 0.9
+    assert not torch.equal(chosen, working._spread(x, distance, 3))
+
+
+def test_bad_cells_give_their_points_to_others(rng: np.random.Generator) -> None:
+    """Points in them are strays where they are farther from the next cell than 99.9 % of others from their own."""
+    points = torch.from_numpy(rng.random((2000, 3)))
+    z = torch.cat([points[::20], torch.full((1, 3), 3.0, dtype=torch.float64)])
+    points[:4] = 3 + 0.1 * torch.from_numpy(rng.random((4, 3)))
+    bad = torch.zeros(101, dtype=torch.bool)
+    bad[[100, 50]] = True
+    known = torch.zeros(2000, dtype=torch.bool)
+    known[7] = True
+    sample = working._in_cells(points, known, z, bad, {"strays": 9})
+    lengths = torch.cdist(points, z)
+    own = lengths.argmin(1)
+    usual = lengths.amin(1)[~bad[own]].sort().values
+    apart = lengths[:, ~bad].amin(1)
+    stray = torch.where(bad[own], apart > usual[round(0.999 * len(usual)) - 1], known)
+    assert torch.equal(sample.strays, stray) and bool(stray[:4].all()) and bool(stray[7]) and not bool(known[0])
+    assert torch.equal(sample.points, z[~bad]) and sample.facts == {"strays": int(stray.sum()), "sampled": 99}
+    assert torch.equal(sample.rows, lengths[:, ~bad].argmin(1))
+    total = torch.zeros(99, dtype=torch.float64).index_add_(0, sample.rows, sample.shares)
+    torch.testing.assert_close(total, torch.ones_like(total))
+
+
+def test_points_left_out_of_a_sample(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.random((60, 3)))
+    rows = torch.arange(60) % 20
+    sample = WorkingSample(x, x[:20], rows, torch.full((60,), 1 / 3).double(), torch.zeros(60, dtype=torch.bool), {})
+    left_out = torch.zeros(20, dtype=torch.bool)
+    left_out[[2, 11]] = True
+    found = sample.without(left_out)
+    lost = left_out[rows]
+    assert torch.equal(found.points, x[:20][~left_out]) and torch.equal(found.shares == 0, lost)
+    assert torch.equal(found.points[found.rows[~lost]], x[:20][rows[~lost]])
+    assert torch.equal(found.rows[lost], torch.cdist(x[lost], found.points).argmin(1))
+    for shape in ((60,), (60, 2), (60, 2, 2)):
+        values = torch.from_numpy(rng.random(shape))
+        torch.testing.assert_close(sample.collect(values), values.view(3, 20, *shape[1:]).mean(0))
+
+
+@pytest.mark.parametrize(("most", "count", "times"), [(20_000, 100, 10), (64, 64, 12.5)])
+def test_very_many_points_are_thinned_by_a_grid(
+    most: int, count: int, times: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the spacing asked for is more than thrice theirs; cells of a third of it, light ones may be strays."""
+    x = torch.from_numpy(sphere(10_000))
+    one = torch.ones(20, dtype=torch.float64)
+    rule = replace(working.RULE, most=most, left=1.0)
+    monkeypatch.setattr(working, "RULE", rule)
+    monkeypatch.setattr(working, "_even", _ask)
+    for noise in (0.05, 0.2):  # five times as much is asked for: two and a half spacings, and ten
+        monkeypatch.setattr(working, "survey", lambda *_, noise=noise, **__: _made(20, noise=noise * one))
+        assert noise > 0.1 or working._of_many(x, 0) is None
+    with pytest.raises(_Asked) as caught:
+        working._of_many(x, 3)
+    means, _, asked, found, seed, _, weight = caught.value.args
+    torch.testing.assert_close(asked, 0.1 * times * one)
+    assert found == count and seed == 3 and float(weight.sum()) == 10_000
+    expected = working._by_grid(x, 0.1 * times / 3)
+    assert torch.equal(means, expected[0]) and torch.equal(weight, expected[2])
+    light = torch.zeros(len(means), dtype=torch.bool)
+    light[:9] = True
+    monkeypatch.setattr(working, "find_strays", lambda points: light)
+    monkeypatch.setattr(working, "_is_noisy", lambda *_: False)  # of a thin sheet
+    monkeypatch.setattr(working, "RULE", replace(rule, light=0.8))
+    with pytest.raises(_Asked) as caught:
+        working._of_many(x, 3)
+    bad = light & (expected[2] < 0.8 * expected[2].square().sum() / expected[2].sum())
+    assert torch.equal(caught.value.args[0], means[~bad]) and torch.equal(caught.value.args[6], weight[~bad])
+
+
+def test_a_sample_has_two_points_at_least_and_all_at_most() -> None:
+    for resolution in (-3, 0, 1, 11):
+        with pytest.raises(InputError, match=f"a number of points up to 10, got {resolution}"):
+            working._check(resolution, 10)
+    for resolution in (2, 10):
+        working._check(resolution, 10)
+
+
+@pytest.mark.parametrize(("noise", "most", "cleaned"), [(0.1, 50, True), (0.1, 49, False), (0.001, 50, False)])
+def test_noisy_points_are_cleaned_up_to_so_many(
+    noise: float, most: int, cleaned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And judged; others stay, unjudged. Where the network moves nothing, there was no noise."""
+    x, logits = torch.from_numpy(sphere(50)), torch.linspace(-1, 1, 50)
+    found = _made(20, noise=noise * torch.ones(20, dtype=torch.float64))
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, cleaned=most))
+    monkeypatch.setattr(working, "clean", lambda points: (0.9 * points, logits))
+    places, judged, quality = working._cleaned(x, found)
+    torch.testing.assert_close(places, 0.9 * x if cleaned else x)
+    assert torch.equal(judged, (logits > 0) if cleaned else torch.zeros(50, dtype=torch.bool))
+    assert quality.cleaned == cleaned and torch.equal(quality.noise, found.noise)
+    monkeypatch.setattr(working, "clean", lambda points: (points, logits))
+    places, judged, quality = working._cleaned(x, found)
+    assert places is x and not bool(judged.any()) and not quality.cleaned
+    assert bool((quality.noise == 0).all()) == cleaned

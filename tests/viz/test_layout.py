@@ -27,6 +27,21 @@ def test_embed_writes_the_map(tmp_path: Path) -> None:
     assert (tmp_path / "o" / "report.html").is_file()
 
 
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_two_coordinates_of_embed_are_the_map(tmp_path: Path) -> None:
+    X, _ = make_blobs(90, 6, centers=3, random_state=0)
+    np.save(tmp_path / "table.npy", X)
+    found = {}
+    for name, words in {"map": "", "vectors": "--coordinates vectors", "bare": "--no-layout"}.items():
+        line = f"embed {tmp_path}/table.npy -k 2 --no-report --device cpu --out {tmp_path}/{name} {words}"
+        assert main(line.split()) == 0
+        found[name] = np.load(tmp_path / name / "embedding.npz")
+    np.testing.assert_allclose(found["map"]["embedding"], found["map"]["layout"], rtol=1e-6)
+    vectors, mass = found["vectors"]["embedding"], found["vectors"]["mass"]
+    np.testing.assert_allclose(vectors.T @ (mass[:, None] * vectors), np.eye(2), atol=1e-6)
+    assert "layout" not in found["bare"] and (np.linalg.norm(found["bare"]["embedding"], axis=1) < 1).all()
+
+
 def test_places_are_found_by_the_search_of_the_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
     """The index of the fitted rows is made once, whatever is asked of them and however often."""
     X = np.random.default_rng(0).normal(size=(150, 3))

@@ -19,6 +19,7 @@ def embed(
     *,
     k: int = 8,
     solver: Literal["direct", "network"] = "direct",
+    coordinates: Literal["auto", "sphere", "diffusion", "vectors", "normalized", "map"] = "auto",
     labels: str | None = None,
     text: str | None = None,
     columns: str | None = None,
@@ -49,6 +50,8 @@ def embed(
         table: npy, npz, csv, parquet, HDF5, h5ad or mtx: a path, or an address that fsspec reads
         k: how many coordinates
         solver: direct is the closed form, network learns a function for new rows
+        coordinates: two or three are those of the map and more are eigenvectors projected on a sphere, unless another
+            kind is named; vectors are the eigenvectors themselves
         labels: the column (csv, parquet, h5ad) or array (npz) that holds labels, or a file with one per row (npy,
             text); used for colours only
         text: the column or array that is shown on hover and searched in the report, or a file with a line per row
@@ -74,7 +77,9 @@ def embed(
     session.refuse_existing(path := folder / "embedding.npz", force)
     options: dict[str, Any] = {"n_neighbors": neighbors, "max_samples": sample}
     options = {name: value for name, value in options.items() if value is not None}
-    options |= {"solver": solver, "metric": metric, "map_dimensions": map_dimensions}
+    if not layout and k in (2, 3) and coordinates == "auto":
+        coordinates = "sphere"
+    options |= {"solver": solver, "metric": metric, "map_dimensions": map_dimensions, "coordinates": coordinates}
     estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
     tabular, left_out, chosen = table.suffix.lower() in TABULAR, _words(drop), _words(columns)

@@ -4,7 +4,8 @@
              -> embedding (n, K), by default  u / sqrt(1 + |u|^2),  u = V mu^t
 
 The last step is the central projection of the diffusion coordinates on the sphere: rows of one cluster lie in one
-direction from the origin, at a distance that says little, and the projection keeps the direction.
+direction from the origin, at a distance that says little, and the projection keeps the direction. Two or three
+coordinates, which are to be looked at, are the map of the rows (`layout`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from .coordinates import (
     SPATIAL,
     Coordinates,
     check_parameters,
+    choose_coordinates,
     choose_metric,
     coordinates,
     diffusion_time,
@@ -48,7 +50,7 @@ from .coordinates import (
     local_averages,
     warn_of_one_column,
 )
-from .layout import SMALL, MapMixin, on_cores
+from .layout import SMALL, MapMixin, codes, on_cores
 from .network import Training, fit_by_network
 from .precomputed import AffinityGraph, arranged_by, by_distances, given_neighbours
 from .solvers import PARTS_ONLY, fit_direct, largest_gap, spectrum, starting_vectors
@@ -82,14 +84,17 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         Further arguments of another metric: ``{"p": 3}`` for ``metric="minkowski"``.
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
-    coordinates : {"auto", "sphere", "diffusion", "vectors", "normalized"}, default="auto"
-        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, or ``Q``. ``auto`` is the sphere; where at least
-        4 coordinates are asked for and rows have more separate parts than that, (cosine distances) 2.5 times as many
-        groups, or (up to 20,000 rows) eigenvalues that hardly grow beyond, and no gap of them says that the groups end
-        about there, up to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart,
-        so that no group is lost: then no column belongs to one eigenvalue, and ``sphere`` gives those. Take ``vectors``
-        where rows lie on a curve or a surface and a coordinate is to follow it: the projection serves groups and bends
-        it (rank correlation with the first harmonic of a sphere .999 of the vector, .91 to .97 on the sphere).
+    coordinates : {"auto", "sphere", "diffusion", "vectors", "normalized", "map"}, default="auto"
+        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, ``Q``, or a map of two or three dimensions, as
+        `layout_` is one. ``auto`` is the map where two or three coordinates are asked for, to be looked at (31 to
+        100,000 rows in the plane, 10,000 in space, with ``solver="direct"``), and the sphere elsewhere; `coordinates_`
+        says which, and a warning how to get eigenvectors: ``vectors`` or ``sphere``. Where at least 4 coordinates
+        are asked for and rows have more separate parts than that, (cosine distances) 2.5 times as many groups, or (up
+        to 20,000 rows) eigenvalues that hardly grow beyond, and no gap of them says that the groups end about there, up
+        to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart, so that no group
+        is lost: then no column belongs to one eigenvalue, and ``sphere`` gives those. Take ``vectors`` where rows
+        lie on a curve or a surface and a coordinate is to follow it: the projection serves groups and bends it (rank
+        correlation with the first harmonic of a sphere .999 of the vector, .91 to .97 on the sphere).
     diffusion_steps : float or "auto", default="auto"
         The power ``t``. ``auto`` is 30, less on small tables, where the last coordinate would vanish.
     max_samples : int or "auto", default="auto"
@@ -105,6 +110,9 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
     map_stages : tuple of (exaggeration, steps) or None, default=None
         Stages of the map; None: ``((12, 80), (4, 50), (1, 60), (2, 50))``. A last stage of 1 gives the insides of
         groups more room, one of 4 gathers them.
+    target_weight : float, default=0
+        How much labels ``y`` of `fit`, -1 where unknown, pull equal rows together on the map; UMAP's default is .5.
+        Such a map shows the labels as well as the rows; vectors and eigenvalues do not depend on them.
     n_jobs : int or None, default=None
         Cores to use, -1 for all; None: all for the search, half of them for the rest.
     random_state : int, RandomState or None, default=None
@@ -119,6 +127,8 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
+    coordinates_ : str
+        The coordinates that it has: one of the names above, not ``auto``.
     eigenvalues_ : ndarray of shape (n_components,)
         Ascending; the zero of the constant is left out. Inverse squared lengths with the Euclidean metric (2 and 6 on
         the unit sphere; each within about a tenth, since the density of random rows is not divided out: `decompose`
@@ -182,6 +192,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         map_dimensions: int = 2,
         map_neighbors: int | None = None,
         map_stages: tuple[tuple[float, int], ...] | None = None,
+        target_weight: float = 0.0,
         n_jobs: int | None = None,
         random_state: Any = None,
         device: str = "auto",
@@ -202,6 +213,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         self.map_dimensions = map_dimensions
         self.map_neighbors = map_neighbors
         self.map_stages = map_stages
+        self.target_weight = target_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.device = device
@@ -210,7 +222,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
 
     @on_cores
     def fit(self, X: Any, y: Any = None, *, neighbors: tuple[Any, Any] | None = None) -> OptimalApproximationEigenmaps:
-        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored.
+        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` are labels for ``target_weight``, ignored at 0.
 
         ``neighbors`` are known indices and distances ``(n_samples, k)`` of nearest rows, which are then not searched.
         """
@@ -242,16 +254,20 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
                 clouds = self._clouds(self._filled(sample), rows, rng, neighbors)
             self._say(f"graph of {self.n_neighbors} neighbours")
             self._solve(clouds, seed)
+        self._labels = None if y is None or not self.target_weight else codes(y, self.basis_.n)
+        if self.coordinates_ == "map" != self.coordinates:
+            chosen = f"the {self.n_components} coordinates are those of a map"
+            warn(f"{chosen}: coordinates='vectors' gives eigenvectors, coordinates='map' this without a warning")
         facts = self.basis_.info
         if "solver" in facts:
             self._say(f"{self.n_components} coordinates by {facts['solver']}, residual {facts['residual']:.0e}")
         if self.basis_.n == n:
             return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
-        return self._finish(*self._stream(rows))
+        return self._finish(*self._stream(rows), rows)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """``fit(X).embedding_``; lazy for dask."""
-        self.fit(X, **fit_params)
+        """``fit(X, y).embedding_``; lazy for dask."""
+        self.fit(X, y, **fit_params)
         return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
 
     @available_if(lambda self: self.solver == "direct" and self.metric not in PRECOMPUTED)
@@ -259,10 +275,11 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
     def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
         """Take in new rows: they join the fitted ones, whose graph (unless a new one is cheaper) and vectors go on.
 
-        The fitted attributes then describe the rows of `basis_` and the new ones. For ``solver="direct"``.
+        The fitted attributes then describe the rows of `basis_` and the new ones, which have no labels. For
+        ``solver="direct"``.
         """
         if not hasattr(self, "basis_"):
-            return self.fit(X)
+            return self.fit(X, y)
         rows, old = self._open(X, reset=False), self.basis_.extension
         more = self._filled(self._sample(rows, rows.shape[0], check_random_state(self.random_state)))
         given, known = (torch.as_tensor(each) for each in (self.basis_.points, self.basis_.normalized))
@@ -273,6 +290,8 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
             if grown is None:  # copies among the rows, or many new ones
                 grown = self._clouds(torch.cat([given, more.to(given)]), None, None)[0]
             self._solve([grown], start=starting_vectors(known, grown))
+        if self._labels is not None:
+            self._labels = np.append(self._labels, np.full(len(more), -1))
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
     @on_cores
@@ -281,8 +300,10 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         check_is_fitted(self)
         if _is_dask(X):
             return transformed(self, X)
-        vectors, mass = self._stream(self._open(X, reset=False))
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
+        if self.coordinates_ == "map":
+            return _like(X, self._places(self._open(X, reset=False), self.n_components).astype(dtype))
+        vectors, mass = self._stream(self._open(X, reset=False))
         return _like(X, self._coordinates(vectors, mass / self._total, self.n_components, dtype))
 
     def inverse_transform(self, X: Any) -> Array:
@@ -294,14 +315,20 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         places = torch.as_tensor(as_array(X, np.float64))
         if places.ndim != 2 or places.shape[1] != self.n_components:
             raise InputError(f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}")
-        return local_averages(self._known(), points, places, self.n_neighbors).astype(self._dtype)
+        known = self._mapped(self.n_components) if self.coordinates_ == "map" else self._known()
+        return local_averages(known, points, places, self.n_neighbors).astype(self._dtype)
 
     def coordinates_of(self, k: int) -> Array:
-        """The embedding with the first ``k`` components only, as a fit with ``n_components=k`` (on the sphere, where
-        coordinates are folded) would give it."""
+        """The embedding with the first ``k`` vectors only, as a fit with ``n_components=k`` would give it (on the
+        sphere, where coordinates are folded or those of the map)."""
         if not 1 <= k <= self.n_components:
             raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
         return self._coordinates(self._wide, self.mass_, k, self._dtype)
+
+    @property
+    def coordinates_(self) -> Coordinates:
+        """The kind of coordinates: those that were asked for, or the ones that ``auto`` is here."""
+        return choose_coordinates(self, self.basis_.n)
 
     @cached_property
     def spectrum_(self) -> Array:
@@ -345,17 +372,21 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         return (found if fold is None else found @ fold).astype(dtype)
 
     def _known(self) -> Array:
-        """The embedding of the rows of `basis_`."""
+        """The embedding of the rows of `basis_`, by vectors."""
         mass = self.basis_.mass / self._total
         return self._coordinates(self.basis_.vectors[:, 1:], mass, self.n_components, np.float64)
 
-    def _finish(self, vectors: Array, mass: Array) -> OptimalApproximationEigenmaps:
-        """The fitted attributes, from vectors without the constant and mass of all rows."""
+    def _finish(self, vectors: Array, mass: Array, rows: Rows | None = None) -> OptimalApproximationEigenmaps:
+        """The fitted attributes, from vectors without the constant and mass of all rows, which are given where only
+        some of them are fitted."""
         self._total = float(mass.sum(dtype=np.float64))
         k = self.n_components
         self._wide, self.mass_ = vectors.astype(self._dtype), (mass / self._total).astype(self._dtype)
         self.vectors_, self.eigenvalues_ = self._wide[:, :k], self.basis_.eigenvalues[1 : k + 1]
-        self.embedding_ = self._coordinates(self._wide, self.mass_, k, self._dtype)
+        if self.coordinates_ == "map":
+            self.embedding_ = (self._mapped(k) if rows is None else self._places(rows, k)).astype(self._dtype)
+        else:
+            self.embedding_ = self._coordinates(self._wide, self.mass_, k, self._dtype)
         self._n_features_out = self.n_components
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
@@ -425,10 +456,12 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
             self._fold = folding(places, self.n_components)
             self._say(f"{vectors.shape[1]} vectors are folded into {self.n_components} coordinates")
         self._place, self._kept = clouds[0].rows, clouds[0].kept
-        for name in ("layout_", "_map", "spectrum_"):  # of an earlier fit
+        self._maps: dict[int, Array] = {}
+        for name in ("layout_", "spectrum_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         parts, k = int(basis.info.get("components", 1)), self.n_components
-        if parts - 1 > MANY_PARTS * k and self._fold is None:  # folded vectors tell them apart
+        apart = self._fold is not None or self.coordinates_ == "map"  # folded vectors and the map tell them apart
+        if parts - 1 > MANY_PARTS * k and not apart:
             warn(f"n_components={k} is far below the {parts} separate parts: {parts - 1} tell them apart")
 
     def _device(self) -> torch.device:

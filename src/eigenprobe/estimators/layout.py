@@ -9,6 +9,9 @@ pull alike, groups run into each other: half of each does neither. The graph is 
 search. The map starts at the principal directions of the rows (of the embedding where there are none), which keep
 groups that are near each other near. Exaggerated stages pull whole groups together, a calm one gives their rows room,
 so that they gather evenly in the last. New rows are put at the average of their fitted neighbours (`extensions`).
+
+Labels pull equal ones together, as UMAP's do: S_ij exp(-2.5 / (1 - target_weight)) where they differ, S_ij / e where
+one of them is not known.
 """
 
 from __future__ import annotations
@@ -24,8 +27,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import InputError
 from ..graph import Graph, build_graph
 from ..host.progress import report, reporting
 from ..host.threads import allowed_cores, cores, limited_threads
@@ -49,6 +54,7 @@ class Stages:
 
 
 STAGES = Stages()
+FAR, UNKNOWN = 2.5, 1.0  # exponents of labels that differ or are not known, those of UMAP
 FEWEST_GROUP = 20  # rows per neighbour on the map, at least: small tables have fewer neighbours
 SMALL = 2501  # rows below which one thread is enough
 SMALL_MAP = 2500  # rows up to which a tree of the plane is faster than a grid
@@ -61,11 +67,12 @@ def map_layout(
     dimensions: int = 2,
     neighbors: int | None = None,
     stages: Sequence[tuple[float, int]] | None = None,
+    target: tuple[Array, float] | None = None,
 ) -> Array:
     """A map ``(n, dimensions)`` of the points of a graph with spectral ``coordinates (n, K)``.
 
     ``neighbors``: so many are searched among the points, where there are coordinates. ``stages``: exaggeration and
-    steps of each.
+    steps of each. ``target``: labels and their weight.
     """
     import openTSNE as tsne
     from sklearn.decomposition import PCA
@@ -83,7 +90,7 @@ def map_layout(
     start = np.column_stack([start[:, :wanted], np.zeros((len(start), dimensions - wanted))])
     start = tsne.initialization.rescale(start + 1e-6 * np.random.default_rng(seed).normal(size=start.shape))
     method, jobs = ("bh", 1) if len(start) < SMALL_MAP or dimensions > 2 else ("fft", cores(1))
-    known = tsne.affinity.PrecomputedAffinities(joint(graph))
+    known = tsne.affinity.PrecomputedAffinities(joint(graph, target))
     placed = tsne.TSNEEmbedding(start, known, negative_gradient_method=method, n_jobs=jobs, random_state=seed)
     for number, (exaggeration, steps) in enumerate(stages or astuple(STAGES)):
         momentum = 0.8 if number else 0.5
@@ -102,11 +109,13 @@ def _reported(stage: int) -> dict[str, Any]:
     return {"callbacks": call, "callbacks_every_iters": 10}
 
 
-def joint(graph: Graph) -> csr_matrix:
-    """The affinities ``P (n, n)`` of a graph, which add up to 1; given ones as they are."""
+def joint(graph: Graph, target: tuple[Array, float] | None = None) -> csr_matrix:
+    """The affinities ``P (n, n)`` of a graph, which add up to 1; given ones as they are. ``target``: labels ``(n,)``,
+    -1 where they are not known, and their weight."""
     if isinstance(graph, AffinityGraph):
         shares = as_scipy(graph.weights)
         shares.setdiag(0)
+        shares = shares if target is None else by_labels(shares, *target)
     else:
         graph = graph.without_loops()
         near = graph.indices.cpu()
@@ -114,10 +123,31 @@ def joint(graph: Graph) -> csr_matrix:
         listed = csr_matrix((np.ones(near.numel()), near.reshape(-1).numpy(), first.numpy()), shape=(graph.n,) * 2)
         listed, walked = listed + listed.T, steps_of_walk(neighbourhood_smoother(graph))
         shares = (listed / listed.sum() + walked / walked.sum()).tocsr()
+        shares = shares if target is None else by_labels(shares, *target)
         root = diags(np.asarray(shares.sum(1)).ravel() ** -0.5)
         shares = (root @ shares @ root).tocsr()
     shares.eliminate_zeros()
     return shares / shares.sum()
+
+
+def by_labels(shares: csr_matrix, labels: Array, weight: float) -> csr_matrix:
+    """Affinities that are less between rows of different labels, and of rows without one."""
+    pairs = shares.tocoo()
+    first, second = labels[pairs.row], labels[pairs.col]
+    far = np.exp(-FAR / (1 - weight)) if weight < 1 else 0.0
+    less = np.where((first < 0) | (second < 0), np.exp(-UNKNOWN), np.where(first == second, 1.0, far))
+    return csr_matrix((pairs.data * less, (pairs.row, pairs.col)), shape=shares.shape)
+
+
+def codes(y: Any, rows: int) -> Array:
+    """Labels ``(rows,)`` as numbers from 0 on; -1 stays."""
+    labels = np.asarray(y)
+    if labels.shape != (rows,):
+        raise InputError(f"expected labels of the {rows} rows that are fitted, got shape {labels.shape}")
+    if type_of_target(labels) not in ("binary", "multiclass"):
+        raise InputError(f"target_weight is for labels of classes, got {type_of_target(labels)} ones")
+    numbers: Array = np.unique(labels, return_inverse=True)[1]
+    return np.where(labels == -1, -1, numbers) if labels.dtype.kind in "if" else numbers
 
 
 def steps_of_walk(smoother: Smoother) -> csr_matrix:
@@ -140,21 +170,37 @@ def on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _cached(extension: Any) -> dict[str, Any]:
+    """What an extension has found out about its points."""
+    return {name: known for name, known in vars(extension).items() if name.startswith("_")}
+
+
 class MapMixin:
     """The map of a fitted estimator's rows and of new ones, made when first asked for, as figure and page."""
 
     @cached_property
-    @on_cores
     def layout_(self: Any) -> Array:
         """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
         check_is_fitted(self)
+        return self._mapped(self.map_dimensions)
+
+    @on_cores
+    def _mapped(self: Any, dimensions: int) -> Array:
+        """The map of the rows of `basis_` in so many dimensions, made when first asked for."""
+        if dimensions not in self._maps:
+            self._maps[dimensions] = self._made(dimensions)
+        found: Array = self._maps[dimensions]
+        return found if self._place is None else found[self._place.cpu().numpy()]
+
+    def _made(self: Any, dimensions: int) -> Array:
+        """A map of the rows of the graph."""
         graph_rows = np.arange(self.basis_.n) if self._kept is None else self._kept.cpu().numpy()
         seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
         neighbors = self.map_neighbors if self._searched else None  # given ones are the graph of the map, too
-        given = (self.map_dimensions, neighbors, self.map_stages)
+        target = None if self._labels is None else (self._labels[graph_rows], self.target_weight)
+        given = (dimensions, neighbors, self.map_stages, target)
         with limited_threads(self._graph.device, self._graph.n, single=SMALL), self._reports():
-            self._map = map_layout(self._graph, self._known()[graph_rows], seed, *given)
-        return self._map if self._place is None else self._map[self._place.cpu().numpy()]
+            return map_layout(self._graph, self._known()[graph_rows], seed, *given)
 
     @property
     def affinities_(self: Any) -> Any:
@@ -168,12 +214,20 @@ class MapMixin:
     @on_cores
     def place(self: Any, X: Any) -> Array:
         """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a fitted row's own."""
-        rows, _ = self._open(X, reset=False), self.layout_
+        check_is_fitted(self)
+        return self._places(self._open(X, reset=False), self.map_dimensions)
+
+    def _places(self: Any, rows: Any, dimensions: int) -> Array:
+        """The places of opened rows on the map of so many dimensions."""
+        self._mapped(dimensions)
+        known = np.pad(self._maps[dimensions], ((0, 0), (1, 0)))  # a stream leaves the first column out
         found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
-        values = torch.from_numpy(np.column_stack([np.zeros(len(self._map)), self._map])).to(found.values)
+        values = torch.from_numpy(known).to(found.values)
         places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
-        vars(places).update({name: known for name, known in vars(found).items() if name.startswith("_")})  # its search
-        return self._stream(rows, places)[0]
+        vars(places).update(_cached(found))
+        placed: Array = self._stream(rows, places)[0]
+        vars(found).update(_cached(places))  # one search, whichever needs it first
+        return placed
 
     def plot(self: Any, labels: Any = None, **options: Any) -> Any:
         """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the groups found.

@@ -35,8 +35,7 @@ ARRAYS = {  # of a file, and the attributes that hold them; those that are None 
     "blank": "_blank",
     "place": "_place",
     "kept": "_kept",
-    "layout": "layout_",
-    "map": "_map",
+    "labels": "_labels",
 }
 FACTS = {"columns": "n_features_in_", "total": "_total", "searched": "_searched", "metric": "metric_"}
 WEIGHTS = ("data", "indices", "indptr")  # of given affinities
@@ -52,6 +51,8 @@ def write_estimator(model: OptimalApproximationEigenmaps, folder: str | os.PathL
     model.basis_.save(target / "basis.safetensors")
     arrays = {name: vars(model).get(attribute) for name, attribute in ARRAYS.items()}
     arrays |= {"indices": graph.indices, "distances": graph.distances}
+    arrays |= {f"map{dimensions}": found for dimensions, found in model._maps.items()}
+    arrays["embedding"] = model.embedding_ if model.coordinates_ == "map" else None
     if isinstance(graph, AffinityGraph):
         weights = as_scipy(graph.weights)
         arrays |= {f"w_{name}": getattr(weights, name) for name in WEIGHTS}
@@ -90,6 +91,7 @@ def read_estimator(
         arrays = load_file(path.with_name("rows.safetensors"))
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
         model._place, model._kept, model._fold = known.get("place"), known.get("kept"), arrays.get("fold")
+        model._labels = arrays.get("labels")
         if "blank" in known:
             model._blank = known["blank"]
         extension: Any = getattr(model.basis_.extension, "context", model.basis_.extension)
@@ -100,9 +102,14 @@ def read_estimator(
         else:
             lists = (known["indices"], known["distances"])
             model._graph = Graph(extension.points, *lists, facts["metric"], options=given.get("metric_kwds"))
+        model._maps = {array.shape[1]: array for name, array in arrays.items() if name.startswith("map")}
+        if model.coordinates_ == "map" and "embedding" not in arrays:  # written when auto was the sphere
+            model.coordinates = "sphere"
         model._finish(arrays["vectors"].astype(np.float64), arrays["mass"].astype(np.float64) * model._total)
-        if "layout" in arrays:
-            model.__dict__.update(layout_=arrays["layout"], _map=arrays["map"])
+        if "embedding" in arrays:
+            model.embedding_ = arrays["embedding"]
+        if model.map_dimensions in model._maps:
+            model.layout_  # noqa: B018 (it was made, and is again)
     return model
 
 

@@ -121,7 +121,8 @@ def _map_of(x: Array) -> Array | None:
     n, k = x.shape
     if k < 3 or n <= max(FEW_ROWS, k):
         return None
-    model = OptimalApproximationEigenmaps(k, metric="euclidean", max_samples=n, random_state=0)
+    options: Any = {"metric": "euclidean", "coordinates": "sphere", "max_samples": n, "random_state": 0}
+    model = OptimalApproximationEigenmaps(k, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EigenprobeWarning)  # separate parts are no fault of a map
         return model.fit(x).layout_

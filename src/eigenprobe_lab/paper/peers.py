@@ -11,7 +11,7 @@ t-SNE and UMAP) ``max(ks)`` are fitted once.
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -54,7 +54,9 @@ def embed(
                 if fitted is not None and name in fitted:
                     found = fitted[name](features)
                 elif name in ("direct", "network"):
-                    model = OptimalApproximationEigenmaps(k, solver=cast(Any, name), random_state=seed).fit(features)
+                    shown = "sphere" if k < 4 else "auto"  # which would be the map of two or three coordinates
+                    options: Any = {"solver": name, "coordinates": shown, "random_state": seed}
+                    model = OptimalApproximationEigenmaps(k, **options).fit(features)
                 else:
                     model = PEERS[kind](k, seed)
                     found = np.asarray(model.fit_transform(features))
