@@ -46,6 +46,7 @@ from joblib import parallel_config
 
 from benchmarks.catalogue import ROOT
 from benchmarks.record import best_device, earlier, existing, facts, results_file, write
+from benchmarks.trained_probes import train_and_measure
 from eigenprobe import Basis, geometry
 from eigenprobe.cloud import Frame
 from eigenprobe.evaluation import nearest_sample_areas
@@ -73,7 +74,6 @@ from eigenprobe_lab.paper.overfit import (
 )
 from eigenprobe_lab.paper.published import FACES, collection, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, ORACLE, THEIRS
-from eigenprobe_lab.paper.trained_probes import train_and_measure
 
 COLUMNS = ("cosine_10", "cosine_20", "cosine_50", "discrepancy", "discrepancy_fixed", "discrepancy_rayleigh")
 ALONE = (0.034,)  # single bandwidths beside the range: about a spacing of 4000 points in the unit sphere

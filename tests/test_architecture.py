@@ -60,7 +60,7 @@ ENTRY_POINTS = {
 # Names that an interface asks for: of solvers, notebooks, and of a server and a codec of the standard library.
 PROTOCOL = {"suits", "solve", "_repr_html_", "_repr_png_", "do_GET", "do_POST", "decompress"}
 # Decorators that enter a function in a table from which it is called.
-ENTERED = ("recipe_kind(", "register", "extension_kind(")
+ENTERED = ("recipe_kind(", "register", "extension_kind(", "family(")
 CALLED = [LIBRARY, LABORATORY]
 
 

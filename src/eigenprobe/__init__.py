@@ -9,8 +9,6 @@ array([0., 1., 1., 4., 4.])
 Everything public is listed in ``__all__`` and loaded on first use, so ``import eigenprobe`` costs next to nothing.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from .cloud import Array, Origin, strided, unmasked
 from .errors import InputError
 from .host.device import moved
-from .host.files import atomic_path, reading
+from .host.files import Facts, atomic_path, reading
 from .host.validation import as_array, validated
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Extension(Protocol):
 
     def tensors(self) -> dict[str, Tensor]: ...
 
-    def facts(self) -> dict[str, Any]: ...
+    def facts(self) -> Facts: ...
 
 
 def extension(found: E) -> E:
@@ -111,7 +111,7 @@ class Basis:
     mass: Array  # (n,)
     eigenvalues: Array  # (K,)
     points: Array | None = None  # (n, d)
-    info: dict[str, Any] = field(default_factory=dict)
+    info: Facts = field(default_factory=dict)
     extension: Extension | None = None
     faces: Array | None = None  # (f, 3) of the mesh whose vertices the points are: for pictures only
     rows: Array | None = None  # (n,) the points of the source that these are, where some were chosen
@@ -257,7 +257,7 @@ class Basis:
         more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
         more["lifted"] = self.lifted
         tensors |= {name: values for name, values in more.items() if values is not None}
-        header: dict[str, Any] = {"format": FORMAT, "info": self.info}
+        header: Facts = {"format": FORMAT, "info": self.info}
         if self.source is not None and (record := self.source.record()) is not None:
             header["operator"] = record
         if self.extension is not None:
@@ -347,7 +347,7 @@ class Basis:
         return f
 
 
-def _recorded(header: dict[str, Any]) -> OperatorSource | None:
+def _recorded(header: Facts) -> OperatorSource | None:
     """The settings of the operator that a file holds, if it has any."""
     if header.get("operator") is None:
         return None

@@ -71,7 +71,7 @@ def test_help_has_examples_and_shared_options(path: tuple[str, ...], run: Run) -
 @pytest.mark.parametrize("group", ["evaluate", "reproduce"])
 def test_help_of_a_group_has_an_example_of_each(group: str, run: Run) -> None:
     told = run(group, "--help")[1].split("Examples:")[1]
-    assert all(f"eigenprobe {group} {below.name} " in told for below in cli.commands().find([group]).commands)
+    assert all(f"eigenprobe {group} {below.name} " in told for below in cli.commands().path([group])[-1].commands)
 
 
 @pytest.mark.parametrize("path, command", LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
@@ -90,7 +90,7 @@ def test_every_option_is_documented_and_every_example_parses(path: tuple[str, ..
 def test_decompose_has_every_option_of_the_library_that_can_be_typed() -> None:
     import eigenprobe as ep
 
-    options = cli.commands().find(["decompose"]).options
+    options = cli.commands().path(["decompose"])[-1].options
     parameters = inspect.signature(ep.decompose).parameters
     assert set(parameters) - set(options) == {"points", "seed", "device", "options"}
     for name, option in options.items():

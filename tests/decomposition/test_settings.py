@@ -66,11 +66,13 @@ def test_the_geometry_of_a_basis_has_no_potential_and_no_boundary(rng: np.random
     torch.testing.assert_close(found.matrix.to_dense(), plain.prepared().smoother.matrix.to_dense())
 
 
-def test_names_of_a_request_go_where_they_belong() -> None:
-    request = Request.of(5, neighbours="plain", seed=3, tol=1e-4, steps=10)
-    assert request.operator.neighbours == "plain" and request.seed == 3 and request.options == {"steps": 10}
-    assert not request.stackable and Request.of(5, neighbours=8).stackable  # other options are not known to stacks
-    assert not Request.of(5, smoother="row").stackable and Request.of(5, eigenvalues="mean").asked == ["eigenvalues"]
+def test_which_requests_are_stacked() -> None:
+    plain = OperatorSettings(neighbours="plain")
+    assert not Request(5, operator=plain, options={"steps": 10}).stackable  # other options are not known to stacks
+    assert Request(5, operator=plain, seed=3, tol=1e-4).stackable
+    assert Request(5, operator=OperatorSettings(neighbours=8)).stackable
+    assert not Request(5, operator=OperatorSettings("row")).stackable
+    assert Request(5, eigenvalues="mean").asked == ["eigenvalues"]
 
 
 def test_the_largest_part_of_one_is_the_cloud(rng: np.random.Generator) -> None:

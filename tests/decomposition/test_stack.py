@@ -9,7 +9,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.cli import clouds, main
-from eigenprobe.decomposition import Request, stack
+from eigenprobe.decomposition import OperatorSettings, Request, stack
 from eigenprobe.errors import EigenprobeWarning
 from tests import clouds as c
 
@@ -76,7 +76,7 @@ def test_others_are_solved_alone(surfaces, rng):
     twice = [np.concatenate([surfaces[0], surfaces[0][:3]]), surfaces[1]]
     with pytest.warns(EigenprobeWarning, match="3 of 403 points coincide"):
         assert ep.decompose(twice, 10)[0].info["duplicates"] == 3
-    assert stack.solve_stacks(surfaces, Request.of(10, smoother="symmetric")) == {}
+    assert stack.solve_stacks(surfaces, Request(10, operator=OperatorSettings("symmetric"))) == {}
 
 
 @pytest.mark.usefixtures("at_once")
@@ -107,12 +107,15 @@ def test_one_unsuited_cloud_leaves_the_others_together(surfaces, rng, other):
     else:
         unsuited[3] = np.nan if other == "nan" else 1e90
     stacked = [torch.from_numpy(x) for x in (surfaces[0], unsuited, surfaces[3])]
-    first, none, last = stack.solve_stack(stacked, Request.of(10, neighbours="plain"))
+    first, none, last = stack.solve_stack(stacked, Request(10, operator=OperatorSettings(neighbours="plain")))
     assert none is None and first is not None and last is not None
     for x, basis in ((surfaces[0], first), (surfaces[3], last)):
         alone = ep.decompose(x, 10, neighbours="plain")
         np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6, atol=1e-9)
-    assert stack.solve_stack(stacked, Request.of(10, neighbours="plain", dimension=1.0)) == [None] * 3
+    assert (
+        stack.solve_stack(stacked, Request(10, operator=OperatorSettings(neighbours="plain", dimension=1.0)))
+        == [None] * 3
+    )
 
 
 def test_whatever_carries_clouds(surfaces):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from eigenprobe.eigen.problem import Eigenpairs, null_vectors
+from eigenprobe.eigen.problem import Eigenpairs, FunctionOperator, Unsuited, null_vectors
 from tests.eigen.test_chebyshev import block, generator, problem
 
 
 def test_blocks_of_a_problem() -> None:
     assert problem().n == 12 and problem().width == 7
     assert problem(wanted=9).width == 11 and problem(c=0, wanted=9).width == 12
-    assert problem().sparse is not None and problem(c=0).sparse is None
+    sparse = problem(c=0)
+    assert sparse.sparse is sparse.operator
+    sparse.operator = FunctionOperator(lambda x: x, 12, torch.device("cpu"))
+    with pytest.raises(Unsuited):
+        _ = sparse.sparse
     fresh = problem().block()
     assert fresh.shape == (12, 7) and fresh.dtype == torch.float32
     torch.testing.assert_close(fresh, torch.randn(12, 7, generator=generator()))

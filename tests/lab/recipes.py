@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eigenprobe.networks.spectral import SpectralConfig
-from eigenprobe_lab.factory.pretrain import PretrainSettings, Schedule
+from eigenprobe_lab.factory.pretrain import PretrainSettings
+from eigenprobe_lab.factory.timed import Schedule
 from eigenprobe_lab.shapes.stream import ShapeSettings
 
 NETWORK = SpectralConfig(outputs=8, width=16, layers=2, heads=2, feedforward=16, point=(8,), shape=16)

@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import dijkstra
 
 from ..basis import Basis
 from ..cloud import check_points
@@ -98,8 +100,6 @@ def _lifted(made: Prepared, sample: WorkingSample, sources: np.ndarray, time: fl
 
 def _distances(x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None) -> np.ndarray:
     """Distances ``(n, s)`` on float64 points ``(n, d)``."""
-    from scipy.sparse import csr_matrix
-
     cloud, smoother = made.cloud, made.smoother
     stiffness, mass = matrices(cloud, smoother)
     frames, parts = gradients(cloud, smoother)
@@ -166,7 +166,7 @@ class _Wedges(NamedTuple):
     length: np.ndarray  # l
 
 
-def _wedges(points: np.ndarray, edges: Any, frames: np.ndarray) -> _Wedges:
+def _wedges(points: np.ndarray, edges: csr_matrix, frames: np.ndarray) -> _Wedges:
     """Each edge by itself and, on surfaces, with the next one around the point; in solids with all others.
 
     ``edges`` is CSR; ``frames (n, d, dim)``. Wedges with neighbours inside are left out: fronts on curved surfaces are
@@ -191,10 +191,8 @@ def _wedges(points: np.ndarray, edges: Any, frames: np.ndarray) -> _Wedges:
     return _Wedges(heads[one], tails[one], tails[other], along, across, length)
 
 
-def _arrivals(edges: Any, corners: _Wedges, source: int, near: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _arrivals(edges: csr_matrix, corners: _Wedges, source: int, near: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Distances ``(n,)`` from one point along ``edges``, CSR of lengths; ``near``: points and their known distances."""
-    from scipy.sparse.csgraph import dijkstra
-
     distance: np.ndarray = dijkstra(edges, indices=source)
     distance[near[0]] = near[1]
     spacing = float(np.median(corners.across[corners.j == corners.k])) if len(corners.i) else 1.0  # of edges, no copies

@@ -106,7 +106,8 @@ def _run(words: list[str]) -> int:
     for each in path[1:]:
         parsed = parsed[each.name]
     options = {name: value for name, value in vars(parsed).items() if name in {**command.options, **command.shared}}
-    assert command.function is not None  # a group alone does not parse
+    if (function := command.function) is None:  # a group alone, which does not parse
+        return _fail(f"missing COMMAND (see {command.name} --help)", 2)
     from ..host.progress import Progress
 
     with _opened(options) as session, Progress(command.name, phase=True):
@@ -114,9 +115,9 @@ def _run(words: list[str]) -> int:
         if scheduler is not None:
             from .cluster import spread_files
 
-            spread_files(command.function, options, session, scheduler)
+            spread_files(function, options, session, scheduler)
         else:
-            command.function(**options, session=session)
+            function(**options, session=session)
     return 0
 
 

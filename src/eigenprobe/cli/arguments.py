@@ -119,10 +119,6 @@ class Command:
         below = [command for command in self.commands if words and command.name == words[0]]
         return [self, *(below[0].path(words[1:]) if below else ())]
 
-    def find(self, words: Sequence[str]) -> Command:
-        """The last command that ``words`` lead to."""
-        return self.path(words)[-1]
-
 
 class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Shows defaults and hides the names of Python types."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..host import progress
-from ..host.files import address, load_npy
+from ..host.files import Facts, address, load_npy
 from .arguments import Command, options_of
 from .session import Session, explanation
 
@@ -265,7 +265,8 @@ def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     second = min(1, basis.k - 1)
     figures = {"points": basis.n, "vectors": basis.k, "eigenvalue_2": float(basis.eigenvalues[second])}
     index.done(file, link, **figures, seconds=round(float(basis.info.get("seconds", 0.0)), 3))
-    index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
+    if basis.points is not None:
+        index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
 
 
 def reason(error: Exception, session: Session) -> str:
@@ -282,7 +283,7 @@ def write_basis(
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
     title, details = basis.info["source"], dict(basis.info)
     basis.save(path := folder / BASIS)
-    facts: dict[str, Any] = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
+    facts: Facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
     with suppress(InputError):  # where half of the points have no such operator
         progress.stage("estimating its error")
         error = basis.uncertainty

@@ -1,7 +1,5 @@
 """Commands on tables of embeddings: ``embed`` one, and ``features`` to make one from a folder of images."""
 
-from __future__ import annotations
-
 import shutil
 from functools import lru_cache, partial
 from pathlib import Path

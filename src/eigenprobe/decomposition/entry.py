@@ -30,6 +30,7 @@ from ..eigen.filtered import UNRESOLVED
 from ..errors import InputError, held_warnings, warn
 from ..extensions import KernelExtension
 from ..graph import Arranged, Placed
+from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
@@ -202,9 +203,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             wanted = replace(wanted, resolution="all", parts="all")
         prepared = wanted.build(x, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother
-        info: dict[str, Any] = {
-            "components": smoother.warn_of_parts() if wanted.fixes_constant else smoother.components[0]
-        }
+        info: Facts = {"components": smoother.warn_of_parts() if wanted.fixes_constant else smoother.components[0]}
         info |= dict.fromkeys(wanted.asked, True)
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
@@ -221,7 +220,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points, following)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
-    return basis if prepared.sample is None else lift(basis, prepared.sample)
+    return basis if prepared.sample is None else lift(basis, function, prepared.sample)
 
 
 @torch.no_grad()
@@ -236,7 +235,7 @@ def _half(x: Tensor, wanted: OperatorSettings, request: Request, scale: float, c
     return rotation.eigenvalues * (scale / prepared.cloud.frame.scale) ** 2
 
 
-def _quality(cloud: Arranged) -> dict[str, Any]:
+def _quality(cloud: Arranged) -> Facts:
     """How a surface, curve or solid was sampled whose points are taken as they are."""
     graph = cloud.graph.without_loops()
     if graph.points.shape[1] not in (2, 3) or graph.k < SEEN or graph.n < SEEN:
@@ -271,14 +270,12 @@ METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
 }
 
 
-def _rotation(
-    smoother: Smoother, cloud: Placed, request: Request, moving: bool
-) -> tuple[Rotation, dict[str, Any], float]:
+def _rotation(smoother: Smoother, cloud: Placed, request: Request, moving: bool) -> tuple[Rotation, Facts, float]:
     """The closed-form optimum, of the smoother's probes or of given ones, facts about it, and the eigenvalue after the
     last one, which derivatives ask for (where points are ``moving``)."""
     generator, probes, k = torch.Generator(smoother.device).manual_seed(request.seed), request.probes, request.k
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"
-    facts: dict[str, Any] = {}
+    facts: Facts = {}
     following = math.inf
     if probes is None:
         pairs = _pairs(smoother, request, generator, min(k + moving, smoother.n))
@@ -308,23 +305,24 @@ def _pairs(smoother: Smoother, request: Request, generator: torch.Generator, cou
         found = solve_shifted(smoother, count, GAP)
         if found is not None:
             return found
-    pairs, gap, failure = None, None, None
     with held_warnings() as said:
-        try:
-            pairs = direct()
-            gap = unresolved_gap(pairs.gaps, request.tol)
-        except InputError as error:
-            failure = error
+        pairs = _pairs_or_failure(direct)
     for message in said:
         if UNRESOLVED not in message:  # what is done about it follows
             warn(message)
-    if pairs is not None and gap is None:
-        return pairs
-    found = solve_shifted(smoother, count, gap or request.tol)
+    gap = request.tol if isinstance(pairs, InputError) else unresolved_gap(pairs.gaps, request.tol)
+    found = None if gap is None else solve_shifted(smoother, count, gap or request.tol)
     if found is not None:
         return found
-    if failure is not None:
-        raise failure
-    assert pairs is not None and gap is not None
-    warn_of_tolerance(gap, request.tol)
+    if isinstance(pairs, InputError):
+        raise pairs
+    if gap is not None:
+        warn_of_tolerance(gap, request.tol)
     return pairs
+
+
+def _pairs_or_failure(direct: Callable[[], Eigenpairs]) -> Eigenpairs | InputError:
+    try:
+        return direct()
+    except InputError as error:
+        return error

@@ -7,10 +7,7 @@
 The vectors of points without mass are values of the same extension.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +15,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..errors import warn
 from ..extensions import KernelExtension
+from ..host.files import Facts
 from ..sampling import WorkingSample
 from ..search.neighbours import query
 
@@ -25,12 +23,11 @@ BLOCK = 1 << 16  # rows that are moved at once
 MANY = 200_000  # points above which the extension differs from the vectors by what its scale does (1e-4), to save time
 
 
-def lift(basis: Basis, sample: WorkingSample) -> Basis:
-    """The basis of all given points from that of their working sample; tensors in the caller's units."""
+def lift(basis: Basis, extension: KernelExtension, sample: WorkingSample) -> Basis:
+    """The basis of all given points from that of their working sample and its extension; tensors in the caller's
+    units."""
     mass = basis.mass[sample.rows] * sample.shares.to(basis.mass)
     mass = mass / mass.sum()
-    extension = basis.extension
-    assert isinstance(extension, KernelExtension)
     if sample.one_to_one:  # strays left out, places cleaned
         kept = sample.shares > 0
         vectors = basis.vectors[sample.rows]
@@ -78,17 +75,17 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
     return turn
 
 
-def _facts(sample: WorkingSample) -> dict[str, Any]:
+def _facts(sample: WorkingSample) -> Facts:
     """What is told of a working sample: its size, what was left out, how the cloud was sampled."""
     lost = (sample.shares == 0) & ~sample.strays
-    facts: dict[str, Any] = {"resolution": len(sample.points), "quality": sample.facts}
+    facts: Facts = {"resolution": len(sample.points), "quality": sample.facts}
     for name, rows in (("strays", sample.strays), ("left_out", lost)):
         if bool(rows.any()):
             facts[name] = rows.nonzero()[:, 0].tolist()
     return facts
 
 
-def _say(facts: dict[str, Any], n: int, m: int) -> None:
+def _say(facts: Facts, n: int, m: int) -> None:
     done = []
     if "strays" in facts:
         done.append(f"left out {len(facts['strays'])} strays")

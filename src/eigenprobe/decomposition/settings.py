@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -18,6 +19,7 @@ from ..basis import Basis
 from ..cloud import Array, Origin, check_points
 from ..errors import InputError, warn
 from ..graph import Arranged, Placed, arrange, estimate_dimension
+from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues
@@ -112,23 +114,28 @@ class OperatorSettings:
 
     def build(self, x: Tensor, k: int) -> Prepared:
         """The cloud ``x (N, d)`` float64, made ready for ``k`` vectors and without short-cuts, and its smoother."""
-        if isinstance(self.smoother, Smoother):
-            if self.smoother.n != len(x):
-                raise InputError(f"expected a smoother of these {len(x)} points, got one of {self.smoother.n}")
+        kind = self.smoother
+        if isinstance(kind, Smoother):
+            if kind.n != len(x):
+                raise InputError(f"expected a smoother of these {len(x)} points, got one of {kind.n}")
             if self.anisotropy is not None:
                 raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
-            return self._altered(Prepared(Placed.plain(x), self.smoother), k)
+            return self._altered(Prepared(Placed.plain(x), kind), k)
+        usual = NEIGHBOURS[kind]
+        usual = usual if self.anisotropy is None else neighbours_along(self.anisotropy, usual)
+        count = self.neighbours if isinstance(self.neighbours, int) else usual
+        arranged = partial(arrange, neighbours=count, k=k, metric=self.search_metric)
         early = self._sampled and self.resolution == "auto" and len(x) > LARGE and x.device.type == "cpu"
         sample = working_sample(x, dimension=self.dimension) if early else None
-        cloud = self._arrange(x if sample is None else sample.points, k)
+        cloud = arranged(x if sample is None else sample.points)
         if not early and (sample := self._sample(x, cloud)) is not None:
-            cloud = self._arrange(sample.points, k)
+            cloud = arranged(sample.points)
         facts = {} if sample is None else sample.facts
-        made = self._prepared(cloud, k, facts)
+        made = self._prepared(cloud, kind, k, facts)
         left_out = self._left_out(made)
         if left_out is not None:
             sample = (WorkingSample.whole(x) if sample is None else sample).without(left_out)
-            made = self._prepared(self._arrange(sample.points, k), k, facts)
+            made = self._prepared(arranged(sample.points), kind, k, facts)
         return replace(made, sample=sample)
 
     @property
@@ -136,13 +143,6 @@ class OperatorSettings:
         """Whether the operator is one that a working sample may stand for."""
         plain = self.smoother == "adaptive" and self.metric == "euclidean" and self.bandwidth is None
         return plain and not self.moving and not self.asked
-
-    def _arrange(self, x: Tensor, k: int) -> Arranged:
-        assert not isinstance(self.smoother, Smoother)
-        usual = NEIGHBOURS[self.smoother]
-        usual = usual if self.anisotropy is None else neighbours_along(self.anisotropy, usual)
-        count = self.neighbours if isinstance(self.neighbours, int) else usual
-        return arrange(x, count, k, self.search_metric)
 
     def _sample(self, x: Tensor, cloud: Arranged) -> WorkingSample | None:
         """The working sample of a cloud, or None where it is the cloud."""
@@ -171,23 +171,21 @@ class OperatorSettings:
         rows = made.cloud.rows
         return small[labels] if rows is None else small[labels][rows]
 
-    def _prepared(self, cloud: Arranged, k: int, facts: Mapping[str, Any]) -> Prepared:
+    def _prepared(self, cloud: Arranged, kind: Kind, k: int, facts: Facts) -> Prepared:
         """The smoother of a cloud, after its short-cuts are cut; ``facts`` of the working sample, if it is one."""
-        smoother, dimension = self.smoother, self.dimension
-        assert not isinstance(smoother, Smoother)
-        width = None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
+        dimension, width = self.dimension, None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
         own: dict[str, Any] = {}
-        if smoother == "adaptive":
+        if kind == "adaptive":
             if self.bandwidth is None:
                 moved = facts.get("cleaned", False)
                 cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension, moved)
             own["settings"] = replace(self.balance, cells=facts.get("scan_lines", False))
         if self.anisotropy is not None:
-            if smoother != "adaptive":
-                raise InputError(f"anisotropy needs the smoother 'adaptive', got {smoother!r}")
+            if kind != "adaptive":
+                raise InputError(f"anisotropy needs the smoother 'adaptive', got {kind!r}")
             dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
             own["field"] = anisotropic_field(self.anisotropy, cloud, dimension)
-        ready = build_smoother(cloud.graph, smoother, bandwidth=width, dimension=dimension, **own)
+        ready = build_smoother(cloud.graph, kind, bandwidth=width, dimension=dimension, **own)
         return self._altered(Prepared(cloud, ready), k)
 
     def _altered(self, plain: Prepared, k: int) -> Prepared:
@@ -200,7 +198,7 @@ class OperatorSettings:
         own["scale_invariant"] = self.metric == "scale-invariant"
         return replace(plain, smoother=alter(plain.smoother, plain.cloud, k, **own))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Facts:
         """The settings that are not the usual ones, for a file; names whose values are arrays are under ``arrays``."""
         chosen = {each.name: getattr(self, each.name) for each in fields(self)}
         chosen = {name: value for name, value in chosen.items() if not _usual(name, value)}
@@ -222,14 +220,6 @@ class Request:
     tol: float = 1e-6
     eigenvalues: Eigenvalues = "rayleigh"
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, k: int, **settings: Any) -> Request:
-        """From settings by the names that `decompose` has for them."""
-        taken: list[dict[str, Any]] = []
-        for names in ({each.name for each in fields(OperatorSettings)}, {each.name for each in fields(cls)}):
-            taken.append({name: settings.pop(name) for name in names & settings.keys()})
-        return cls(k, operator=OperatorSettings(**taken[0]), options=settings, **taken[1])
 
     @property
     def asked(self) -> list[str]:
@@ -261,7 +251,7 @@ def _usual(name: str, value: Any) -> bool:
 class Unrecorded:
     """Settings of which a file does not hold everything."""
 
-    recorded: dict[str, Any]
+    recorded: Facts
 
     def prepare(self, points: Array) -> Prepared:
         name = self.recorded["arrays"][0]
@@ -270,11 +260,11 @@ class Unrecorded:
             "hold; decompose the points again with it"
         )
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Facts:
         return self.recorded
 
 
-def settings_from_record(record: dict[str, Any]) -> OperatorSettings | Unrecorded:
+def settings_from_record(record: Facts) -> OperatorSettings | Unrecorded:
     """The settings that `OperatorSettings.record` wrote into a file."""
     return Unrecorded(record) if record.get("arrays") else OperatorSettings(**record)
 

@@ -12,8 +12,6 @@ boundaries lower, and ``d``, what edges that may be short-cuts have of the energ
 touch do so in either half.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 

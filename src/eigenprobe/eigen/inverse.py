@@ -35,7 +35,7 @@ class Inversion:
     chain: int = 4  # mean entries per row up to which a graph is a union of chains and rings
     planar: int = 16  # the same of a surface ...
     most: int = 24_000  # ... which has up to so many points on the host: above, multigrid is faster
-    growth: float = 3.2  # of neighbourhoods (`Problem.growth`), above which a factor would fill in
+    growth: float = 3.2  # of neighbourhoods (`SparseOperator.growth`), above which a factor would fill in
     block: int = 3  # columns of a block: symmetric bodies have pairs
     pole: float = -1e-4  # of surfaces, times their first eigenvalue, ...
     many: int = 32  # ... where fewer vectors are wanted; else amid their eigenvalues, which are guessed by Weyl's law:
@@ -65,13 +65,12 @@ def suits(problem: Problem) -> bool:
     few = problem.n <= INVERSION.most and problem.start is None and operator.device.type == "cpu"
     few = few or operator.entries <= INVERSION.chain * problem.n or not problem.known.shape[1]
     few = few and operator.entries <= INVERSION.planar * problem.n
-    return few and (operator.entries <= INVERSION.chain * problem.n or problem.growth <= INVERSION.growth)
+    return few and (operator.entries <= INVERSION.chain * problem.n or operator.growth <= INVERSION.growth)
 
 
 def solve(problem: Problem) -> Eigenpairs:
-    assert isinstance(problem.operator, SparseOperator)
-    laplacian, known = as_scipy(problem.operator.laplacian()), problem.known.cpu().numpy()
-    chain = problem.operator.entries <= INVERSION.chain * problem.n
+    laplacian, known = as_scipy(problem.sparse.laplacian()), problem.known.cpu().numpy()
+    chain = problem.sparse.entries <= INVERSION.chain * problem.n
     leaving = laplacian.diagonal()
     first = INVERSION.weyl / max(1.0, float((1 / leaving[leaving > 0]).sum()))
     amid = known.shape[1] and problem.wanted >= INVERSION.many

@@ -48,34 +48,48 @@ class Coarsening:
 COARSENING = Coarsening()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Level:
-    """``H`` and ``G`` (None: identity) of one level, its null vectors, and the way to the next coarser level."""
+    """``H`` and ``G`` (None: identity) of one level, and its null vectors."""
 
     laplacian: Tensor  # CSR (n, n) float64
     gram: Tensor | None  # CSR (n, n) float64, or None
     known: Tensor  # (n, c) float64
     scale: Tensor  # (n, 1) D^-1/2
     scaled: Tensor  # S
-    smooth: Tensor | None = None  # the smoothing polynomial, a matrix with the pattern of S
-    down: Tensor | None = None  # P^T
-    up: Tensor | None = None  # P
-    inverse: Tensor | None = None  # coarsest: the pseudo-inverse of S, or its smoothing where that would be too large
 
     @property
     def n(self) -> int:
         return self.laplacian.shape[0]
 
+
+@dataclass(frozen=True)
+class Finer(Level):
+    """With the way to the next coarser level."""
+
+    smooth: Tensor  # the smoothing polynomial, a matrix with the pattern of S
+    down: Tensor  # P^T
+    up: Tensor  # P
+
     def prolong(self, x: Tensor) -> Tensor:
         """Coarse vectors ``(m, p)`` as vectors of this level: ``D^-1/2 P x``."""
-        assert self.up is not None
         return (self.up @ x).mul_(self.scale)
 
 
-def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
+@dataclass(frozen=True)
+class Coarsest(Level):
+    """The last level; ``inverse`` is the pseudo-inverse of S, or its smoothing where that would be too large."""
+
+    inverse: Tensor
+
+
+Levels = list[Finer | Coarsest]
+
+
+def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
     """Levels from fine to coarse; the coarsest has at least 1.5 ``width`` points."""
     gram: Tensor | None = None
-    levels: list[Level] = []
+    levels: Levels = []
     while True:
         rows, columns = rows_of(laplacian), laplacian.col_indices()
         on = rows == columns
@@ -83,23 +97,20 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> list[Level]:
         diagonal[rows[on]] = laplacian.values()[on]
         root = torch.maximum(diagonal, 1e-24 * diagonal.max()).rsqrt()  # 0: a point without edges
         matrix = scaled(laplacian, root, root)
-        level = Level(laplacian, gram, known, root.float()[:, None], in_precision(matrix))
-        levels.append(level)
-        null = known / root[:, None]
+        level = (laplacian, gram, known, root.float()[:, None], in_precision(matrix))
+        n, null = len(known), known / root[:, None]
         labels, count = aggregate(matrix)
         most = max(COARSENING.smallest, COARSENING.densest * width)
-        last = level.n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * level.n
+        last = n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * n
         if not last:
             prolong, coarse_known = _prolongation(matrix, null, labels, count)
             back = transpose(prolong)
             last = count > most and _coarse_entries(back, matrix, prolong) > COARSENING.growth * len(matrix.values())
         if last:
-            dense = level.n <= most
-            level.inverse = _pseudo_inverse(matrix, null) if dense else in_precision(_smoothing(matrix, on))
-            return levels
+            inverse = _pseudo_inverse(matrix, null) if n <= most else in_precision(_smoothing(matrix, on))
+            return [*levels, Coarsest(*level, inverse)]
         known = coarse_known
-        level.smooth = in_precision(_smoothing(matrix, on))
-        level.up, level.down = in_precision(prolong), in_precision(back)
+        levels.append(Finer(*level, *map(in_precision, (_smoothing(matrix, on), back, prolong))))
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
         up = with_values(back, back.values() * root[back.col_indices()])
@@ -135,12 +146,11 @@ def _smoothing(matrix: Tensor, on: Tensor) -> Tensor:
     return with_values(matrix, 2 * first * on.to(matrix.dtype) - first / centre * matrix.values())
 
 
-def cycle(levels: list[Level], residual: Tensor, at: int = 0) -> Tensor:
+def cycle(levels: Levels, residual: Tensor, at: int = 0) -> Tensor:
     """One V-cycle: an approximation of ``S^-1 residual`` for a block ``(n, p)`` on level ``at``."""
     level = levels[at]
-    if level.inverse is not None:
+    if isinstance(level, Coarsest):
         return level.inverse @ residual
-    assert level.smooth is not None and level.up is not None and level.down is not None
     x = level.smooth @ residual
     left = torch.addmm(residual, level.scaled, x, alpha=-1)
     coarse = levels[at + 1].scale  # the coarse level is solved in its own scaled vectors, too
@@ -149,7 +159,7 @@ def cycle(levels: list[Level], residual: Tensor, at: int = 0) -> Tensor:
     return torch.addmm(x, level.smooth, left, out=x)
 
 
-def inverse(levels: list[Level], residual: Tensor, at: int = 0) -> Tensor:
+def inverse(levels: Levels, residual: Tensor, at: int = 0) -> Tensor:
     """``S^-1 residual`` to about one digit: two cycles. They are cheap beside the Rayleigh-Ritz step that follows."""
     x = cycle(levels, residual, at)
     return x.add_(cycle(levels, torch.addmm(residual, levels[at].scaled, x, alpha=-1), at))

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from ..host.progress import report
 from .filtered import FILTERING, refine
-from .multigrid import Level, hierarchy, in_precision, inverse
-from .problem import Eigenpairs, Problem, Unsuited, inner, normal_block, times
+from .multigrid import Coarsest, Finer, Level, Levels, hierarchy, in_precision, inverse
+from .problem import Eigenpairs, Problem, SparseOperator, Unsuited, inner, normal_block, times
 from .span import small_ritz
 
 
@@ -43,15 +43,15 @@ NESTING = Nesting()
 
 
 def suits(problem: Problem) -> bool:
-    sparse, many = problem.sparse, problem.n >= NESTING.points and problem.start is None
-    return many and sparse is not None and sparse.entries <= NESTING.entries * problem.n
+    operator, many = problem.operator, problem.n >= NESTING.points and problem.start is None
+    known = isinstance(operator, SparseOperator) and problem.known.shape[1] > 0
+    return many and known and problem.sparse.entries <= NESTING.entries * problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
-    assert problem.sparse is not None
     goal = Goal(problem.wanted, 0.8 * problem.tol, NESTING.accuracy)
     levels = hierarchy(problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1])
-    if levels[-1].inverse is None or levels[-1].inverse.layout != torch.strided:
+    if not isinstance(last := levels[-1], Coarsest) or last.inverse.layout != torch.strided:
         raise Unsuited("coarse levels of this graph fill in")
     start = nested_start(levels, problem.width, goal)
     block = start.x[:, : problem.wanted + NESTING.swept_guards].double()
@@ -79,7 +79,7 @@ class Improved(NamedTuple):
     error: Tensor
 
 
-def nested_start(levels: list[Level], width: int, goal: Goal) -> Improved:
+def nested_start(levels: Levels, width: int, goal: Goal) -> Improved:
     """Approximate eigenvectors ``(n, width)`` float32 of the smallest eigenvalues beyond the known ones.
 
     Stops early where it no longer gains.
@@ -89,13 +89,14 @@ def nested_start(levels: list[Level], width: int, goal: Goal) -> Improved:
     generator = torch.Generator().manual_seed(0)
     block = normal_block((coarsest.n, width), generator, coarsest.known.device, torch.float32)
     block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
-    for at in range(len(levels) - 1, 0, -1):
+    finer = [level for level in levels if isinstance(level, Finer)]
+    for at in range(len(finer), 0, -1):
         block = improve(levels, at, block, rough, NESTING.coarse_sweeps).x
-        block = levels[at - 1].prolong(block)
+        block = finer[at - 1].prolong(block)
     return improve(levels, 0, block, goal, NESTING.sweeps)
 
 
-def improve(levels: list[Level], at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None) -> Improved:
+def improve(levels: Levels, at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None) -> Improved:
     """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known from before."""
     problem, scale = _Problem(levels[at], x.dtype), levels[at].scale
     wanted, last = goal.wanted, min(goal.wanted + NESTING.swept_guards, x.shape[1])

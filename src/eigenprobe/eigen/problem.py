@@ -175,6 +175,20 @@ class SparseOperator:
     def entries(self) -> int:
         return self.matrix.values().numel()
 
+    @cached_property
+    def growth(self) -> float:
+        """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over a few. About the dimension of
+        a graph of points near a manifold, far more on an expander, which every factor and coarse level fills in."""
+        pattern = csr(*self.pattern, torch.ones_like(self.single.values()), (self.n, self.n))
+        first = torch.arange(GROWN, device=self.device)
+        ball = torch.zeros((self.n, GROWN), device=self.device)
+        ball[(2 * first + 1) * self.n // (2 * GROWN), first] = 1
+        sizes = []
+        for _ in range(4):
+            ball = ((pattern @ ball) > 0).to(ball)
+            sizes.append(ball.sum(0))
+        return float((sizes[3] / sizes[1]).log2().median())
+
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
         return (self.single if x.dtype == torch.float32 else self.matrix) @ x
@@ -246,25 +260,11 @@ class Problem:
         return min(self.wanted + self.guard, self.n - self.known.shape[1])
 
     @property
-    def sparse(self) -> SparseOperator | None:
-        """The operator, if it is a matrix whose null vectors are known."""
-        return self.operator if isinstance(self.operator, SparseOperator) and self.known.shape[1] else None
-
-    @cached_property
-    def growth(self) -> float:
-        """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over a few. About the dimension of
-        a graph of points near a manifold, far more on an expander, which every factor and coarse level fills in."""
-        assert isinstance(self.operator, SparseOperator)
-        matrix = self.operator.matrix
-        pattern = csr(*self.operator.pattern, torch.ones_like(matrix.values(), dtype=torch.float32), (self.n, self.n))
-        first = torch.arange(GROWN, device=matrix.device)
-        ball = torch.zeros((self.n, GROWN), device=matrix.device)
-        ball[(2 * first + 1) * self.n // (2 * GROWN), first] = 1
-        sizes = []
-        for _ in range(4):
-            ball = ((pattern @ ball) > 0).to(ball)
-            sizes.append(ball.sum(0))
-        return float((sizes[3] / sizes[1]).log2().median())
+    def sparse(self) -> SparseOperator:
+        """The operator as a matrix; a function is unsuited."""
+        if not isinstance(self.operator, SparseOperator):
+            raise Unsuited("a function has no matrix")
+        return self.operator
 
     def block(self) -> Tensor:
         """A random block ``(n, width)`` float32, its first columns replaced by the given start."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from ..basis import Basis, Extension
 from ..errors import InputError, RankError
 from ..graph.arranged import Placed
+from ..host.files import Facts
 from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared
 from .problem import FunctionOperator
@@ -304,11 +305,17 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
 
 
 Extend = Callable[[Rotation], Extension] | None
-Facts = dict[str, Any] | None
 
 
 def basis_from_span(
-    span: Span, smoother: Smoother, k: int, cloud: Placed, *, extension: Extend = None, info: Facts = None, **how: Any
+    span: Span,
+    smoother: Smoother,
+    k: int,
+    cloud: Placed,
+    *,
+    extension: Extend = None,
+    info: Facts | None = None,
+    **how: Any,
 ) -> Basis:
     """The basis of ``k`` vectors that a span holds; ``how`` are options of `rotate`.
 
@@ -318,10 +325,10 @@ def basis_from_span(
 
 
 def basis_of(
-    rotation: Rotation, smoother: Smoother, cloud: Placed, *, extension: Extend = None, info: Facts = None
+    rotation: Rotation, smoother: Smoother, cloud: Placed, *, extension: Extend = None, info: Facts | None = None
 ) -> Basis:
     """The basis of one cloud from its rotation."""
-    facts: dict[str, Any] = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}
+    facts: Facts = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}
     if cloud.duplicates:
         facts["duplicates"] = cloud.duplicates
     cut = cloud.short_cuts

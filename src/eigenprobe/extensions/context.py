@@ -5,13 +5,14 @@ v(x) = network(f(x)) T           f: features averaged over the fitted neighbours
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from .. import networks
 from ..basis import extension
+from ..host.files import Facts
 from .neighbourhood import NeighbourhoodExtension
 from .network import beginning_with, saved_network, weights_of
 
@@ -41,11 +42,11 @@ class ContextExtension:
         context = {f"context.{name}": value for name, value in self.context.tensors().items()}
         return weights_of(self.network) | context | {"matrix": self.matrix}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         return {"network": self.network.describe(), "context": self.context.facts()}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ContextExtension:
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> ContextExtension:
         context = NeighbourhoodExtension.from_tensors(beginning_with("context.", tensors), facts["context"])
         return cls(saved_network(tensors, facts), context, tensors["matrix"])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch.nn.functional import embedding_bag
 
 from ..basis import extension
 from ..errors import InputError
+from ..host.files import Facts
 from ..search.neighbours import Metric, query
 
 NEIGHBOURS = 10
@@ -57,11 +58,11 @@ class KernelExtension:
         remainder, scale = self.fitted
         return {"points": self.points, "values": self.values, "remainder": remainder, "scale": scale}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         return {"metric": self.metric}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> KernelExtension:
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> KernelExtension:
         t = tensors
         n, k = t["values"].shape
         if t["points"].shape[:-1] != (n,) or t["remainder"].shape != (n, k) or t["scale"].shape != (k,):

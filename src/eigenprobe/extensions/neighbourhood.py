@@ -18,6 +18,7 @@ from ..basis import extension
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph.arranged import Arranged, fingerprints
+from ..host.files import Facts
 from ..search.neighbours import Search, searcher
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import fuzzy_weights, overlaps
@@ -120,14 +121,14 @@ class NeighbourhoodExtension:
         names = ("points", "indices", "values", "mass", "factors")
         return {name: getattr(self, name) for name in names} | {"centre": self.frame.centre}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         if not isinstance(self.metric, str):
             raise InputError("a metric that is a function cannot be written to a file")
         about = {"metric": self.metric, "options": self.options, "same": self.same}
         return {"scale": self.frame.scale, "unit": self.frame.unit, **about}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NeighbourhoodExtension:
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> NeighbourhoodExtension:
         t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
         metric, options = facts.get("metric", "euclidean"), facts.get("options", {})
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from .. import networks
-from ..basis import extension
+from ..basis import Basis, extension
 from ..cloud import Frame
+from ..errors import InputError
+from ..host.files import Facts
 from ..host.weights import with_weights
 
 CHUNK = 2048  # rows at once: bounds the memory, changes no value
@@ -75,17 +77,24 @@ class NetworkExtension:
         others = {"context": self.context, "matrix": self.matrix, "centre": self.frame.centre}
         return weights_of(self.network) | others
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """JSON-able settings beside the tensors."""
         frame = {"radius": self.frame.scale, "unit": self.frame.unit}
         return {"network": self.network.describe(), **frame, "learned_mass": self.learned_mass}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> NetworkExtension:
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> NetworkExtension:
         """The inverse of `tensors` and `facts`."""
         frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
         network = saved_network(tensors, facts)
         return cls(network, frame, tensors["context"], facts["learned_mass"], tensors["matrix"])
+
+
+def fitted_network(basis: Basis) -> NetworkExtension:
+    """The function that a basis is, where a network was fitted; an error of other bases."""
+    if not isinstance(basis.extension, NetworkExtension):
+        raise InputError(f"expected a basis of a fitted network, got one of method {basis.info.get('method')!r}")
+    return basis.extension
 
 
 def weights_of(network: networks.Network) -> dict[str, Tensor]:
@@ -93,7 +102,7 @@ def weights_of(network: networks.Network) -> dict[str, Tensor]:
     return {f"network.{name}": value.float() for name, value in network.state_dict().items()}
 
 
-def saved_network(tensors: dict[str, Tensor], facts: dict[str, Any]) -> networks.Network:
+def saved_network(tensors: dict[str, Tensor], facts: Facts) -> networks.Network:
     weights = beginning_with("network.", tensors)
     return with_weights(lambda: networks.described(facts["network"]), weights, "the saved network")
 

@@ -11,7 +11,7 @@ depends on its own point alone, but for the rounding of single precision, and is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch import Tensor
 from ..basis import extension
 from ..cloud import Frame
 from ..errors import InputError
+from ..host.files import Facts
 from ..networks.spectral import GUARDS, PLACED, SpectralNetwork, diffusion, guards, inputs, place, place_inputs
 from ..networks.store import fingerprint, load_network
 from ..smoothers import Smoother
@@ -100,11 +101,11 @@ class ModelExtension:
         tensors = {"points": self.points, "frame": frame, "matrix": self.matrix}
         return tensors if self.residual is None else {**tensors, "residual": self.residual}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         return {"model": self.name, "fingerprint": fingerprint(self.network)}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> ModelExtension:
+    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> ModelExtension:
         network, _ = load_network(facts["model"], online=False)  # a file must not decide what is downloaded
         if fingerprint(network) != facts["fingerprint"]:
             raise InputError(f"expected the weights this basis was made with, got others under {facts['model']!r}")

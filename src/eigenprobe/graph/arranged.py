@@ -6,8 +6,6 @@ Coinciding points are one: each copy gets its value and an equal share of its ma
 neighbours of a point are near in memory, which makes the search and every sparse product after it several times faster.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, Self

@@ -26,6 +26,7 @@ from ..errors import InputError
 if TYPE_CHECKING:  # the command line starts without numpy
     from numpy.typing import NDArray
 
+Facts = dict[str, Any]  # names and values, as JSON has them
 EXPANSION = 200  # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
 UNCHECKED = 1 << 28  # bytes that any file may grow to: a small table of zeros compresses a thousand times
 OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"  # in messages of numpy

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from .files import atomic_path, write_json, write_text
+from .files import Facts, atomic_path, write_json, write_text
 
 Row = Mapping[str, Any]
+Record = dict[str, Any]  # a row that is made
 
 
 @dataclass(frozen=True)
 class Report:
     """What a command measured: its rows, what could not be used and why, the settings, and the files written."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Record]
     failed: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     written: tuple[Path, ...] = ()
 
     def markdown(self) -> str:
@@ -51,9 +52,9 @@ def grouped(rows: Iterable[Row], *by: str) -> dict[tuple[Any, ...], list[Row]]:
     return groups
 
 
-def mean_row(rows: Sequence[Row], columns: Sequence[str] | None = None, **labels: Any) -> dict[str, Any]:
+def mean_row(rows: Sequence[Row], columns: Sequence[str] | None = None, **labels: Any) -> Record:
     """``labels``, then the mean of every column (default: the numeric ones) over the rows that have the number."""
-    means: dict[str, Any] = dict(labels)
+    means: Record = dict(labels)
     for name in columns_of(rows) if columns is None else columns:
         values = [float(row[name]) for row in rows if _is_number(row.get(name)) and math.isfinite(row[name])]
         if values or columns is not None:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -21,6 +21,8 @@ from .progress import report
 
 ONE_THREAD = 12_000  # points below which threads wait for each other longer than they work
 CPU = torch.device("cpu")
+T = TypeVar("T")
+R = TypeVar("R")
 
 _allowed: ContextVar[int | None] = ContextVar("cores that the caller allows", default=None)
 _lock = threading.Lock()
@@ -69,7 +71,7 @@ def limited_threads(device: torch.device, points: int | None = None, *, single: 
                 torch.set_num_threads(min([_before, *_limits]))
 
 
-def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch.device = CPU) -> list[Any]:
+def side_by_side(work: Callable[[T], R], parts: Sequence[T], device: torch.device = CPU) -> list[R]:
     """``[work(part) for part in parts]``, on a processor a part at a time on each of its cores (`allowed_cores`).
 
     Unlike the threads of one operation, none of these waits for another; inside of one there are no more.
@@ -78,7 +80,7 @@ def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch
         return [_counted(work(part), number, len(parts)) for number, part in enumerate(parts, 1)]
     gate = threading.Semaphore(cores())
 
-    def next_part(part: Any) -> Any:
+    def next_part(part: T) -> R:
         with gate:
             return work(part)
 
@@ -91,7 +93,7 @@ def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], device: torch
                 each.cancel()  # after an interrupt, what has not begun
 
 
-def _counted(result: Any, number: int, count: int) -> Any:
+def _counted(result: R, number: int, count: int) -> R:
     report(f"{number} of {count} blocks")
     return result
 

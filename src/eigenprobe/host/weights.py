@@ -4,8 +4,6 @@ folder/config.json                       format, sizes of the network, facts of 
 folder/model-00001-of-00002.safetensors  ...
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .files import atomic_path, reading, write_json
+from .files import Facts, atomic_path, reading, write_json
 
 M = TypeVar("M", bound=nn.Module)
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -70,7 +68,7 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
     return network
 
 
-def write_weights(folder: Path, network: nn.Module, sizes: dict[str, Any], facts: dict[str, Any]) -> None:
+def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) -> None:
     """Weights, then the index: a folder that has one is complete."""
     shards: list[dict[str, Tensor]] = [{}]
     for name, tensor in network.state_dict().items():
@@ -85,9 +83,7 @@ def write_weights(folder: Path, network: nn.Module, sizes: dict[str, Any], facts
     write_json(folder / "config.json", {"format": FORMAT, "network": sizes, "files": names, "facts": facts})
 
 
-def read_weights(
-    folder: Path, sizes_type: type, network_type: Callable[[Any], M], what: str
-) -> tuple[M, dict[str, Any]]:
+def read_weights(folder: Path, sizes_type: type, network_type: Callable[[Any], M], what: str) -> tuple[M, Facts]:
     path = folder / "config.json"
     if not path.is_file():
         raise InputError(f"expected a model folder with config.json, got {folder}")

@@ -3,8 +3,6 @@
 Each needs its own package only when it is used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from ..errors import extra

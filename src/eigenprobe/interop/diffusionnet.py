@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.sparse import csc_matrix
 from torch import Tensor
 
 from ..cloud import Array, Origin, check_points
@@ -105,8 +106,6 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
 
 def _read(path: Path, points: np.ndarray, k: int, neighbours: Any) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
-    from scipy.sparse import csc_matrix
-
     with Archive(path) as stored:
         missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - set(stored.keys())
         kept = str(stored["neighbours"]) if "neighbours" in stored.keys() else "None"  # noqa: SIM118 (not a mapping)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import InputError
+from ..host.files import Facts
 from ..host.weights import check_sizes, drawing
 from .transformer import MLP, MLPConfig, Transformer, TransformerConfig
 
@@ -56,7 +57,7 @@ def build(preset: str, inputs: int, outputs: int, generator: torch.Generator | N
     return from_config(config(preset, inputs=inputs, outputs=outputs, **changes), generator)
 
 
-def described(facts: dict[str, Any]) -> Network:
+def described(facts: Facts) -> Network:
     """The network that ``describe()`` described, with fresh parameters."""
     facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
     kind = facts.pop("kind", None)

@@ -12,12 +12,11 @@ import os
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ..errors import InputError, extra
-from ..host.files import write_text
+from ..host.files import Facts, write_text
 from ..host.weights import read_weights, write_weights
 from .spectral import SpectralConfig, SpectralNetwork
 
@@ -30,7 +29,7 @@ def packaged() -> list[str]:
     return sorted(path.parent.name for path in PACKAGED.glob("*/config.json"))
 
 
-def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any], source: str = "") -> None:
+def write(folder: Path, network: SpectralNetwork, facts: Facts, source: str = "") -> None:
     """Save a model as float16 with its card, `card.md` filled from the facts of the run and where it will be found."""
     folder.mkdir(parents=True, exist_ok=True)
     parameters = sum(p.numel() for p in network.parameters())
@@ -38,12 +37,12 @@ def write(folder: Path, network: SpectralNetwork, facts: dict[str, Any], source:
     write_weights(folder, network, asdict(network.config), facts)
 
 
-def read(folder: Path) -> tuple[SpectralNetwork, dict[str, Any]]:
+def read(folder: Path) -> tuple[SpectralNetwork, Facts]:
     """Load what `write` wrote; damaged and foreign folders are errors that say what is wrong."""
     return read_weights(folder, SpectralConfig, SpectralNetwork, "safetensors weights")
 
 
-def load_network(source: str | os.PathLike[str], *, online: bool = True) -> tuple[SpectralNetwork, dict[str, Any]]:
+def load_network(source: str | os.PathLike[str], *, online: bool = True) -> tuple[SpectralNetwork, Facts]:
     """The network and its facts, by its name in the package, from a folder, or from the hub (`owner/name`).
 
     ``online=False`` downloads nothing: of the hub only what an earlier call brought into its cache.
@@ -80,7 +79,7 @@ def download(name: str, online: bool = True) -> Path:
         raise InputError(f"expected a packaged model, a folder or a hub id; cannot get {name!r}: {reason}") from error
 
 
-def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, source: str) -> str:
+def render(config: SpectralConfig, facts: Facts, parameters: int, source: str) -> str:
     """The card as Markdown."""
     recipe, history = facts.get("recipe", {}), facts.get("history", [])
     shapes, schedule = recipe.get("shapes", {}), recipe.get("schedule", {})
@@ -97,7 +96,7 @@ def render(config: SpectralConfig, facts: dict[str, Any], parameters: int, sourc
     return (PACKAGED / "card.md").read_text().format_map(card)
 
 
-def _curve(history: list[dict[str, Any]]) -> str:
+def _curve(history: list[Facts]) -> str:
     if not history:
         return "(none)\n"
     levels = [level for level in _LEVELS if f"cosine{level}" in history[-1]]

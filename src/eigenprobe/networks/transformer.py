@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..host.files import Facts
 from ..layers import Attention
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
@@ -57,7 +58,7 @@ class Described(nn.Module):
         phase = points @ self.frequencies
         return torch.cat([points, phase.sin(), phase.cos()], -1)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Facts:
         """The configuration as JSON-able facts."""
         return {"kind": self.kind, **asdict(self.config)}
 

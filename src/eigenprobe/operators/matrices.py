@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, diags_array, eye_array
 from torch import Tensor
 
 from ..basis import Basis
@@ -47,6 +48,9 @@ from ..smoothers.prepared import Prepared
 from ..smoothers.smoother import csr, symmetric_matrix
 from ..smoothers.stencil import SELECTION, covered, tangent_frames
 
+Matrix: TypeAlias = "csr_matrix | Tensor"  # the latter sparse CSR, where the caller gave a tensor
+Pair = tuple[Matrix, Matrix]
+
 
 @validated
 def laplacian(
@@ -63,7 +67,7 @@ def laplacian(
     measure: float | Array | Sequence[Array] | None = None,
     resolution: Resolution = "auto",
     parts: Parts | None = None,
-) -> Any:
+) -> Any:  # a pair, or a list of them
     """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in the points' units.
 
     ``robust_laplacian.point_cloud_laplacian(points)`` can be replaced by it as it stands.
@@ -106,7 +110,7 @@ def laplacian(
     return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], wanted(**own[i]), device))
 
 
-def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device | None) -> tuple[Any, Any]:
+def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device | None) -> Pair:
     """``L`` and ``M`` of one cloud, or of a basis."""
     if isinstance(points, Basis):
         return _of_basis(points, wanted)
@@ -117,7 +121,7 @@ def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device 
         return _matrices_as_given(made, origin, wanted.differentiable(made.smoother))
 
 
-def _of_basis(basis: Basis, wanted: OperatorSettings) -> tuple[Any, Any]:
+def _of_basis(basis: Basis, wanted: OperatorSettings) -> Pair:
     """``L`` and ``M`` of the operator that made a basis."""
     _refuse(wanted)
     made = basis.prepared()
@@ -135,7 +139,7 @@ def _refuse(wanted: OperatorSettings) -> None:
         raise InputError(f"a basis has its own operator: {name} is not taken together with one; give its points")
 
 
-def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> tuple[Any, Any]:
+def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> Pair:
     if traced:
         return traced_matrices(made.cloud, made.smoother, origin)
     stiffness, mass = matrices(made.cloud, made.smoother)
@@ -144,14 +148,12 @@ def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> tuple[An
     return as_given(stiffness, origin), as_given(mass, origin)
 
 
-def _on_given(stiffness: Any, mass: np.ndarray, sample: WorkingSample) -> tuple[Any, Any]:
+def _on_given(stiffness: csr_matrix, mass: np.ndarray, sample: WorkingSample) -> tuple[csr_matrix, csr_matrix]:
     """The operator of a working sample at all given points: ``R^T L R``, R the means over cells, and ties within cells.
 
     A point that is not the mean of its cell is pulled to it at the highest rate of the spectrum; so are points without
     mass, a thousandth as strongly.
     """
-    from scipy.sparse import csr_matrix, diags_array, eye_array
-
     rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
     own, means = _cells(sample)
     rate = 2 * float((stiffness.diagonal() / mass).max())
@@ -161,19 +163,15 @@ def _on_given(stiffness: Any, mass: np.ndarray, sample: WorkingSample) -> tuple[
     return csr_matrix(whole), csr_matrix(diags_array(mass[rows] * shares))
 
 
-def _cells(sample: WorkingSample) -> tuple[Any, Any]:
+def _cells(sample: WorkingSample) -> tuple[csr_matrix, csr_matrix]:
     """The cell of every given point ``(n, m)``, and means over cells ``(m, n)``, scipy CSR."""
-    from scipy.sparse import csr_matrix
-
     rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
     place, shape = np.arange(len(rows)), (len(rows), len(sample.points))
     return csr_matrix((np.ones(len(rows)), (place, rows)), shape), csr_matrix((shares, (rows, place)), shape[::-1])
 
 
-def matrices(cloud: Placed, smoother: Smoother) -> tuple[Any, Any]:
+def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
     """``L`` and ``M`` of all given points, float64 scipy CSR."""
-    from scipy.sparse import csr_matrix, diags_array
-
     if not smoother.symmetric:
         raise InputError("a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'")
     scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
@@ -224,7 +222,7 @@ def gradient(
     neighbours: Neighbours | None = None,
     dimension: float | None = None,
     device: str | torch.device | None = None,
-) -> tuple[Array, tuple[Any, ...]]:
+) -> tuple[Array, tuple[Matrix, ...]]:
     """Tangent frames ``(n, d, dim)`` and the gradient ``(G_1, ..., G_dim)``, sparse ``(n, n)``, in ``length^-1``.
 
     ``G_a @ f`` is the component of the gradient of ``f`` along ``frames[:, :, a]``; as vectors in space the gradient is
@@ -255,10 +253,8 @@ def gradient(
     return directions, tuple(as_given(part, origin) for part in parts)
 
 
-def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[Any]]:
+def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_matrix]]:
     """Frames and gradient at all given points, float64 numpy and scipy CSR."""
-    from scipy.sparse import csr_matrix
-
     graph = smoother.known_graph
     if graph.metric != "euclidean":
         raise InputError("a gradient needs a smoother with a Euclidean graph")
@@ -297,10 +293,8 @@ def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return rows, columns, values[off].astype(np.float64) / float(smoother.step_time) * root[rows] * root[columns]
 
 
-def _spread(stiffness: Any, mass: np.ndarray, place: np.ndarray, rate: float) -> tuple[Any, np.ndarray]:
+def _spread(stiffness: csr_matrix, mass: np.ndarray, place: np.ndarray, rate: float) -> tuple[csr_matrix, np.ndarray]:
     """The same operator at all given points: ``place (N,)`` is the row of each; copies share mass and are tied."""
-    from scipy.sparse import csr_matrix, diags_array
-
     copies = np.bincount(place, minlength=len(mass))
     share = csr_matrix((1 / copies[place], (np.arange(len(place)), place)), shape=(len(place), len(mass)))  # P C^-1
     whole = share @ stiffness @ share.T
@@ -310,7 +304,7 @@ def _spread(stiffness: Any, mass: np.ndarray, place: np.ndarray, rate: float) ->
     return whole, (mass / copies)[place]
 
 
-def as_given(matrix: Any, origin: Origin) -> Any:
+def as_given(matrix: csr_matrix, origin: Origin) -> Matrix:
     """A scipy CSR matrix as it is, or as torch CSR where the caller gave a tensor."""
     if origin.numpy:
         return matrix

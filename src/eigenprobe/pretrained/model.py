@@ -31,6 +31,7 @@ from ..errors import InputError, extra
 from ..extensions import KernelExtension
 from ..extensions.pretrained import CloudMemory, ModelExtension
 from ..graph.arranged import Placed, arrange
+from ..host.files import Facts
 from ..host.tables import html_table
 from ..host.threads import limited_threads
 from ..host.validation import validated
@@ -52,7 +53,7 @@ CONTEXT = 4096
 class SpectralModel:
     """A pretrained network and what is known about it; make one by `from_pretrained`."""
 
-    def __init__(self, network: SpectralNetwork, facts: dict[str, Any] | None = None, name: str = "") -> None:
+    def __init__(self, network: SpectralNetwork, facts: Facts | None = None, name: str = "") -> None:
         self.network = network.eval().requires_grad_(False)
         self.facts, self.name = facts or {}, name
 
@@ -228,7 +229,7 @@ class SpectralModel:
         basis.info["seconds"] = round(time.perf_counter() - began, 4)
         return basis
 
-    def _info(self, refine: int) -> dict[str, Any]:
+    def _info(self, refine: int) -> Facts:
         return {"method": "pretrained", "model": self.name, "refine": refine}
 
     def _extension(self, seen: Tensor, frame: Frame, columns: Tensor, refine: int) -> Any:

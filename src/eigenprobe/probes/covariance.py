@@ -57,12 +57,10 @@ class Covariance:
         given = [name for name, value in kinds.items() if value is not None]
         if len(given) > 1:
             raise InputError(f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}")
-        if not given:
-            scales = DEFAULT_SCALES
         self.smoother, self.variance = smoother, variance
         known = terms or _coefficients(steps, resolvent, scales, smoother.symmetric)
         self.terms = dict(sorted(known.items()))  # power -> weight
-        self.balanced = scales is not None  # every power is divided by its trace
+        self.balanced = given in ([], ["scales"])  # every power is divided by its trace
         if not smoother.symmetric and any(power % 2 for power in self.terms):
             raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.terms)}")
         self._generator = generator
@@ -227,10 +225,9 @@ def _coefficients(
         if not 1 <= resolvent <= 16:
             raise InputError(f"expected between 1 and 16 doublings for the resolvent, got {resolvent}")
         return dict.fromkeys(range(0, 2**resolvent, 1 if symmetric else 2), 1.0)
-    assert scales is not None
-    powers = [int(s) for s in scales]
+    powers = [int(s) for s in (DEFAULT_SCALES if scales is None else scales)]
     if not powers or min(powers) < 0 or len(set(powers)) != len(powers):
-        raise InputError(f"expected distinct non-negative scales, got {list(scales)}")
+        raise InputError(f"expected distinct non-negative scales, got {powers}")
     return dict.fromkeys(sorted(powers), 1.0 / len(powers))
 
 

@@ -13,13 +13,14 @@ one positive factor c, which makes the sum that of the Rayleigh quotients, in th
 """
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ..eigen import Rotation
 from ..errors import InputError
+from ..host.files import Facts
 from ..smoothers import Smoother
 from .families import family, mass_of, ordered, visible_steps
 from .objective import expected_errors, prefix_errors
@@ -70,7 +71,7 @@ Eigenvalues = Literal["rayleigh", "worst", "mean"]
 DRAWN = 500  # probes of a draw: the paper's number
 
 
-def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation, dict[str, Any]]:
+def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation, Facts]:
     """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain."""
     root = mass_of(smoother).sqrt()[:, None]
     left, sizes, _ = torch.linalg.svd(root * functions, full_matrices=False)

@@ -26,6 +26,7 @@ from torch import Tensor
 from ..cloud import Frame
 from ..eigen import Rotation, canonical_signs
 from ..errors import InputError
+from ..host.files import Facts
 from ..smoothers import Smoother
 from .covariance import Covariance, DenseCovariance, polynomial, visible_scales
 from .probes import Distribution, seed_signal
@@ -155,7 +156,7 @@ def visible_steps(smoother: Smoother, k: int, generator: torch.Generator | None 
 @torch.no_grad()
 def best_of_family(
     name: str, smoother: Smoother, k: int, *, steps: int | None = None, generator: torch.Generator | None = None
-) -> tuple[Rotation, dict[str, Any]]:
+) -> tuple[Rotation, Facts]:
     """The ``k`` leading eigenvectors of the covariance of a family, by descending energy, and what they explain."""
     steps = visible_steps(smoother, k, generator) if steps is None else steps
     covariance = family(name).covariance(smoother, steps)

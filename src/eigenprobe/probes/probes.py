@@ -82,6 +82,11 @@ class Probes:
         """The largest number of neighbours."""
         return self.k if isinstance(self.k, int) else self.k[1]
 
+    @property
+    def longest(self) -> int:
+        """The largest number of steps; of geometric ones their mean."""
+        return self.steps if isinstance(self.steps, int) else self.steps[1]
+
     def graph(self, points: Tensor) -> Graph:
         """The graph on which these probes of a cloud ``(n, d)``, or of stacked clouds ``(b, n, d)``, are smoothed."""
         sizes = (points.shape[1],) * len(points) if points.ndim == 3 else ()
@@ -116,12 +121,10 @@ class Probes:
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         lengths = self._lengths(graph, generator)  # (m,)
         varying = not isinstance(self.steps, int) or self.step_distribution == "geometric"
-        last = int(lengths.max()) if varying else int(self.steps)  # type: ignore[arg-type]
-        weights = None if self.vary == "step" else self._weights(graph, self.count, generator)
+        last = int(lengths.max()) if varying else self.longest
+        fixed = None if self.vary == "step" else self._weights(graph, self.count, generator)
         for step in range(last):
-            if self.vary == "step":
-                weights = self._weights(graph, 1, generator)
-            assert weights is not None
+            weights = self._weights(graph, 1, generator) if fixed is None else fixed
             smoothed = _average(signal, graph.indices, weights)
             signal = torch.where(lengths > step, smoothed, signal) if varying else smoothed
         return signal
@@ -144,9 +147,8 @@ class Probes:
 
         Bound by reading the signal again for every neighbour: half the bytes, sums in single precision.
         """
-        assert isinstance(self.steps, int)
         half, near, exponents, rates = signal.half(), indices.int(), _exponents(distances), _rates(sigma)
-        for _ in range(self.steps):
+        for _ in range(self.longest):
             half = _step(half, near, exponents, rates)
         return half.to(signal.dtype)
 
@@ -158,11 +160,11 @@ class Probes:
     def _lengths(self, graph: Graph, generator: torch.Generator | None) -> Tensor:
         device = graph.distances.device
         if self.step_distribution == "geometric":
-            assert isinstance(self.steps, int)
+            mean = self.longest
             u = torch.rand(self.count, generator=generator, device=device, dtype=torch.float64)
             # Inverse transform of P(t >= s) = c^s with mean c / (1 - c) = steps.
-            ratio = torch.log(torch.tensor(self.steps / (self.steps + 1.0), dtype=torch.float64))
-            return (u.clamp_min(1e-12).log() / ratio.to(device)).floor().long().clamp_max(4 * self.steps)
+            ratio = torch.log(torch.tensor(mean / (mean + 1.0), dtype=torch.float64))
+            return (u.clamp_min(1e-12).log() / ratio.to(device)).floor().long().clamp_max(4 * mean)
         low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
         return torch.randint(low, high + 1, (self.count,), generator=generator, device=device)
 

@@ -177,19 +177,22 @@ def _survey(points: Tensor, seed: int, scales: Scales, known: int | None) -> Qua
     centres = points[chosen]
     near, distances = query(points, centres, int(counts[-1]) + 1)
     offsets = points[near] - centres[:, None]
-    reach, roundness, residual, second, fourth = [], [], [], [], []
+    reach, roundness, residual, fourth, frames = [], [], [], [], []
     for count in counts.tolist():
-        part, radius = offsets[:, : count + 1], distances[:, count]
+        part, length = offsets[:, : count + 1], distances[:, count]
         values, axes = _axes(part)
         roundness.append(values[:, -2] / values[:, -1].clamp_min(torch.finfo(values.dtype).tiny))
-        residual.append(_residual(part, axes, radius, 2)[0])
-        second.append(_residual(part, axes, radius, 1)[0])
-        fourth.append(_residual(part, axes, radius, 2)[1])
-        reach.append(radius)
+        spread, peaked = _residual(part, axes, length, 2)
+        residual.append(spread)
+        fourth.append(peaked)
+        reach.append(length)
+        frames.append(axes)
     around = query(centres, centres, min(scales.around, len(centres)))[0]
-    sides, deviation, bend, radius, kurtosis = (
-        torch.stack(each, 1)[around].median(1).values for each in (roundness, residual, second, reach, fourth)
-    )
+
+    def usual(each: list[Tensor]) -> Tensor:
+        return torch.stack(each, 1)[around].median(1).values  # (c, counts)
+
+    sides, deviation, radius, kurtosis = (usual(each) for each in (roundness, residual, reach, fourth))
     flat = (deviation <= scales.flat * radius) if d == 3 else torch.ones_like(sides, dtype=torch.bool)
     all_sides = sides >= scales.round
     lasting = all_sides & torch.cat([all_sides[:, 1:], all_sides[:, -1:]], 1)
@@ -207,7 +210,10 @@ def _survey(points: Tensor, seed: int, scales: Scales, known: int | None) -> Qua
     lines = torch.where(lined, radius[rows, first], 0.0)
     noise = torch.zeros_like(spacing)
     if dimension < min(d, 3) or (dimension == 2 and d == 3):
-        thickness = deviation if dimension == 2 else bend
+        thickness = deviation
+        if dimension == 1:
+            looks = zip(counts.tolist(), frames, reach, strict=True)
+            thickness = usual([_residual(offsets[:, : count + 1], axes, far, 1)[0] for count, axes, far in looks])
         thin = thickness <= scales.flat * radius
         scale = torch.maximum(torch.where(thin.any(1), thin.int().argmax(1), len(counts) - 1), first)
         after = (scale + 1).clamp_max(len(counts) - 1)
@@ -231,6 +237,8 @@ def _residual(offsets: Tensor, axes: Tensor, radius: Tensor, dimension: int) -> 
 
     And the kurtosis of the distances: 3 for Gaussian noise, 1 for two sheets side by side.
     """
+    if offsets.shape[2] == dimension:
+        return torch.zeros_like(radius), torch.full_like(radius, 3.0)
     local = (offsets @ axes) / radius[:, None, None].clamp_min(torch.finfo(radius.dtype).tiny)
     if dimension == 1:
         x, rest = local[..., -1], local[..., :-1]
@@ -238,8 +246,6 @@ def _residual(offsets: Tensor, axes: Tensor, radius: Tensor, dimension: int) -> 
     else:
         x, y, rest = local[..., -1], local[..., -2], local[..., :-2]
         terms = torch.stack([torch.ones_like(x), x, y, x * x, x * y, y * y], -1)
-    if rest.shape[-1] == 0:
-        return torch.zeros_like(radius), torch.full_like(radius, 3.0)
     normal = terms.mT @ terms + 1e-9 * torch.eye(terms.shape[-1], dtype=terms.dtype, device=terms.device)
     found = torch.linalg.solve(normal, terms.mT @ rest)
     squared = (rest - terms @ found).square().sum(2)

@@ -8,8 +8,6 @@ dimensions, blocks of a matrix product for many (any device), and approximate on
 50 000 points of many dimensions), neighbour descent (pynndescent, which has other metrics).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal

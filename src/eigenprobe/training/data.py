@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import lightning.pytorch as pl
 import torch
@@ -40,8 +40,7 @@ class Batch:
     """One batch of clouds ``(b, n, d)``; ``mask (b, n)`` is True at real points.
 
     ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is a tensor ``(b, n,
-    m)`` or a function that draws one from a generator; ``optimum (b,)`` is the closed-form loss, where it is known;
-    ``smoother`` is that of one cloud, a sampling of the manifold.
+    m)`` or a function that draws one from a generator; ``optimum (b,)`` is the closed-form loss, where it is known.
     """
 
     points: Tensor
@@ -51,7 +50,6 @@ class Batch:
     trace: Tensor | None = None
     probes: Tensor | Draw | None = None
     optimum: Tensor | None = None
-    smoother: Smoother | None = None
 
     def __post_init__(self) -> None:
         if self.trace is None and self.covariance is not None:
@@ -89,6 +87,13 @@ class Batch:
             return objective.reduce(*objective.errors(z, probes=probes))
         covariance = None if self.covariance is None else self.covariance.apply
         return objective.reduce(*objective.errors(z, covariance=covariance, trace=self.trace))
+
+
+@dataclass
+class Sampling(Batch):
+    """A sampling of one manifold, with the smoother of its points."""
+
+    smoother: Smoother = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -133,13 +138,13 @@ def prepare(
     objective: Objective,
     k: int,
     generator: torch.Generator | None = None,
-) -> Batch:
+) -> Sampling:
     """One sampling ``(n, d)`` as the network sees it, its smoother and covariance, for a basis of ``k`` vectors."""
     smoother = probes.build(points)
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
     weight = None if not smoother.symmetric else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
-    batch = Batch(local.unsqueeze(0), weight, smoother=smoother)
+    batch = Sampling(local.unsqueeze(0), weight, smoother=smoother)
     if objective.kind == "sampled":
         batch.probes = _sampler(local, single, probes)
     else:
@@ -166,6 +171,14 @@ def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
         return PaperDraw(probes.paper, probes.paper.graph(local))
     steps = 20 if probes.steps is None else probes.steps
     return lambda generator: family("heat").draw(smoother, probes.count, steps, generator=generator).unsqueeze(0)
+
+
+class Source(Protocol):
+    """Batches by the step of a training, on a device."""
+
+    def at(self, step: int) -> Batch: ...
+
+    def to(self, device: torch.device | str) -> Source: ...
 
 
 class Pool:

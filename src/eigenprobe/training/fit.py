@@ -8,6 +8,7 @@ the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,7 @@ from ..graph.arranged import Placed
 from ..host.threads import now
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Subset, prepare, resample
+from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Source, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -182,9 +183,8 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
             attach_optimum(sampling, k, objective, settings.seed)
     module = _module(cloud, k, settings)
     clock.append(now(cloud.device))
-    source: Any = Pool(pool, settings.seed)
-    if settings.resamplings == "fresh":
-        assert probes.paper is not None
+    source: Source = Pool(pool, settings.seed)
+    if settings.resamplings == "fresh" and probes.paper is not None:
         source = Fresh(cloud, frame, probes.paper, pool[0].points.shape[1], settings.seed, settings.subset)
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
@@ -192,7 +192,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     module.to(cloud.device).eval()
     first, known = pool[0].points[0], pool[0].smoother
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
-    smoother = known if same and known is not None else probes.build(cloud)
+    smoother = known if same else probes.build(cloud)
     function = NetworkExtension(module.network, frame, first, not smoother.symmetric)  # type: ignore[arg-type]
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
     seconds = dict(zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True))
@@ -228,7 +228,7 @@ def _module(cloud: Tensor, k: int, settings: FitSettings) -> SpectralModule:
 
 
 @torch.no_grad()
-def feedforward_loss(module: SpectralModule, samplings: list[Batch]) -> dict[str, float]:
+def feedforward_loss(module: SpectralModule, samplings: Sequence[Batch]) -> dict[str, float]:
     """The mean loss on some samplings and, where it is known, the smallest possible one and the distance to it."""
     if not samplings:
         return {}
@@ -243,7 +243,7 @@ def feedforward_loss(module: SpectralModule, samplings: list[Batch]) -> dict[str
 
 def draw_samplings(
     cloud: Tensor, k: int, frame: Frame, probes: ProbeSettings, objective: Objective, settings: FitSettings
-) -> tuple[list[Batch], list[Batch]]:
+) -> tuple[list[Sampling], list[Sampling]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
     place = "cuda" if cloud.device.type == "cuda" else "cpu"
@@ -266,13 +266,12 @@ def draw_samplings(
 
 
 @torch.no_grad()
-def attach_optimum(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
+def attach_optimum(batch: Sampling, k: int, objective: Objective, seed: int = 0) -> Tensor:
     """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can take there.
 
     For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA of ``S^t (S^t)^T``,
     a lower bound for the hybrid loss, whose projection is not the best one in the 2-norm.
     """
-    assert batch.smoother is not None
     if batch.smoother.symmetric:
         generator = torch.Generator(batch.smoother.device).manual_seed(seed)
         best = solve(batch.smoother, k, generator=generator).vectors

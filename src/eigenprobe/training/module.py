@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -22,10 +23,11 @@ from torch import Tensor, nn
 
 from ..errors import InputError, warn
 from ..host.device import graphed
+from ..host.files import Facts
 from ..host.validation import validated
 from ..probes.objective import Objective
 from ..probes.probes import Probes
-from .data import Batch, PaperDraw
+from .data import Batch, PaperDraw, Source
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +125,8 @@ class SpectralModule(pl.LightningModule):
         self._random_state: dict[str, Tensor] | None = None
         self._seeded = False
         # In lists, since as attributes they would be second copies of the network's parameters.
-        self._compiled: list[Any] = []
-        self._whole: list[Any] = []
+        self._compiled: list[Callable[[Tensor], Tensor]] = []
+        self._whole: list[Whole] = []
 
     @property
     def network(self) -> nn.Module:
@@ -144,7 +146,7 @@ class SpectralModule(pl.LightningModule):
         with torch.autocast(features.device.type, enabled=False):
             return batch.losses(self.objective, features, generator)
 
-    def _batch(self, item: Any, index: int, stream: int = 0) -> tuple[Batch, torch.Generator | None]:
+    def _batch(self, item: Batch | Source, index: int, stream: int = 0) -> tuple[Batch, torch.Generator | None]:
         if self._trainer is not None:
             index = index * self.trainer.world_size + self.trainer.global_rank
         batch = item if isinstance(item, Batch) else item.at(index)
@@ -154,7 +156,7 @@ class SpectralModule(pl.LightningModule):
         generator.manual_seed((self.seed * 1_000_003 + index * 2 + stream) % 2**63)
         return batch, generator
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: object, batch_idx: int) -> None:
         if self._seeded:
             return
         self._seeded = True  # here and not earlier: opening a data loader draws from the global generator too
@@ -201,7 +203,7 @@ class SpectralModule(pl.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
+        self, optimizer: Any, gradient_clip_val: object = None, gradient_clip_algorithm: object = None
     ) -> None:
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         if not gradients:
@@ -218,7 +220,7 @@ class SpectralModule(pl.LightningModule):
         self.skipped[0] += bad
         self.skipped[1] = (self.skipped[1] + bad) * bad
 
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(self, outputs: object, batch: object, batch_idx: int) -> None:
         if self.global_step % self.log_every == 0:
             self.report_skipped()
 
@@ -253,7 +255,7 @@ class SpectralModule(pl.LightningModule):
                     return
             graphed(self.mixed, points)
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: Facts) -> None:
         states = {"cpu": torch.get_rng_state()}
         states |= {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {}
         checkpoint["eigenprobe"] = {
@@ -264,6 +266,6 @@ class SpectralModule(pl.LightningModule):
             "random_state": states,
         }
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: Facts) -> None:
         self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]
         self._random_state = checkpoint["eigenprobe"]["random_state"]

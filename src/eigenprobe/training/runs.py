@@ -27,7 +27,7 @@ from torch.nn.functional import cosine_similarity
 
 from ..errors import InputError
 from ..host.device import resolved
-from ..host.files import atomic_path, locked_folder, reading
+from ..host.files import Facts, atomic_path, locked_folder, reading
 from ..host.progress import Progress
 from ..host.progress import enabled as progress_enabled
 from ..host.validation import validated
@@ -69,7 +69,7 @@ class Checkpoints(pl.Callback):
         self.folder, self.every, self.source = Path(folder), every, dict(source or {})
         self.saved = -1
 
-    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: Facts) -> None:
         checkpoint[SOURCE] = self.source
 
     def save(self, trainer: pl.Trainer) -> Path:
@@ -80,7 +80,7 @@ class Checkpoints(pl.Callback):
         self.saved = trainer.global_step
         return target
 
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
         # Between two optimiser steps of an accumulation there is nothing new to save.
         if trainer.global_step != self.saved and trainer.global_step % self.every == 0:
             self.save(trainer)
@@ -106,7 +106,7 @@ class Averaged(WeightAveraging):
         super().__init__(use_buffers=False, multi_avg_fn=self._update)
         self.decay, self.share = decay, 1.0
 
-    def _update(self, average: Any, live: Any, count: Any) -> None:
+    def _update(self, average: list[Tensor], live: list[Tensor], count: object) -> None:
         torch._foreach_lerp_(average, live, self.share)
 
     def setup(self, trainer: pl.Trainer, module: pl.LightningModule, stage: str) -> None:
@@ -139,15 +139,15 @@ class OracleCosine(pl.Callback):
         self.history: list[dict[str, float]] = []
         self._began = time.monotonic()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Facts:
         return {"history": self.history}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Facts) -> None:
         self.history = list(state["history"])
         self._began -= self.history[-1]["seconds"] if self.history else 0.0
 
     @torch.no_grad()
-    def measure(self, module: Any) -> dict[str, float]:
+    def measure(self, module: pl.LightningModule) -> dict[str, float]:
         """The mean over the clouds, by level."""
         training, rows = module.training, []
         module.eval()
@@ -159,7 +159,7 @@ class OracleCosine(pl.Callback):
         mean = torch.stack(rows).mean(0)
         return {f"cosine_{k}": float(mean[:k].mean()) for k in (10, 20, 50) if k <= len(mean)}
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: object) -> None:
         step = trainer.global_step
         if step % self.every == 0 and (not self.history or self.history[-1]["step"] != step):
             found = self.measure(module)
@@ -174,21 +174,21 @@ class Bar(pl.Callback):
     EVERY = 1.0  # seconds between two looks at the numbers, which the device must finish for
     SHOWN = "train/progress"  # by the bar itself
 
-    def on_train_start(self, trainer: pl.Trainer, module: Any) -> None:
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.bar = Progress("training", 1.0, percent=True).__enter__()
         self.looked = time.monotonic()
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: object) -> None:
         share, note = getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)), None
         if time.monotonic() - self.looked > self.EVERY:
             self.looked, metrics = time.monotonic(), trainer.progress_bar_metrics
             note = ", ".join(f"{name} {float(value):.4g}" for name, value in metrics.items() if name != self.SHOWN)
         self.bar.advance(share - self.bar.done, note)
 
-    def on_train_end(self, trainer: pl.Trainer, module: Any) -> None:
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.bar.__exit__(None, None, None)
 
-    def on_exception(self, trainer: pl.Trainer, module: Any, exception: BaseException) -> None:
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
         if hasattr(self, "bar"):
             self.bar.__exit__(None, None, None)
 
@@ -228,7 +228,7 @@ class RunSettings:
         return replace(self, flags={**self.flags, "callbacks": [*self.flags.get("callbacks", []), *callbacks]})
 
 
-def train(module: SpectralModule, data: Any, settings: RunSettings | None = None) -> pl.Trainer:
+def train(module: SpectralModule, data: pl.LightningDataModule, settings: RunSettings | None = None) -> pl.Trainer:
     """Train ``module`` on a data module to the end of its schedule; returns Lightning's trainer.
 
     An interrupt saves a checkpoint first and then raises ``KeyboardInterrupt``.

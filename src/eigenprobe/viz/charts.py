@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
 
 from ..errors import InputError
 from ..readers.mesh import to_numpy
@@ -15,18 +16,19 @@ from .layout import AXIS, Path, canvas
 from .scene import Array, thin
 
 
-def eigenvalue_curves(curves: Mapping[str, Any], path: Path | None = None, *, title: str | None = None) -> Figure:
+def eigenvalue_curves(curves: Mapping[str, ArrayLike], path: Path | None = None, *, title: str | None = None) -> Figure:
     """Eigenvalues against index, one line per method; a method called oracle (or exact) is drawn dashed on top."""
     if not curves:
         raise InputError("eigenvalue_curves needs at least one curve")
     with canvas(4.2, 3.0, path) as figure:
         axes = figure.add_axes((0.14, 0.15, 0.83, 0.76))
         axes.set_prop_cycle(color=colours.hexadecimal(colours.categorical(len(curves))))
-        for name, eigenvalues in curves.items():
+        for name, values in curves.items():
+            eigenvalues = to_numpy(values)
             look: dict[str, Any] = {"lw": 1.6, "marker": "o", "ms": 2.6, "mew": 0}
             if re.search("oracle|exact|analytic", name.lower()):
                 look = {"lw": 1.3, "color": colours.INK, "ls": (0, (4, 2)), "zorder": 5}
-            axes.plot(np.arange(1, len(eigenvalues) + 1), to_numpy(eigenvalues), label=name, **look)
+            axes.plot(np.arange(1, len(eigenvalues) + 1), eigenvalues, label=name, **look)
         axes.set(xlabel="index", ylabel="eigenvalue", xlim=(1, None), ylim=(0, None), axisbelow=True, title=title or "")
         axes.grid(axis="y", color="#e8eaed", lw=0.7)
         axes.legend(fontsize=8.5, loc="upper left")
@@ -56,8 +58,8 @@ def functions_on_a_line(
 
 
 def embeddings(
-    methods: Mapping[str, Any],
-    labels: Any = None,
+    methods: Mapping[str, ArrayLike],
+    labels: ArrayLike | None = None,
     path: Path | None = None,
     *,
     names: Sequence[str] | None = None,

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from ..errors import InputError
 from ..readers.mesh import to_numpy
@@ -35,7 +36,7 @@ def _signed_image(raster: Raster, values: Array) -> Array:
 class View(TypedDict, total=False):
     """How a shape is drawn: `faces` (f, 3) of a mesh, angles in degrees, `up` x, y, z or auto, `size` in pixels."""
 
-    faces: Any
+    faces: ArrayLike | None
     azimuth: float | None
     elevation: float
     up: str
@@ -45,7 +46,7 @@ class View(TypedDict, total=False):
 class _Stage:
     """A shape before its camera."""
 
-    def __init__(self, points: Any, view: View, size: int = 420) -> None:
+    def __init__(self, points: ArrayLike, view: View, size: int = 420) -> None:
         angles: Any = dict(view)
         self.xyz = display_coordinates(points)
         self.faces, self.size = as_faces(angles.pop("faces", None), len(self.xyz)), angles.pop("size", size)
@@ -56,7 +57,7 @@ class _Stage:
 
 
 def chosen_columns(
-    vectors: Array, columns: int | Sequence[int] | None, eigenvalues: Any = None, most: int = 10
+    vectors: Array, columns: int | Sequence[int] | None, eigenvalues: ArrayLike | None = None, most: int = 10
 ) -> tuple[list[int], list[str]]:
     """Which columns of `vectors` (n, K) are drawn, `most` after the constant unless given, and their titles."""
     k = vectors.shape[1]
@@ -75,12 +76,12 @@ def chosen_columns(
 
 
 def eigenfunctions(
-    points: Any,
-    vectors: Any,
+    points: ArrayLike,
+    vectors: ArrayLike,
     *,
     columns: int | Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
-    eigenvalues: Any = None,
+    eigenvalues: ArrayLike | None = None,
     per_row: int = 5,
     path: Path | None = None,
     **view: Unpack[View],
@@ -103,10 +104,10 @@ def eigenfunctions(
 
 
 def against_oracle(
-    points: Any,
-    vectors: Any,
-    oracle_vectors: Any,
-    cosines: Any,
+    points: ArrayLike,
+    vectors: ArrayLike,
+    oracle_vectors: ArrayLike,
+    cosines: ArrayLike,
     *,
     columns: int | Sequence[int] | None = None,
     names: tuple[str, str] = ("eigenprobe", "oracle"),
@@ -129,7 +130,14 @@ def against_oracle(
     return grid(images, titles, len(chosen), path, row_labels=names, notes=notes, panel=1.6)
 
 
-def mass(points: Any, mass: Any, *, reference: Any = None, path: Path | None = None, **view: Unpack[View]) -> Figure:
+def mass(
+    points: ArrayLike,
+    mass: ArrayLike,
+    *,
+    reference: ArrayLike | None = None,
+    path: Path | None = None,
+    **view: Unpack[View],
+) -> Figure:
     """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
     raster = _Stage(points, view, 560).raster()
     shown = {"mass": to_numpy(mass)} | ({} if reference is None else {"reference": to_numpy(reference)})
@@ -161,7 +169,7 @@ def mass(points: Any, mass: Any, *, reference: Any = None, path: Path | None = N
 
 
 def reconstructions(
-    points: Any, results: Mapping[str, Mapping[int, Any]], *, path: Path | None = None, **view: Unpack[View]
+    points: ArrayLike, results: Mapping[str, Mapping[int, ArrayLike]], *, path: Path | None = None, **view: Unpack[View]
 ) -> Figure:
     """Coordinates rebuilt from k basis vectors, one row per method, the input at the left; RMS error under each."""
     stage = _Stage(points, view)
@@ -184,7 +192,7 @@ def reconstructions(
     return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
 
 
-def small_picture(points: Any, values: Any, faces: Any, size: int) -> Array:
+def small_picture(points: ArrayLike, values: ArrayLike, faces: ArrayLike | None, size: int) -> Array:
     """Signed values on a shape as an image (h, w, 4), of ``size`` pixels at most."""
     return _signed_image(_Stage(points, {"faces": faces}, size).raster(), to_numpy(values))
 
@@ -195,7 +203,7 @@ def gallery(
     path: Path | None = None,
     *,
     per_row: int = 6,
-    values: Sequence[Any] | None = None,
+    values: Sequence[ArrayLike] | None = None,
     **view: Unpack[View],
 ) -> Figure:
     """Many shapes on one page: points (n, d) or pairs (points, faces), in clay or coloured by `values`."""

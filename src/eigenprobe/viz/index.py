@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from numpy.typing import ArrayLike
+
 from ..host.files import atomic_path, write_text
-from ..host.tables import write_csv
+from ..host.tables import Record, Row, write_csv
 from .page import asset, fill_template, table_rows
 
 SIDE = 180  # pixels of a thumbnail
@@ -30,7 +32,7 @@ class Index:
 
     folder: Path
     title: str
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: dict[str, Record] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path, title: str) -> "Index":
@@ -49,7 +51,7 @@ class Index:
         for file, reason in reasons.items():
             self.rows[str(file)] = {"file": str(file), "status": "failed", "link": "", "reason": reason}
 
-    def thumbnail(self, link: Path, points: Any, values: Any, faces: Any = None) -> None:
+    def thumbnail(self, link: Path, points: ArrayLike, values: ArrayLike, faces: ArrayLike | None = None) -> None:
         """A small picture of values (n,) on the shape whose result is ``link``."""
         from matplotlib.image import imsave
 
@@ -74,7 +76,7 @@ class Index:
             return self.folder / link
         return self.folder / "thumbnails" / f"{_stem(link).as_posix().replace('/', '__')}.png"
 
-    def _card(self, row: Mapping[str, Any]) -> str:
+    def _card(self, row: Row) -> str:
         name, whole = html.escape(Path(row["file"]).name), html.escape(row["file"])
         if row["status"] == "failed":
             why = html.escape(row["reason"])

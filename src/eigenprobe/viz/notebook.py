@@ -7,13 +7,14 @@ more than ``LIMIT`` points are thinned.
 import html
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..basis import Basis
 from ..host.tables import html_table
 from ..readers.mesh import to_numpy
-from .report import Purpose, report_page
+from .report import Purpose, Shown, report_page
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
@@ -31,7 +32,7 @@ class InteractiveScene:
 
 
 def interactive_scene(
-    basis: Any, *, columns: int | Sequence[int] | None = None, faces: Any = None, limit: int = LIMIT
+    basis: Basis, *, columns: int | Sequence[int] | None = None, faces: ArrayLike | None = None, limit: int = LIMIT
 ) -> InteractiveScene:
     """The report's own scene: upright, with isolines, and a slider over the chosen columns."""
     from .figures import chosen_columns  # which loads matplotlib
@@ -39,13 +40,12 @@ def interactive_scene(
     chosen, _ = chosen_columns(to_numpy(basis.vectors), columns, basis.eigenvalues)
     some = np.asarray(chosen, np.int64)
     picked = replace(basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some])
-    shown = {"faces": faces, "limit": limit, "reconstruction": False}
-    return InteractiveScene(
-        report_page(picked, title="eigenfunctions", purpose=Purpose(bare=True, numbers=(some + 1).tolist()), **shown)
-    )
+    purpose = Purpose(bare=True, numbers=(some + 1).tolist())
+    shown: Shown = {"faces": faces, "limit": limit, "reconstruction": False}
+    return InteractiveScene(report_page(picked, title="eigenfunctions", purpose=purpose, **shown))
 
 
-def basis_html(basis: Any) -> str:
+def basis_html(basis: Basis) -> str:
     """The facts of a basis and its first eigenvalues as a table."""
     values = to_numpy(basis.eigenvalues)
     listed = ", ".join(f"{value:.4g}" for value in values[:SHOWN].clip(0)) + (", ..." if basis.k > SHOWN else "")

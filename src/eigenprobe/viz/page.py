@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..host.files import Facts
 from .scene import Array
 
 Path = str | os.PathLike[str]
@@ -76,20 +77,14 @@ def thinning_note(shown: int, n: int, rest: str = ".") -> str:
     return "" if shown == n else f"Shown with {say(shown)} of {say(n)} points{rest}"
 
 
-def table_rows(facts: Mapping[str, Any]) -> str:
+def table_rows(facts: Facts) -> str:
     """Names and values as rows of a table."""
     cells = [(html.escape(str(key)), html.escape(say(value))) for key, value in facts.items()]
     return "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in cells)
 
 
 def page(
-    kind: str,
-    payload: Mapping[str, Any],
-    title: str,
-    subtitle: str,
-    note: str,
-    facts: Mapping[str, Any] | None,
-    bare: bool = False,
+    kind: str, payload: Facts, title: str, subtitle: str, note: str, facts: Facts | None, bare: bool = False
 ) -> str:
     """Fill `assets/page.html`; `kind` names the body and the scripts of its own, `bare` leaves out all charts."""
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.

@@ -7,12 +7,10 @@ nearest one with Gaussian weights (surface splatting, Zwicker et al. 2001); a po
 Light is a key and a fill lamp plus occlusion from the blurred depth buffer (Luft, Colditz and Deussen 2006).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +20,7 @@ from scipy.sparse import csr_matrix
 from .scene import EYE_DISTANCE, Array, Camera, cloud_normals, splat_sizes, vertex_normals
 
 Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 CHUNK = 2_000_000  # fragments tested at once
 SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
 INSIDE = -0.3  # a normal that points away by more is of a surface seen from inside; less, of the outline
@@ -116,7 +115,7 @@ def _discs(screen: Array, depth: Array, lean: Array, radius: Array, scale: float
     return Primitives(screen, inverse, depth, lean * (radius / scale)[:, None], corner, 2 * reach + 1)
 
 
-def _fragments(shapes: Primitives, inside: Callable[[Index, Array, Array], Any], height: int, width: int) -> Fragments:
+def _fragments(shapes: Primitives, inside: Callable[[Index, Array, Array], Mask], height: int, width: int) -> Fragments:
     """The pixels of an image that lie in a primitive: `inside` says it of primitives (g,) and their a, b (g, w)."""
     found = [Fragments(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 2)))]
     for size in np.unique(shapes.side):
@@ -142,11 +141,11 @@ def _front(found: Fragments, count: int) -> tuple[Index, Index]:
     return covered, top[covered]
 
 
-def _in_triangle(_: Index, a: Array, b: Array) -> Any:
+def _in_triangle(_: Index, a: Array, b: Array) -> Mask:
     return (a >= -1e-6) & (b >= -1e-6) & (a + b <= 1 + 1e-6)
 
 
-def _in_disc(lean: Array, part: Index, a: Array, b: Array) -> Any:
+def _in_disc(lean: Array, part: Index, a: Array, b: Array) -> Mask:
     return a**2 + b**2 + (lean[part, 0, None] * a + lean[part, 1, None] * b) ** 2 <= 1
 
 

@@ -12,22 +12,23 @@ the file is about 3 MB, half of it plotly.js. What is shown, or beside it, is a 
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..basis import Basis
 from ..errors import InputError
-from ..host.files import write_text
+from ..host.files import Facts, write_text
 from ..readers.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, say, thinning_note
 from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
 
+Shown = dict[str, Any]  # a shape, as the page gets it
 Source = Basis | str | os.PathLike[str]
 METHODS = ("direct", "network", "pretrained", "oracle")
 
@@ -47,7 +48,7 @@ def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
     return replace(basis, faces=shape.faces), path.stem
 
 
-def second_basis(source: Source, first: Basis, points: Any, faces: Any) -> tuple[Basis, str]:
+def second_basis(source: Source, first: Basis, points: ArrayLike | None, faces: ArrayLike | None) -> tuple[Basis, str]:
     """A basis to compare with the first: any that can be opened, or the name of a method for the same points."""
     if not isinstance(source, str) or source not in METHODS:
         return open_basis(source, first.k)
@@ -68,13 +69,13 @@ MATRIX = 60  # vectors of either basis whose pairs are compared
 
 def write_report(
     path: Path,
-    basis: Any,
-    points: Any = None,
+    basis: Basis,
+    points: ArrayLike | None = None,
     *,
-    faces: Any = None,
+    faces: ArrayLike | None = None,
     compare: Source | None = None,
     title: str = "eigenprobe",
-    facts: Mapping[str, Any] | None = None,
+    facts: Facts | None = None,
     reconstruction: bool = True,
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
@@ -90,8 +91,8 @@ def write_report(
     if isinstance(basis, Basis) and basis.source is not None:
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
-    shown = {"faces": faces, "compare": compare, "reconstruction": reconstruction, "up": up, "limit": limit}
-    write_text(path, report_page(basis, points, title=title, facts=facts, **shown))
+    shown: Shown = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
+    write_text(path, report_page(basis, points, compare=compare, title=title, facts=facts, **shown))
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,18 @@ class Purpose:
     vectors in the basis they were chosen from."""
 
     live: bool = False
-    again: Mapping[str, Any] | None = None
+    again: Facts | None = None
     bare: bool = False
     numbers: Sequence[int] | None = None
 
 
 def report_page(
-    basis: Any,
-    points: Any = None,
+    basis: Basis,
+    points: ArrayLike | None = None,
     *,
     compare: Source | None = None,
     title: str = "eigenprobe",
-    facts: Mapping[str, Any] | None = None,
+    facts: Facts | None = None,
     purpose: Purpose = Purpose(),  # noqa: B008 (frozen)
     **options: Any,
 ) -> str:
@@ -140,21 +141,21 @@ def report_page(
 
 
 def _shape(
-    basis: Any,
-    points: Any,
+    basis: Basis,
+    points: ArrayLike | None,
     *,
-    faces: Any = None,
+    faces: ArrayLike | None = None,
     reconstruction: bool = True,
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
-) -> dict[str, Any]:
+) -> Shown:
     points, xyz = basis_points(basis, points, "a report")
     vectors, mass = to_numpy(basis.vectors), to_numpy(basis.mass)
     n, k = vectors.shape
     camera = look_at(xyz, up=up)
     unit = (xyz - camera.centre) / camera.radius
     rows, triangles = display_rows(unit, as_faces(faces, n), limit)
-    made: dict[str, Any] = {
+    made: Shown = {
         "n": len(rows),
         "k": k,
         "name": "",
@@ -180,7 +181,7 @@ def _shape(
     return made
 
 
-def _align(made: dict[str, Any], basis: Any, other: Any) -> None:
+def _align(made: Shown, basis: Basis, other: Basis) -> None:
     """Signs and |cosines| of the second basis against the first, where both know the same points."""
     k = min(basis.k, other.k)
     v, w, mass = to_numpy(basis.vectors)[:, :k], to_numpy(other.vectors)[:, :k], to_numpy(basis.mass)
@@ -191,7 +192,7 @@ def _align(made: dict[str, Any], basis: Any, other: Any) -> None:
     made["correlation"] = np.abs(v.T @ (mass[:, None] * w)).round(3).tolist()
 
 
-def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> dict[str, Any]:
+def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> Shown:
     """How many edges were cut at each shown point, and those of them with both ends shown."""
     place = np.full(n, -1)
     place[rows] = np.arange(len(rows))
@@ -201,7 +202,7 @@ def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> dict[str, 
     return {"cuts": counts.tolist(), "cutEdges": len(cut), "cutLines": raw(shown, "<u4")}
 
 
-def _functions(vectors: Array, mass: Array, rows: NDArray[np.int64]) -> dict[str, Any]:
+def _functions(vectors: Array, mass: Array, rows: NDArray[np.int64]) -> Shown:
     """Vectors and mass at the shown rows, with the ranges and the histogram of all."""
     share = mass * len(mass)
     low, high = colours.robust_range(share)

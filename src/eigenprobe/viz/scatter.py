@@ -23,15 +23,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..errors import EigenprobeWarning, InputError
-from ..host.files import write_text
+from ..host.files import Facts, write_text
 from ..readers.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, say, thinning_note
 from .scene import Array, thin
 
+Shown = dict[str, Any]  # what the page gets
 Names = Mapping[Any, str] | Sequence[str]
 FEW = len(colours.OKABE_ITO)
 FEW_ROWS = 30  # up to which coordinates are drawn as they are
@@ -40,16 +41,16 @@ FEW_ROWS = 30  # up to which coordinates are drawn as they are
 def write_scatter(
     path: Path,
     embedding: Any,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     names: Names | None = None,
     title: str = "eigenprobe",
     *,
     layout: Any = "auto",
-    new: Any = None,
-    new_layout: Any = None,
-    values: Mapping[str, Any] | None = None,
-    eigenvalues: Any = None,
-    facts: Mapping[str, Any] | None = None,
+    new: ArrayLike | None = None,
+    new_layout: ArrayLike | None = None,
+    values: Mapping[str, ArrayLike] | None = None,
+    eigenvalues: ArrayLike | None = None,
+    facts: Facts | None = None,
     texts: Sequence[str] | None = None,
     limit: int = 50_000,
     columns: int | None = None,
@@ -78,7 +79,7 @@ def write_scatter(
     drawn = _map_of(x[keep]) if isinstance(layout, str) else None
     if layout is not None and not isinstance(layout, str):
         drawn = _plain(layout, "layout", n)[keep]
-    payload: dict[str, Any] = {
+    payload: Shown = {
         "rows": keep.tolist() if len(keep) < n else None,
         "title": title,
         "sequential": ramp(colours.SEQUENTIAL),
@@ -104,7 +105,7 @@ def write_scatter(
     write_text(path, page("scatter", payload, title, f"{say(n)} rows, {k} coordinates", note, facts))
 
 
-def _plain(value: Any, what: str, rows: int | None = None, columns: int | None = None) -> Array:
+def _plain(value: ArrayLike, what: str, rows: int | None = None, columns: int | None = None) -> Array:
     x = to_numpy(value)
     if x.ndim != 2 or not len(x) or rows not in (None, len(x)) or columns not in (None, x.shape[1]):
         raise InputError(f"{what} must have shape ({rows or 'n'}, {columns or 'k'}) with n > 0, got {x.shape}")
@@ -127,7 +128,7 @@ def _map_of(x: Array) -> Array | None:
         return model.fit(x).layout_
 
 
-def _grouped(found: Groups, texts: Sequence[str] | None, keep: NDArray[np.int64]) -> dict[str, Any]:
+def _grouped(found: Groups, texts: Sequence[str] | None, keep: NDArray[np.int64]) -> Shown:
     """Groups as a colouring; where rows have texts a group is called by the text of its most typical row."""
     names = [f"group {group + 1}" for group in range(len(found.typical))]
     if texts is not None:
@@ -137,7 +138,7 @@ def _grouped(found: Groups, texts: Sequence[str] | None, keep: NDArray[np.int64]
     return {"name": "group", "classes": names, "codes": codes, "colours": palette, "typical": found.typical}
 
 
-def _places(x: Array, layout: Array | None, columns: int) -> dict[str, Any]:
+def _places(x: Array, layout: Array | None, columns: int) -> Shown:
     if x.shape[1] == 1:
         x = np.column_stack([x, np.zeros(len(x))])
     shown = x[:, :columns]
@@ -146,8 +147,8 @@ def _places(x: Array, layout: Array | None, columns: int) -> dict[str, Any]:
 
 
 def _colouring(
-    name: str, column: Any, names: Names | None, places: Array, keep: NDArray[np.int64], n: int
-) -> dict[str, Any]:
+    name: str, column: ArrayLike, names: Names | None, places: Array, keep: NDArray[np.int64], n: int
+) -> Shown:
     values = to_numpy(column, None)
     if values.shape != (n,):
         raise InputError(f"{name if name != 'label' else 'labels'} must have shape ({n},), got {values.shape}")

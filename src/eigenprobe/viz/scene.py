@@ -6,12 +6,12 @@ normals (n, 3):  area-weighted face normals on a mesh; least principal direction
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
+from ..basis import Basis
 from ..errors import InputError
 from ..readers.mesh import to_numpy
 from .colours import Array
@@ -19,7 +19,7 @@ from .colours import Array
 EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort
 
 
-def as_faces(faces: Any, n: int) -> NDArray[np.int64] | None:
+def as_faces(faces: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     """Faces as (f, 3) int64, checked against the number of points; None stays None, and no faces become None."""
     if faces is None:
         return None
@@ -33,7 +33,7 @@ def as_faces(faces: Any, n: int) -> NDArray[np.int64] | None:
     return array
 
 
-def display_coordinates(points: Any) -> Array:
+def display_coordinates(points: ArrayLike) -> Array:
     """Points (n, d) as (n, 3) for drawing."""
     x = to_numpy(points)
     if x.ndim != 2 or len(x) == 0:
@@ -101,7 +101,7 @@ def standing_axis(points: Array) -> str:
     return "z" if base[2] > 1.3 * base[1] and base[2] > 4 * top[2] else "y"
 
 
-def basis_points(basis: Any, points: Any, what: str) -> tuple[Any, Array]:
+def basis_points(basis: Basis, points: ArrayLike | None, what: str) -> tuple[ArrayLike, Array]:
     """The points of a basis, or those given for it, and their display coordinates (n, 3)."""
     points = basis.points if points is None else points
     if points is None:

@@ -14,21 +14,25 @@ import logging
 import math
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from numpy.typing import ArrayLike
+
 from ..basis import Basis
 from ..errors import InputError
+from ..host.files import Facts
 from .report import Purpose, Source, open_basis, report_page
 
 log = logging.getLogger(__name__)
 # What the page can be asked to show, and what it tells.
 CHOICE = {"mode": "vector", "index": 2, "k": 20, "response": "first k", "low": 1, "detail": 0.0, "field": "heat kernel"}
 CHOICE |= {"reach": 0.4, "point": 0, "map": "auto", "range": 1.0, "wire": False, "playing": False}
+Feed = queue.Queue[dict[str, Any] | None]  # changes for one page; None ends it
 LONGEST = 10_000  # bytes of a choice
 BEAT = 5.0  # seconds after which a feed is written to
 
@@ -95,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        changes: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        changes: Feed = queue.Queue()
         self.server.viewer.feeds.add(changes)
         try:
             while True:
@@ -138,7 +142,7 @@ class Viewer:
             )
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
-        self.feeds: set[queue.Queue[dict[str, Any] | None]] = set()
+        self.feeds: set[Feed] = set()
         self._server = _listening(host, port)
         self._server.viewer, self.port = self, self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -156,7 +160,7 @@ class Viewer:
         for feed in list(self.feeds):
             feed.put(changes)
 
-    def told(self, changes: Mapping[str, Any]) -> str:
+    def told(self, changes: Facts) -> str:
         """Take down what is shown; why not, where a value is not of the kind of the usual one."""
         for name, value in changes.items():
             if not _suits(value, CHOICE[name]):
@@ -165,7 +169,7 @@ class Viewer:
         self.choice.update(changes)
         return ""
 
-    def compute(self, settings: Mapping[str, Any]) -> str:
+    def compute(self, settings: Facts) -> str:
         """Show the basis of other settings (k, neighbours, smoother) of `decompose`; why not, where it cannot be."""
         if self._again is None:
             return "only a shape or a basis with points can be computed again"
@@ -210,7 +214,7 @@ def serve(
     source: Source,
     *,
     compare: Source | None = None,
-    faces: Any = None,
+    faces: ArrayLike | None = None,
     k: int = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
@@ -227,7 +231,7 @@ def serve(
     facts = basis.info
     given = {"k": basis.k, "neighbours": facts.get("neighbours", "auto"), "smoother": facts.get("smoother", "adaptive")}
 
-    def text(of: Basis, again: Mapping[str, Any]) -> str:
+    def text(of: Basis, again: Facts) -> str:
         purpose = Purpose(live=True, again=again)
         return report_page(of, purpose=purpose, faces=shown, compare=compare, title=name, facts=of.info)
 

@@ -50,8 +50,8 @@ def surfaces(
         from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
 
         measure = NeighbourMeasure(tuple(points), tuple(noise), seed=session.seed)
-        report = compare_neighbours(shapes, measure, out=session.folder("neighbours"), jobs=jobs)
-        session.tell(report)
+        folder = session.folder("neighbours")
+        session.tell(compare_neighbours(shapes, measure, jobs).write(folder, "neighbours"))
         session.finish(f"measured neighbours at {', '.join(map(str, points))} points")
         return
     _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k)
@@ -112,7 +112,8 @@ def scans(
     from ..evaluation.scans import ROWS, ScanMeasure, compare_scans
 
     measure = ScanMeasure(kinds or ROWS, k, points, session.seed)
-    report = compare_scans(shapes, measure, out=session.folder("scans"), jobs=jobs)
+    folder = session.folder("scans")
+    report = compare_scans(shapes, measure, jobs).write(folder, "scans")
     session.tell(report)
     session.finish(f"measured {len(report.rows)} decompositions")
 
@@ -121,10 +122,11 @@ def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **
     from ..evaluation.surfaces import Measure, run
     from ..paper.published import PAPER
 
-    folder, device = session.folder("volumes" if settings.get("volume") else "surfaces"), session.device()
+    name, device = "volumes" if settings.get("volume") else "surfaces", session.device()
+    folder = session.folder(name)
     options = {} if device == "cpu" else {"device": device}
     measure = Measure(seed=session.seed, figures=folder / "figures" if figures else None, options=options, **settings)
-    result = run(shapes, measure, out=folder, jobs=jobs, published=PAPER)
+    result = run(shapes, measure, jobs, PAPER).write(folder, name)
     session.tell(result)
     _index(folder, result, session)
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

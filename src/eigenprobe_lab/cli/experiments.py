@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from eigenprobe.cli.session import Session
 from eigenprobe.host.files import write_npz
-from eigenprobe.host.tables import Report, grouped, markdown, write_csv
+from eigenprobe.host.tables import Record, Report, grouped, markdown, write_csv
 
 if TYPE_CHECKING:
     from eigenprobe.training import RunSettings
@@ -134,7 +134,7 @@ def overfit(
 
     def measure(path: Path) -> Measured:
         name = path.stem if names[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
-        sample, rows = samples.Sample.of_file(path, n, k, fitted.SAMPLE_SEED), list[dict[str, Any]]()
+        sample, rows = samples.Sample.of_file(path, n, k, fitted.SAMPLE_SEED), list[Record]()
         if way != "ours":
             own = replace(run, folder=folder / "checkpoints" / name / "paper", validate_every=theirs.VALIDATE_EVERY)
             rows += theirs.learn_their_way(sample, k, paper, own)

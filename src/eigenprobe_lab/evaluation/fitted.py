@@ -9,14 +9,14 @@ measured on resamplings that were not trained on.
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import lightning.pytorch as pl
 import torch
 
 from eigenprobe.basis import Basis
 from eigenprobe.eigen import solve
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions.network import fitted_network
+from eigenprobe.host.tables import Record
 from eigenprobe.host.threads import now
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe.training.fit import network_basis
@@ -39,7 +39,7 @@ class Watch(pl.Callback):
         self.device, self.spent, self.began = device, 0.0, 0.0
         self.history: History = []
 
-    def on_train_batch_start(self, *_: Any) -> None:
+    def on_train_batch_start(self, *_: object) -> None:
         self.began = self.began or now(self.device)  # what is compiled or captured before is not training
 
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -57,7 +57,7 @@ class Watch(pl.Callback):
 
 def learn_shape(
     sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
-) -> tuple[list[dict[str, Any]], Basis, History]:
+) -> tuple[list[Record], Basis, History]:
     """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
     where = run.where
     watch = Watch(where)
@@ -73,10 +73,9 @@ def learn_shape(
     facts |= fit.info["feedforward"] | {"prepare": spent["prepare"], "seconds": spent["train"] - watch.spent}
     points = torch.as_tensor(sample.points, dtype=torch.float32, device=where)
     whole = settings.all_probes().build(points)
-    assert isinstance(fit.extension, NetworkExtension)
-    rows = []
+    function, rows = fitted_network(fit), []
     for name, ritz in (("feedforward", False), ("ritz", True)):
-        basis = network_basis(fit.extension, points, whole, ritz=ritz)
+        basis = network_basis(function, points, whole, ritz=ritz)
         rows.append(_row(name, sample, k, basis.vectors, basis.eigenvalues) | facts)
     started = time.perf_counter()
     if whole.symmetric:
@@ -87,7 +86,7 @@ def learn_shape(
     return rows, fit, watch.history
 
 
-def _row(method: str, sample: Sample, k: int, vectors: torch.Tensor, values: torch.Tensor) -> dict[str, Any]:
+def _row(method: str, sample: Sample, k: int, vectors: torch.Tensor, values: torch.Tensor) -> Record:
     alignment = sample.compare(vectors.cpu().numpy(), values.cpu().numpy())
     base = {"shape": sample.shape.name, "method": method, "n": len(sample.points)}
     return base | agreement(alignment, levels(k))

@@ -9,6 +9,7 @@ eigenvalue is about ``lambda h^2 / 12`` plus the rounding of the surface, below 
 
 import numpy as np
 import scipy.sparse
+from scipy.ndimage import map_coordinates
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
@@ -103,17 +104,10 @@ class Grid:
 
     def interpolate(self, values: Array, points: Array) -> Array:
         """Values at cells (c, m) read at points (n, 3): trilinear, over those of the eight cells that are inside."""
-        place = (points - self.origin) / self.h - 0.5
-        base = np.floor(place).astype(int)
-        total, weight = np.zeros((len(points), values.shape[1])), np.zeros(len(points))
-        for corner in np.ndindex(2, 2, 2):
-            cell = base + corner
-            valid = ((cell >= 0) & (cell < self.shape)).all(1)
-            number = np.where(valid, self.number[tuple(np.clip(cell, 0, self.shape - 1).T)], -1)
-            w = np.prod(1 - np.abs(place - cell), axis=1) * (number >= 0)
-            total += w[:, None] * values[np.maximum(number, 0)]
-            weight += w
-        lost = weight < 1e-6
+        place, inside = (points - self.origin) / self.h - 0.5, self.number >= 0
+        cells = np.concatenate([values.T, np.ones((1, len(values)))])[:, self.number] * inside  # (m + 1, grid)
+        *read, weight = (map_coordinates(cell, place.T, order=1, mode="grid-constant") for cell in cells)
+        total, lost = np.stack(read, 1), weight < 1e-6
         if lost.any():  # a point in a sliver without cells takes the value of the nearest cell
             cells = np.argwhere(self.number >= 0)
             nearest = cKDTree(cells).query(place[lost])[1]

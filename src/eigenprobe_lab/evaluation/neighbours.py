@@ -20,7 +20,7 @@ from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, load, point_cloud
 from eigenprobe.graph import build_graph
-from eigenprobe.host.tables import Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array
 from eigenprobe.shortcuts.cuts import keep_only
 from eigenprobe.smoothers import NEIGHBOURS, build_smoother
@@ -61,7 +61,7 @@ class NeighbourMeasure:
                 rows += [self.row(way, sample, noise) for way in WAYS]
         return rows, failed
 
-    def row(self, way: str, sample: Sample, noise: float) -> dict[str, Any]:
+    def row(self, way: str, sample: Sample, noise: float) -> Record:
         """One way on one cloud."""
         x = sample.points
         if noise:
@@ -78,9 +78,8 @@ class NeighbourMeasure:
 
     def _cut(self, x: Array, sample: Sample) -> Any:
         """The smoother of the cloud without the edges that are short-cuts on the mesh."""
-        assert sample.indices is not None
         graph = build_graph(torch.from_numpy(np.ascontiguousarray(x)), NEIGHBOURS["adaptive"])
-        far = mesh_distances(sample.shape, sample.indices, graph.indices.numpy())
+        far = mesh_distances(sample.shape, sample.rows, graph.indices.numpy())
         chord = np.linalg.norm(sample.points[graph.indices.numpy()] - sample.points[:, None], axis=2)
         kept = torch.from_numpy(far <= self.ratio * chord)
         return build_smoother(keep_only(graph, kept), dimension=2)
@@ -125,11 +124,6 @@ class NeighbourReport(Report):
         return "\n\n".join([*tables, LEGEND])
 
 
-def compare_neighbours(
-    paths: Sequence[str | Path], measure: NeighbourMeasure | None = None, *, out: Path | None = None, jobs: int = 1
-) -> NeighbourReport:
-    """Measure files and folders of meshes; tables go to ``out`` where given."""
-    measure = measure or NeighbourMeasure()
-    rows, failed = measure_files(measure, paths, jobs)
-    report = NeighbourReport(rows, failed, asdict(measure))
-    return report if out is None else report.write(Path(out), "neighbours")
+def compare_neighbours(paths: Sequence[str | Path], measure: NeighbourMeasure, jobs: int = 1) -> NeighbourReport:
+    """Measure files and folders of meshes."""
+    return NeighbourReport(*measure_files(measure, paths, jobs), asdict(measure))

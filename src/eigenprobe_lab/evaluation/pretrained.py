@@ -13,7 +13,6 @@ points.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +21,7 @@ from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.evaluation import rebuild
 from eigenprobe.geometry import Shape, find_shapes, is_closed, load, sample_volume
+from eigenprobe.host.tables import Record
 from eigenprobe.networks.spectral import GUARDS, SEEDS
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.readers.mesh import Array
@@ -64,7 +64,7 @@ class Comparison:
             self.volumes -= 1
         return rows, {}
 
-    def rows(self, points: Array, truth: Array | None = None) -> Iterable[dict[str, Any]]:
+    def rows(self, points: Array, truth: Array | None = None) -> Iterable[Record]:
         """Every start and stage at ``points (n, 3)`` against ``truth (n, k)``, or against the closed form there."""
         x = torch.as_tensor(points, dtype=torch.float64, device=self.device)
         x = (x - x.mean(0)) / (x - x.mean(0)).abs().max()

@@ -18,9 +18,10 @@ from eigenprobe.evaluation import Alignment, compare_vectors, nearest_sample_are
 from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, oracle, sample_volume
 from eigenprobe.host.files import Archive, write_npz
 from eigenprobe.host.progress import in_parallel
+from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array
 
-Measured = tuple[list[dict[str, Any]], dict[str, str]]  # rows, and why some could not be had
+Measured = tuple[list[Record], dict[str, str]]  # rows, and why some could not be had
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,13 @@ class Sample:
         points = sample_volume(shape, n, seed, spread=True)
         return cls(shape, points, *grid_oracle(shape, points, k))
 
+    @property
+    def rows(self) -> Array:
+        """The points among the mesh's vertices (n,); an error of points inside."""
+        if self.indices is None:
+            raise InputError(f"the points inside {self.shape.name} are none of its vertices")
+        return self.indices
+
     @cached_property
     def areas(self) -> Array:
         """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""
@@ -125,7 +133,7 @@ def measure_files(
         except (InputError, OSError) as error:
             return [], {"": str(error)}
 
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     failed: dict[str, str] = {}
     results = in_parallel(guarded, tasks, "measuring", len(tasks), jobs)
     for (path, *_), (found, reasons) in zip(tasks, results, strict=True):

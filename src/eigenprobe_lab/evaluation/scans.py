@@ -32,7 +32,7 @@ import eigenprobe as ep
 from eigenprobe.errors import InputError, extra
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.geometry import point_cloud
-from eigenprobe.host.tables import Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array, as_mesh
 
 from . import scanner as s
@@ -135,7 +135,7 @@ class ScanMeasure:
         truth = Truth(scan, scan.interpolate(exact.vectors), np.asarray(exact.eigenvalues), scan.areas())
         rows, failed = [], {}
         for method, (decomposed, matrices, distances) in METHODS.items():
-            row: dict[str, Any] = {"shape": path.stem, "cloud": kind, "method": method, "n": len(scan.points)}
+            row: Record = {"shape": path.stem, "cloud": kind, "method": method, "n": len(scan.points)}
             try:
                 with catch_warnings(action="ignore"):  # that points are left out or averaged is what is measured
                     row |= truth.compare(decomposed(scan.points, k), self.k)
@@ -145,9 +145,8 @@ class ScanMeasure:
                         if exact_distances is not None:
                             row["geodesics"] = truth.geodesics(distances, exact_distances)
             except FAILURES as error:  # nothing is captured: it counts in the means
-                row |= {f"{what}_{level}": 0.0 for what in ("cosine", "near") for level in self.k} | {
-                    "eigenvalues": 1.0
-                }
+                row |= {f"{what}_{level}": 0.0 for what in ("cosine", "near") for level in self.k}
+                row["eigenvalues"] = 1.0
                 failed[f"{kind}, {method}"] = str(error)
             rows.append(row)
         return rows, failed
@@ -219,11 +218,6 @@ class ScanReport(Report):
         return f"Means over {shapes} shapes\n\n{markdown(lines, formats={'n': '.0f'})}"
 
 
-def compare_scans(
-    paths: Sequence[str | Path], measure: ScanMeasure | None = None, *, out: Path | None = None, jobs: int = 1
-) -> ScanReport:
-    """Measure files and folders of meshes, cloud by cloud; tables go to ``out`` where given."""
-    measure = measure or ScanMeasure()
-    rows, failed = measure_files(measure, paths, jobs, [(kind,) for kind in measure.kinds])
-    report = ScanReport(rows, failed, asdict(measure))
-    return report if out is None else report.write(Path(out), "scans")
+def compare_scans(paths: Sequence[str | Path], measure: ScanMeasure, jobs: int = 1) -> ScanReport:
+    """Measure files and folders of meshes, cloud by cloud."""
+    return ScanReport(*measure_files(measure, paths, jobs, [(kind,) for kind in measure.kinds]), asdict(measure))

@@ -23,6 +23,7 @@ from scipy.spatial import cKDTree
 from eigenprobe.basis import Basis
 from eigenprobe.evaluation import rebuild, rebuild_weighted
 from eigenprobe.host import tables
+from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array
 
 from .samples import Sample
@@ -67,16 +68,16 @@ class Evaluation(tables.Report):
     def shapes(self) -> list[str]:
         return [shape for (shape,) in tables.grouped(self.rows, "shape")]
 
-    def of(self, method: str, shapes: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def of(self, method: str, shapes: Sequence[str] | None = None) -> list[Record]:
         """The rows of one method, of all shapes or of some."""
         return [row for row in self.rows if row["method"] == method and (shapes is None or row["shape"] in shapes)]
 
-    def mean(self, method: str, shapes: Sequence[str] | None = None) -> dict[str, Any]:
+    def mean(self, method: str, shapes: Sequence[str] | None = None) -> Record:
         """Column means of one method over all shapes or over some."""
         rows = self.of(method, shapes)
         return tables.mean_row(rows, method=method, shapes=len(rows))
 
-    def means(self) -> list[dict[str, Any]]:
+    def means(self) -> list[Record]:
         """Means of every method over the published group (where measured) and over all shapes."""
         groups: dict[str, list[str] | None] = {"all": None}
         if self.published is not None and not self.facts.get("volume"):

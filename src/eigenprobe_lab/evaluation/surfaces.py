@@ -19,6 +19,7 @@ from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from eigenprobe.geometry import Shape, load, point_cloud
+from eigenprobe.host.tables import Record
 
 from .samples import Measured, Sample, agreement, measure_files
 from .surface_report import Evaluation, Published, draw_shape, levels
@@ -85,10 +86,10 @@ class Measure:
         options = self.options if method == "pretrained" else {"seed": self.seed, **self.options}
         return decompose(sample.points, k=self.k, method=cast(Method, method), **options).numpy()
 
-    def row(self, method: str, sample: Sample, basis: Basis) -> dict[str, Any]:
+    def row(self, method: str, sample: Sample, basis: Basis) -> Record:
         """All measures of one method on one shape but its time."""
         ks, shape = levels(self.k), sample.shape
-        row: dict[str, Any] = {"shape": shape.name, "method": method, "vertices": shape.n, "n": len(sample.points)}
+        row: Record = {"shape": shape.name, "method": method, "vertices": shape.n, "n": len(sample.points)}
         row |= agreement(sample.compare(basis.vectors, basis.eigenvalues), ks)
         x, areas = sample.points, sample.areas
         exact = {k: weighted_error(x, rebuild_weighted(sample.vectors, x, k, areas), areas) for k in ks}
@@ -104,21 +105,12 @@ class Measure:
 
 
 def run(
-    paths: Sequence[str | Path],
-    measure: Measure | None = None,
-    *,
-    out: Path | None = None,
-    jobs: int = 1,
-    published: Published | None = None,
+    paths: Sequence[str | Path], measure: Measure | None = None, jobs: int = 1, published: Published | None = None
 ) -> Evaluation:
-    """Measure files and folders of meshes, ``jobs`` shapes at a time; tables go to ``out`` where given.
+    """Measure files and folders of meshes, ``jobs`` shapes at a time.
 
     A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
     """
     measure = measure or Measure()
-    rows, failed = measure_files(measure, paths, jobs)
     facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
-    result = Evaluation(rows, failed, facts, published=published).beside_published()
-    if out is None:
-        return result
-    return result.write(Path(out), "volumes" if measure.volume else "surfaces")
+    return Evaluation(*measure_files(measure, paths, jobs), facts, published=published).beside_published()

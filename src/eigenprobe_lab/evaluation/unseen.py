@@ -6,14 +6,13 @@ input beside them, which no training has touched.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eigenprobe.evaluation import compare_vectors
-from eigenprobe.host.tables import Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array
 
 Published = Mapping[str, Sequence[float]]  # by collection, one number per level
@@ -28,7 +27,7 @@ class Generalisation(Report):
 
     published: Published = field(default_factory=dict)
 
-    def means(self, domain: str = "surface") -> list[dict[str, Any]]:
+    def means(self, domain: str = "surface") -> list[Record]:
         """Mean over the shapes, one row per start and stage, published rows first."""
         chosen = [row for row in self.rows if row["domain"] == domain]
         numbers = [name for name in chosen[0] if name.startswith(("k<=", "subspace"))]
@@ -42,7 +41,7 @@ class Generalisation(Report):
             table.append(mean_row(rows, numbers, start=start, stage=stage))
         return table
 
-    def collections(self) -> list[dict[str, Any]]:
+    def collections(self) -> list[Record]:
         """The surfaces by collection (the folder, or what stands before ``__`` in the file name)."""
         surfaces = [row for row in self.rows if row["domain"] == "surface"]
         shown = [row for row in surfaces if (row["start"], row["stage"]) in BY_COLLECTION]

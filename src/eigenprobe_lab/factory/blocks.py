@@ -7,13 +7,14 @@ What a step sees depends on the seed and the step alone.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..shapes.contacts import FoldedShapes
 from ..shapes.dense import Dense
+from .timed import TimedSettings
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ class Blocks(Generic[T]):
 class FoldedStream(ABC, Generic[T]):
     """Batches of folded shapes, on the device where they are asked for."""
 
-    def __init__(self, settings: Any) -> None:
+    def __init__(self, settings: TimedSettings) -> None:
         self.settings, self.device, self.rank = settings, torch.device("cpu"), 0
         self._begin()
 

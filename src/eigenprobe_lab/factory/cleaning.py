@@ -30,13 +30,13 @@ from ..shapes.damage import Damage, damaged
 from ..shapes.dense import DenseShapes
 from ..shapes.fields import take
 from .blocks import FoldedStream
-from .timed import Schedule, TimedModule, train_timed
+from .timed import Schedule, TimedModule, TimedSettings, train_timed
 
 MESHED = 4000  # points up to which clouds are sampled as vertices lie
 
 
 @dataclass(frozen=True)
-class CleaningSettings:
+class CleaningSettings(TimedSettings):
     """Everything about a run: ``chunk`` new shapes of ``dense`` points per block of batches, the last ``chunks`` kept;
     ``points`` per batch, in clouds of one of the ``sizes``; ``again`` is the share of second passes."""
 
@@ -51,10 +51,7 @@ class CleaningSettings:
     again: float = 0.3
     block: int = 100
     passes: int = 5
-    average: float = 0.998
-    checkpoint_every: int = 500
     shipped: bool = False  # go on from the weights in the package
-    seed: int = 0
 
 
 class Damaged(NamedTuple):
@@ -76,6 +73,8 @@ class Damaged(NamedTuple):
 
 class DamagedStream(FoldedStream[Damaged]):
     """Damaged clouds with the true surface around their points."""
+
+    settings: CleaningSettings
 
     @cached_property
     def search(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
@@ -108,6 +107,8 @@ class DamagedStream(FoldedStream[Damaged]):
 
 class CleaningModule(TimedModule):
     """The cleaning network, its loss and its schedule."""
+
+    settings: CleaningSettings
 
     def __init__(self, settings: CleaningSettings) -> None:
         with drawing(settings.seed):

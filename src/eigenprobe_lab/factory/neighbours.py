@@ -33,7 +33,7 @@ from ..shapes.damage import Damage, damaged
 from ..shapes.dense import DenseShapes
 from ..shapes.fields import Rng, take
 from .blocks import FoldedStream
-from .timed import Schedule, TimedModule, train_timed
+from .timed import Schedule, TimedModule, TimedSettings, train_timed
 
 SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
 
@@ -70,7 +70,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class NeighbourSettings:
+class NeighbourSettings(TimedSettings):
     """Everything about a run."""
 
     network: ShortcutConfig = field(default_factory=ShortcutConfig)
@@ -79,10 +79,7 @@ class NeighbourSettings:
     schedule: Schedule = field(default_factory=lambda: Schedule(optimiser="adamw", adam_rate=2e-3, cooldown=0.98))
     block: int = 40
     passes: int = 6
-    average: float = 0.998
-    checkpoint_every: int = 500
     shipped: bool = False  # go on from the weights in the package
-    seed: int = 0
 
 
 @dataclass
@@ -95,6 +92,8 @@ class Judged:
 
 class ContactStream(FoldedStream[Judged]):
     """Suspicious clouds of shapes in contact."""
+
+    settings: NeighbourSettings
 
     def folded(self) -> FoldedShapes:
         c = self.settings.clouds
@@ -183,6 +182,8 @@ def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:
 
 class NeighbourModule(TimedModule):
     """The short-cut network, its loss and its schedule."""
+
+    settings: NeighbourSettings
 
     def __init__(self, settings: NeighbourSettings) -> None:
         with drawing(settings.seed):

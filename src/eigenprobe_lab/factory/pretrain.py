@@ -27,7 +27,7 @@ from eigenprobe.training.recipes import recipe_kind
 from ..shapes.stream import ShapeSettings, ShapeStream
 from .blocks import Blocks
 from .reconstruction import Held, dense_is_faster, energies, measure, misalignment, relative_errors
-from .timed import Schedule, TimedModule, train_timed
+from .timed import TimedModule, TimedSettings, train_timed
 
 
 @dataclass(frozen=True)
@@ -39,31 +39,26 @@ class Augmentation:
 
 
 @dataclass(frozen=True)
-class PretrainSettings:
-    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, so batches are
-    prepared in blocks of `block`, and each block is seen `passes` times, in a new order each time."""
+class PretrainSettings(TimedSettings):
+    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, hence the blocks."""
 
     network: SpectralConfig = field(default_factory=SpectralConfig)
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
-    schedule: Schedule = field(default_factory=Schedule)
     augmentation: Augmentation = field(default_factory=Augmentation)
     levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
     prefix: Literal["mean", "log"] = "mean"
     decay: float = 0.0
     alignment: float = 0.1
-    block: int = 32
-    passes: int = 4
-    average: float = 0.998
     precision: Literal["32", "bf16"] = "bf16"
     compile: bool = False
     validate_every: int = 500
     held_out: int = 48
-    checkpoint_every: int = 500
-    seed: int = 0
 
 
 class PretrainModule(TimedModule):
     """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device at every step."""
+
+    settings: PretrainSettings
 
     def __init__(self, settings: PretrainSettings) -> None:
         with drawing(settings.seed):

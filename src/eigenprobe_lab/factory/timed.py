@@ -14,13 +14,15 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
+from eigenprobe.host.files import Facts
+from eigenprobe.host.tables import Record
 from eigenprobe.training import ManifoldData, Optimisation, RunSettings, SpectralModule, train
 
 MOMENTUM = 0.95
@@ -49,16 +51,29 @@ class Schedule:
         return min(1.0, max(0.0, (1 - progress) / self.cooldown))
 
 
+@dataclass(frozen=True)
+class TimedSettings:
+    """What all recipes of timed training have: batches are prepared in blocks of ``block``, each of which is seen
+    ``passes`` times, in a new order each time; ``average`` is the decay of the averaged weights."""
+
+    schedule: Schedule = field(default_factory=Schedule)
+    block: int = 32
+    passes: int = 4
+    average: float = 0.998
+    checkpoint_every: int = 500
+    seed: int = 0
+
+
 class TimedModule(SpectralModule):
     """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate. `settings`
     are those of the recipe."""
 
-    def __init__(self, network: nn.Module, settings: Any, **options: Any) -> None:
-        self.schedule: Schedule = settings.schedule
+    def __init__(self, network: nn.Module, settings: TimedSettings, **options: Any) -> None:
+        self.schedule = settings.schedule
         limits = Optimisation(steps=self.schedule.steps, clip=self.schedule.clip)
         super().__init__(network, optimisation=limits, seed=settings.seed, **options)
         self.settings, self.seconds = settings, 0.0
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Record] = []
         self._tick: float | None = None
         self._began = time.monotonic()
 
@@ -70,7 +85,7 @@ class TimedModule(SpectralModule):
     def rank(self) -> int:
         return 0 if self._trainer is None else self.trainer.global_rank
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         """Muon for the matrices of the hidden layers and AdamW for the rest, or AdamW for all."""
         s = self.schedule
         options: dict[str, Any] = {"betas": (0.9, 0.99), "weight_decay": s.weight_decay}
@@ -78,7 +93,7 @@ class TimedModule(SpectralModule):
             named = dict(self.network.named_parameters())
             hidden = [name for name, p in named.items() if p.ndim == 2 and ".layers." in name]
             matrices = [named.pop(name) for name in hidden]
-            optimiser: Any = MuonAdamW(matrices, named.values(), s.rate, s.adam_rate, **options)
+            optimiser: torch.optim.Optimizer = MuonAdamW(matrices, named.values(), s.rate, s.adam_rate, **options)
         else:
             optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, fused=True, **options)
         for group in optimiser.param_groups:
@@ -103,12 +118,12 @@ class TimedModule(SpectralModule):
         super().on_train_start()
         self._tick = time.monotonic()
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: object, batch_idx: int) -> None:
         for optimiser in self.trainer.optimizers:
             for group in optimiser.param_groups:
                 group["lr"] = group["highest"] * self.schedule.factor(self.progress)
 
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(self, outputs: object, batch: object, batch_idx: int) -> None:
         super().on_train_batch_end(outputs, batch, batch_idx)
         now = time.monotonic()
         clock = torch.tensor([now - (self._tick or now), now - self._began])
@@ -127,18 +142,18 @@ class TimedModule(SpectralModule):
         if self._tick is not None:
             self._tick += time.monotonic() - self._validation  # validation costs no training time
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: Facts) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["clock"] = {"seconds": self.seconds, "history": self.history}
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: Facts) -> None:
         super().on_load_checkpoint(checkpoint)
         self.seconds, self.history = checkpoint["clock"]["seconds"], checkpoint["clock"]["history"]
 
 
 def train_timed(
     module: TimedModule, stream: Any, run: RunSettings | None, held_out: Any = None, **changes: Any
-) -> tuple[pl.Trainer, dict[str, Any]]:
+) -> tuple[pl.Trainer, Facts]:
     """Train on a stream as `settings` say; the trainer and the facts of the run. ``changes`` are fields of ``run``."""
     settings, run = module.settings, replace(run or RunSettings(), **changes)
     flags = {"max_epochs": -1, **run.flags}
@@ -200,7 +215,7 @@ class MuonAdamW(torch.optim.Optimizer):
         self._adamw.step()
         return loss
 
-    def _muon(self, members: list[Tensor], group: dict[str, Any]) -> None:
+    def _muon(self, members: list[Tensor], group: Facts) -> None:
         """The step of all matrices of one shape; their moments are kept with the first of them."""
         gradient, weight = torch.stack([p.grad for p in members]), torch.stack(members)  # type: ignore[misc]
         moment = self.state[members[0]].setdefault("moments", torch.zeros_like(weight))

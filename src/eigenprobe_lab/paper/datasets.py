@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import check_size, default_cache_dir, writable_folder
 
+from .published import table
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -39,24 +41,8 @@ Labels = NDArray[np.int64]
 Split = Literal["train", "test", "all"]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
-IMAGENETTE = {
-    "n01440764": "tench",
-    "n02102040": "English springer",
-    "n02979186": "cassette player",
-    "n03000684": "chain saw",
-    "n03028079": "church",
-    "n03394916": "French horn",
-    "n03417042": "garbage truck",
-    "n03425413": "gas pump",
-    "n03445777": "golf ball",
-    "n03888257": "parachute",
-}
-SOURCES = {
-    "stl10": "ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
-    "cifar100": "www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-    "imagenette": "s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz",
-    "caltech256": "data.caltech.edu/records/nyy15-4j048/files/256_ObjectCategories.tar",
-}
+IMAGENETTE = {row["folder"]: row["name"] for row in table("imagenette")}
+SOURCES = {row["dataset"]: row["address"] for row in table("image_archives")}
 
 
 @dataclass(frozen=True)

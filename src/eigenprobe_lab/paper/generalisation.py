@@ -20,6 +20,7 @@ from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.geometry import find_shapes
 from eigenprobe.host.files import atomic_path, write_json
+from eigenprobe.host.tables import Record
 from eigenprobe.probes import Objective, Probes
 from eigenprobe.training import Batch, ManifoldData, Optimisation, RunSettings, SpectralModule, train
 from eigenprobe.training.recipes import recipe_kind
@@ -98,7 +99,7 @@ def framed_sample(sample: Sample) -> tuple[Batch, torch.Tensor]:
 
 
 @torch.no_grad()
-def unseen(module: SpectralModule, samples: Sequence[Sample], probes: Probes) -> list[dict[str, Any]]:
+def unseen(module: SpectralModule, samples: Sequence[Sample], probes: Probes) -> list[Record]:
     """Rows of `Generalisation`: one feed-forward pass of the network, the same untrained, polynomials of its input, and
     the closed form of its probes."""
     rows = []

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.estimators.coordinates import COSINE_COLUMNS
 from eigenprobe.host import tables
 from eigenprobe.host.progress import in_parallel
-from eigenprobe.host.tables import Row, grouped
+from eigenprobe.host.tables import Record, Row, grouped
 from eigenprobe.readers.mesh import Array
 from eigenprobe.readers.tables import read_table
 
@@ -87,9 +86,7 @@ class Protocol:
         """The rows of one run."""
         return weighted_subset(labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run]))
 
-    def records(
-        self, features: Array, labels: Array, jobs: int = 1, fitted: Fitted | None = None
-    ) -> list[dict[str, Any]]:
+    def records(self, features: Array, labels: Array, jobs: int = 1, fitted: Fitted | None = None) -> list[Record]:
         """One record for each run, method and k; the same whatever ``jobs``, the number of processes.
 
         ``fitted`` are functions from rows to coordinates by method: those of `FITTED`.
@@ -112,16 +109,16 @@ class Protocol:
             return x
         return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
 
-    def _one(self, features: Array, labels: Array, name: str, run: int, fitted: Fitted | None) -> list[dict[str, Any]]:
+    def _one(self, features: Array, labels: Array, name: str, run: int, fitted: Fitted | None) -> list[Record]:
         """One method on one subset. A method that fails loses this run, not the table."""
-        base: dict[str, Any] = {"run": run, "method": name}
+        base: Record = {"run": run, "method": name}
         try:
             embeddings, seconds = embed(name, features, self.ks, self.seed + run, fitted)
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if isinstance(error, InputError) and "pip install" in str(error):
                 raise
             return [{**base, "k": k, "error": str(error).splitlines()[0]} for k in self.ks]
-        records: list[dict[str, Any]] = []
+        records: list[Record] = []
         for k in self.ks:
             scores = kmeans_scores(embeddings[k], labels, seed=self.seed)
             scores["trustworthiness"] = trustworthiness(features, embeddings[k])
@@ -129,12 +126,12 @@ class Protocol:
         return records
 
 
-def summarise(records: Sequence[Row], metrics: Sequence[str] = SCORES) -> list[dict[str, Any]]:
+def summarise(records: Sequence[Row], metrics: Sequence[str] = SCORES) -> list[Record]:
     """Mean and deviation (``<metric>_std``) over the runs, one row for each k and method, in the order they came."""
     rows = []
     good = sorted((record for record in records if "error" not in record), key=lambda record: record["k"])
     for (k, method), group in grouped(good, "k", "method").items():
-        row: dict[str, Any] = {"method": method, "k": k, "runs": len(group)}
+        row: Record = {"method": method, "k": k, "runs": len(group)}
         for metric in metrics:
             values = np.array([record[metric] for record in group], float)
             row |= {metric: float(values.mean()), f"{metric}_std": float(values.std())}

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions.network import fitted_network
+from eigenprobe.host.tables import Record
 from eigenprobe.probes import Probes
 from eigenprobe.readers.rows import open_rows
 from eigenprobe.training import Batch, FitSettings, Optimisation, ProbeSettings, RunSettings, fit_network
@@ -90,12 +91,12 @@ def closed_form(recipe: ImagesRecipe, rows: NDArray[Any]) -> NDArray[np.float64]
     return torch.linalg.eigh(exact).eigenvectors.flip(-1)[:, : recipe.vectors - 1].numpy()
 
 
-def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tuple[ImagesRecipe, list[dict[str, Any]]]:
+def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tuple[ImagesRecipe, list[Record]]:
     """The recipe with the triple of `GRID` whose closed form clusters development rows best (NMI); all scores."""
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:DEVELOPMENT]
     scores = []
     for neighbours, sigma, steps in GRID:
-        triple: dict[str, Any] = dict(zip(TUNED[2:], (min(neighbours, len(chosen) - 1), sigma, steps), strict=True))
+        triple: Record = dict(zip(TUNED[2:], (min(neighbours, len(chosen) - 1), sigma, steps), strict=True))
         found = closed_form(replace(recipe, **triple), rows[chosen])
         scores.append({**triple, "nmi": kmeans_scores(found, labels[chosen], starts=3)["nmi"]})
     best = max(scores, key=lambda row: row["nmi"])
@@ -131,8 +132,7 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
 @torch.no_grad()
 def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
     """Coordinates ``(m, K - 1)`` of rows ``(m, d)`` by one pass of the network of ``basis`` over them."""
-    function = basis.extension
-    assert isinstance(function, NetworkExtension)
+    function = fitted_network(basis)
     points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
     vectors, _ = Batch(points).vectors(function.network(points))
     return vectors[0, :, 1:].cpu().numpy()

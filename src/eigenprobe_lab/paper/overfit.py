@@ -14,7 +14,6 @@ oracle's.
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,8 @@ from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import mass_correlation
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions.network import fitted_network
+from eigenprobe.host.tables import Record
 from eigenprobe.probes import Probes, nested_basis, prefix_errors
 from eigenprobe.probes.estimates import rayleigh, worst
 from eigenprobe.smoothers import build_smoother
@@ -74,33 +74,34 @@ class Watched:
         self.cosines = OracleCosine([(Batch(self.local[None]), torch.as_tensor(sample.vectors))], run.validate_every)
         self.run, self.started = replace(run.watched(self.cosines), validate_every=0), time.perf_counter()
 
-    def facts(self, steps: int) -> dict[str, Any]:
+    def facts(self, steps: int) -> Record:
         """What is said of a training of so many steps, after it."""
         return {"steps": steps, "seconds": time.perf_counter() - self.started, "history": self.cosines.history}
 
 
 def learn_their_way(
     sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Train as the paper does and measure at the sample: rows of the trained network, its controls and closed form."""
     watched = Watched(sample, run)
     settings = replace(settings, size=None if settings.size is None else min(settings.size, sample.shape.n))
+    if (paper := settings.probes.paper) is None:
+        raise InputError("the paper's way needs the paper's probes: settings.probes.paper is None")
     fit = fit_network(watched.vertices, k, settings=settings, run=watched.run)
-    assert isinstance(fit.extension, NetworkExtension) and settings.probes.paper is not None
     facts, local, wide = watched.facts(fit.info["steps"]), watched.local, watched.local.double()
     untrained = networks.build(settings.preset or "overfit", 3, k, torch.Generator().manual_seed(settings.seed + 1))
     bases = {
-        "the paper's way": feedforward(fit.extension.network, wide),
+        "the paper's way": feedforward(fitted_network(fit).network, wide),
         "random weights": feedforward(untrained.to(run.where).double().eval(), wide),
         "polynomials": nested_basis(polynomials(wide, k)),
-        "closed form of its probes": best_of_probes(local, settings.probes.paper, k),
+        "closed form of its probes": best_of_probes(local, paper, k),
     }
     rows = measure_bases(sample, local, bases, settings.seed)
     rows[0] |= facts
     return rows
 
 
-def measure_bases(sample: Sample, local: Tensor, bases: dict[str, Tensor], seed: int) -> list[dict[str, Any]]:
+def measure_bases(sample: Sample, local: Tensor, bases: dict[str, Tensor], seed: int) -> list[Record]:
     """A row for each basis ``(n, K)`` at the points of a sample, and one for the oracle's own vectors, of even mass:
     a probe is a function, rebuilt from v; from q = M^(1/2) v, rough where areas are uneven, it is rebuilt worse."""
     exact = torch.linalg.qr(torch.as_tensor(sample.vectors, device=local.device).double()).Q
@@ -156,7 +157,7 @@ class Estimators:
         total = float(self.sample.eigenvalues[: q.shape[1]].sum())
         return {name: (values * (total / values.sum())).cpu().numpy() for name, values in found.items()}
 
-    def __call__(self, method: str, q: Tensor) -> dict[str, Any]:
+    def __call__(self, method: str, q: Tensor) -> Record:
         mass, vectors = q[:, 0].square(), (q / q[:, :1]).cpu().numpy()
         if not np.isfinite(vectors).all():
             raise InputError(f"{method}: expected a first vector without zeros, got one that vanishes at a point")

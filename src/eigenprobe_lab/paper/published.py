@@ -5,6 +5,8 @@ single_shapes    |cosine| averaged over k <= 10, 20, 50; mean relative eigenvalu
 generalisation   |cosine| averaged over k <= 5, 10, ..., 50 of one network on unseen shapes, by collection
 image_settings   hyper-parameters by data set and extractor
 image_scores     mean and deviation over 32 runs of seven scores, by data set, extractor, method and k
+
+Beside them lie where the archives of its image data sets are (`image_archives`), and names of classes (`imagenette`).
 """
 
 import csv

@@ -8,10 +8,10 @@ says why there is none. The quick forms of the commands are so small that two co
 runs, not what it reaches.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eigenprobe.host.tables import grouped, mean_row
+from eigenprobe.host.tables import Row, grouped, mean_row
 from eigenprobe.probes import Probes
 
 from ..evaluation.unseen import LEVELS
@@ -19,7 +19,7 @@ from .images_recipe import ImagesRecipe
 from .published import COLLECTIONS, DIFFERENT, published_scores, single_shape
 from .toy1d import FUNCTIONS, LOSSES
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Row]
 COLUMNS = ("setting", "data", "published", "the paper's way here", "control", "ours", "reason for the gap", "command")
 THEIRS, CONTROL, ORACLE = "the paper's way", "closed form of its probes", "the oracle's vectors"
 QUICK_PROBES = Probes(200, steps=20, k=10, sigma=(0.05, 0.3))  # a few hundred points are further apart than 4000

@@ -90,7 +90,6 @@ def toy1d(
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
     smoother, toy = whole.smoother, Toy([], facts={"steps": steps, "probes": probes, "seed": seed})
-    assert smoother is not None
     for name in losses:
         started = time.perf_counter()
         covariances = [DenseCovariance(whole.covariance.matrix.unsqueeze(0) / 3)]  # the variance of U[-1, 1]

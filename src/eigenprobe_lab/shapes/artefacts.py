@@ -1,6 +1,6 @@
 """Made things: machined parts with holes, vases and cups, furniture, tools, plates, folded sheets.
 
-Every function takes a `Rng` for `b` shapes and returns their `Field`.
+Every family is a function that builds `b` shapes from the draws of a `Rng`.
 """
 
 import math
@@ -8,9 +8,10 @@ import math
 import torch
 from torch import Tensor
 
-from .fields import Builder, Field, Rng, tapered
+from .fields import Builder, Rng, family, tapered
 
 SHARP = 8.0
+RINGS, PLATES = 10, 14  # of a vessel, at most of a sheet
 BOX, CYLINDER = (SHARP, SHARP), (2.0, SHARP)  # exponents of superquadrics
 
 
@@ -21,9 +22,9 @@ def _axis_frame(rng: Rng) -> Tensor:
     return choices[rng.integers(0, 2)]
 
 
-def machined(rng: Rng) -> Field:
+@family(1.5, (0.004, 0.04))
+def machined(builder: Builder, rng: Rng) -> None:
     """Blocks, cylinders, discs and rings joined and drilled through: bearings, brackets, rocker arms."""
-    builder = Builder(rng)
     centre = rng.point(0.0, 0.0, 0.0)
     count = rng.integers(1, 4)
     places: list[Tensor] = []
@@ -50,12 +51,11 @@ def machined(rng: Rng) -> Field:
     slot = rng.point(0.0, 0.0, 0.0) + rng.normal(0.2, 3)
     half = rng.point(rng.uniform(0.05, 0.12), rng.uniform(0.05, 0.12), rng.uniform(1.0, 1.5))
     builder.solid(slot, half, CYLINDER, rotation=_axis_frame(rng), negative=True, valid=rng.chance(0.4))
-    return builder.build(rng.log_uniform(0.004, 0.04))
 
 
-def pierced(rng: Rng) -> Field:
+@family(0.7, (0.02, 0.08), bump=0.05)
+def pierced(builder: Builder, rng: Rng) -> None:
     """A blob or block with up to five tunnels through it: genus by drilling."""
-    builder = Builder(rng)
     half = rng.uniform(0.35, 0.8, 3)
     exponent = torch.where(rng.chance(0.5), 2.0, 5.0)
     builder.solid(rng.point(0, 0, 0), half, (exponent, exponent))
@@ -64,28 +64,27 @@ def pierced(rng: Rng) -> Field:
         bore = rng.log_uniform(0.08, 0.22)
         place, size = rng.normal(0.28, 3), rng.point(bore, bore, 2.5)
         builder.solid(place, size, CYLINDER, rotation=rng.rotation(), negative=True, valid=i < count)
-    return builder.build(rng.log_uniform(0.02, 0.08), bump=rng.uniform(0, 0.05))
 
 
-def vessel(rng: Rng, pieces: int = 10) -> Field:
+@family(1.2, (0.006, 0.03), bump=0.01)
+def vessel(builder: Builder, rng: Rng) -> None:
     """Vases, cups, glasses, bottles: the shell or the solid of a random profile, with handles and spouts."""
-    builder = Builder(rng)
-    t = torch.linspace(0, 1, pieces + 1, device=rng.device)
+    t = torch.linspace(0, 1, RINGS + 1, device=rng.device)
     k = torch.arange(1, 4, device=rng.device)[:, None]
     wave = (rng.normal(0.35, 3, 1) / k * torch.sin(math.pi * k * t + rng.uniform(0, 6.3, 3, 1))).sum(1)
-    radius = rng.uniform(0.2, 0.5, 1) * wave.exp()  # (b, pieces + 1)
+    radius = rng.uniform(0.2, 0.5, 1) * wave.exp()  # (b, RINGS + 1)
     height = rng.uniform(0.5, 1.6, 1) * t
     wall = rng.log_uniform(0.02, 0.06)
     solid = rng.chance(0.35)
-    profile = [rng.point(radius[:, i], 0, height[:, i]) for i in range(pieces + 1)]
-    axis = [rng.point(0, 0, height[:, i]) for i in range(pieces + 1)]
-    for i in range(pieces):
+    profile = [rng.point(radius[:, i], 0, height[:, i]) for i in range(RINGS + 1)]
+    axis = [rng.point(0, 0, height[:, i]) for i in range(RINGS + 1)]
+    for i in range(RINGS):
         builder.capsule(profile[i], profile[i + 1], wall, revolved=True, valid=~solid)
         builder.capsule(axis[i], axis[i + 1], radius[:, i], radius[:, i + 1], valid=solid)
     builder.capsule(axis[0], profile[0], wall, revolved=True, valid=~solid)
     handle = rng.chance(0.55)
     twice = handle & rng.chance(0.3)
-    first, last = 2, pieces - 3
+    first, last = 2, RINGS - 3
     top, bottom = profile[last], profile[first]
     out = rng.point(rng.uniform(0.1, 0.35), 0, 0)
     thick = rng.log_uniform(0.03, 0.08)
@@ -97,12 +96,11 @@ def vessel(rng: Rng, pieces: int = 10) -> Field:
     start, up, rise = rng.point(0, radius[:, first], height[:, first]), rng.point(0, 1, 0.8), rng.point(0, 0, 0.3)
     lengths, radii = [rng.uniform(0.1, 0.25)] * 2, tapered(thick, 1.5, 1.2, 1.0)
     builder.chain(start, up, lengths, radii, curl=rise, valid=spout)
-    return builder.build(rng.log_uniform(0.006, 0.03), bump=rng.uniform(0, 0.01))
 
 
-def furniture(rng: Rng) -> Field:
+@family(0.8, (0.004, 0.02))
+def furniture(builder: Builder, rng: Rng) -> None:
     """Tables, chairs, benches: a slab, legs, sometimes a back, rails and arms."""
-    builder = Builder(rng)
     x, y = rng.uniform(0.3, 0.7), rng.uniform(0.25, 0.6)
     slab = rng.log_uniform(0.03, 0.1)
     round_top = torch.where(rng.chance(0.25), 2.0, SHARP)
@@ -132,12 +130,11 @@ def furniture(rng: Rng) -> Field:
     rail = rng.chance(0.3) & ~central
     left, right = (rng.point(sx * x * inset, y * inset, -leg / 2) for sx in (-1.0, 1.0))
     builder.pair(left, right, thick * 0.7, valid=rail)
-    return builder.build(rng.log_uniform(0.004, 0.02))
 
 
-def tool(rng: Rng) -> Field:
+@family(0.8, (0.004, 0.03))
+def tool(builder: Builder, rng: Rng) -> None:
     """Pliers, wrenches, spectacles, spanners, keys: long bars, rings at the ends, crossing halves."""
-    builder = Builder(rng)
     thick = rng.log_uniform(0.05, 0.12)
     up = rng.point(0, 0, 1)
     opening = rng.uniform(0.1, 0.7)
@@ -166,12 +163,11 @@ def tool(rng: Rng) -> Field:
     temples = straight & rng.chance(0.3)
     for end in (left, right):
         builder.capsule(end, end + up * rng.uniform(0.5, 1.2, 1), thick * 0.6, thick * 0.5, valid=temples)
-    return builder.build(rng.log_uniform(0.004, 0.03))
 
 
-def plate(rng: Rng) -> Field:
+@family(0.8, (0.004, 0.02))
+def plate(builder: Builder, rng: Rng) -> None:
     """Thin plates, discs and crosses with holes; bending later turns them into sheets."""
-    builder = Builder(rng)
     thin = rng.log_uniform(0.025, 0.1)
     p = torch.where(rng.chance(0.4), 2.0, SHARP)
     sheet = rng.point(rng.uniform(0.4, 1.0), rng.uniform(0.25, 0.8), thin)
@@ -185,16 +181,15 @@ def plate(rng: Rng) -> Field:
         builder.solid(place, bore, CYLINDER, negative=True, valid=i < count)
     wall = rng.point(rng.uniform(0.3, 0.6), thin, rng.uniform(0.2, 0.5))
     builder.solid(rng.point(0, 0, wall[:, 2]), wall, BOX, valid=rng.chance(0.3))
-    return builder.build(rng.log_uniform(0.004, 0.02))
 
 
-def sheet(rng: Rng, pieces: int = 14) -> Field:
+@family(1.0, (0.003, 0.012))
+def sheet(builder: Builder, rng: Rng) -> None:
     """Rolls, folded cloth and brackets: a strip of thin plates that turns at every joint, or by right angles at few."""
-    builder = Builder(rng)
-    thin, piece, count = rng.log_uniform(0.012, 0.06), rng.uniform(0.1, 0.2), rng.integers(4, pieces)
+    thin, piece, count = rng.log_uniform(0.012, 0.06), rng.uniform(0.1, 0.2), rng.integers(4, PLATES)
     bracket, roll, wave = rng.chance(0.5), rng.normal(0.25), rng.normal(0.7)
     point, angle, side = rng.point(0, 0, 0), rng.each(0.0), rng.point(0, 1, 0)
-    for i in range(pieces):
+    for i in range(PLATES):
         corner = math.pi / 2 * torch.where(rng.chance(0.3), rng.uniform(-1, 1).sign(), 0.0)
         angle = angle + torch.where(bracket, corner, roll + wave * math.sin(0.9 * i))
         along, up = rng.point(angle.cos(), 0, angle.sin()), rng.point(-angle.sin(), 0, angle.cos())
@@ -204,4 +199,3 @@ def sheet(rng: Rng, pieces: int = 14) -> Field:
         bore, holed = rng.point(0.4 * piece, rng.uniform(0.04, 0.15), 0.1), bracket & rng.chance(0.2)
         builder.solid(middle, bore, CYLINDER, rotation=turn, negative=True, valid=holed & (i < count))
         point = point + piece[:, None] * along
-    return builder.build(rng.log_uniform(0.003, 0.012))

@@ -1,13 +1,13 @@
 """Creatures: capsule skeletons with bilateral symmetry (y = 0 is the mirror plane, x forward, z up).
 
-Every function takes a `Rng` for `b` shapes and returns a `Field`; proportions, pose and optional parts are drawn per
-shape, so a batch of one family still holds `b` different animals.
+Every family is a function that builds `b` shapes from the draws of a `Rng`; proportions, pose and optional parts are
+drawn per shape, so a batch of one family still holds `b` different animals.
 """
 
 import torch
 from torch import Tensor
 
-from .fields import Builder, Field, Rng, tapered, unit
+from .fields import Builder, Rng, family, tapered, unit
 
 
 def _legs(builder: Builder, hip: Tensor, length: Tensor, thick: Tensor, spread: float, pose: float) -> None:
@@ -67,9 +67,9 @@ def wings(builder: Builder, root: Tensor, span: Tensor, chord: Tensor, valid: Te
     builder.chain(root, out, lengths, radii, curl=bend, pair=True, flat=thin, flat_axis=up, valid=valid)
 
 
-def quadruped(rng: Rng) -> Field:
+@family(3.0, (0.01, 0.06), bump=0.02, frequency=10.0)
+def quadruped(builder: Builder, rng: Rng) -> None:
     """Horses, cats, dogs, camels, elephants, lions; sometimes winged, humped or with a human torso in front."""
-    builder = Builder(rng)
     length, girth = rng.uniform(0.7, 1.3), rng.log_uniform(0.13, 0.36)
     arch = rng.normal(0.12)
     rear = rng.point(-length / 2, 0.0, 0.0)
@@ -98,12 +98,11 @@ def quadruped(rng: Rng) -> Field:
     curl, radii = rng.normal(0.25, 3), tapered(root, 1.0, 0.9, 0.8, 0.65, 0.5)
     builder.chain(rear, direction, [tail] * 4, radii, curl=curl, valid=rng.chance(0.85))
     wings(builder, middle + rng.point(0.15, 0.5 * girth, 0.5 * girth), rng.uniform(0.5, 1.2), girth, rng.chance(0.1))
-    return builder.build(rng.log_uniform(0.01, 0.06), bump=rng.uniform(0, 0.02), frequency=10.0)
 
 
-def biped(rng: Rng) -> Field:
+@family(3.0, (0.008, 0.04), bump=0.012, frequency=14.0)
+def biped(builder: Builder, rng: Rng) -> None:
     """Humans, teddies, armadillos, penguins: torso, head, arms with hands, legs, sometimes a tail."""
-    builder = Builder(rng)
     plump = rng.log_uniform(0.7, 2.2)
     pelvis, chest = rng.point(0.0, 0.0, 0.0), rng.point(rng.normal(0.08), rng.normal(0.06), rng.uniform(0.4, 0.65))
     waist = 0.5 * (pelvis + chest) + rng.normal(0.03, 3)
@@ -128,7 +127,6 @@ def biped(rng: Rng) -> Field:
     tail = rng.log_uniform(0.08, 0.25)
     curl, radii = rng.normal(0.2, 3), tapered(wide, 0.7, 0.5, 0.35, 0.2)
     builder.chain(pelvis, rng.point(-1.0, 0.0, -0.4), [tail] * 3, radii, curl=curl, valid=rng.chance(0.2))
-    return builder.build(rng.log_uniform(0.008, 0.04), bump=rng.uniform(0, 0.012), frequency=14.0)
 
 
 def _limbs(builder: Builder, pelvis: Tensor, chest: Tensor, wide: Tensor, shoulder: Tensor, plump: Tensor) -> None:
@@ -164,9 +162,9 @@ def _limbs(builder: Builder, pelvis: Tensor, chest: Tensor, wide: Tensor, should
         builder.capsule(ankle, ankle + rng.point(foot, 0.03, -0.02) * facing, thigh * 0.5, thigh * 0.45)
 
 
-def hand(rng: Rng) -> Field:
+@family(1.0, (0.01, 0.04), bump=0.01, frequency=12.0)
+def hand(builder: Builder, rng: Rng) -> None:
     """A palm, five (sometimes fewer) fingers of three joints, a wrist."""
-    builder = Builder(rng)
     up = rng.point(0.0, 0.0, 1.0)
     for y in (-0.18, -0.06, 0.06, 0.18):
         builder.capsule(rng.point(-0.35, 0.7 * y, 0.0), rng.point(0.3, y, 0.0), 0.13, 0.11, flat=1.4, flat_axis=up)
@@ -184,12 +182,11 @@ def hand(rng: Rng) -> Field:
     builder.chain(rng.point(-0.15, -0.2, 0.0), direction, [piece * 1.2, piece], radii, curl=rng.normal(0.2, 3))
     wrist = rng.point(-rng.uniform(0.5, 1.2), 0.0, rng.normal(0.15))
     builder.capsule(rng.point(-0.3, 0.0, 0.0), wrist, 0.17, rng.uniform(0.12, 0.22), flat=1.2)
-    return builder.build(rng.log_uniform(0.01, 0.04), bump=rng.uniform(0, 0.01), frequency=12.0)
 
 
-def crawler(rng: Rng) -> Field:
+@family(1.0, (0.006, 0.025), bump=0.008, frequency=14.0)
+def crawler(builder: Builder, rng: Rng) -> None:
     """Ants, spiders, scorpions, crabs: a segmented body, several pairs of legs, claws, a curled tail."""
-    builder = Builder(rng)
     x = rng.uniform(-0.5, -0.3)
     previous = rng.point(x, 0.0, 0.0)
     radius = rng.log_uniform(0.1, 0.3)
@@ -216,12 +213,11 @@ def crawler(rng: Rng) -> Field:
     back, curl = rng.point(-1, 0, 0.3), rng.point(0.3, 0, 0.4)
     radii = tapered(thick, 2.5, 2.2, 2.0, 1.8, 1.5, 0.8)
     builder.chain(rng.point(x, 0.0, 0.0), back, [rng.uniform(0.14, 0.25)] * 5, radii, curl=curl, valid=tail)
-    return builder.build(rng.log_uniform(0.006, 0.025), bump=rng.uniform(0, 0.008), frequency=14.0)
 
 
-def octopus(rng: Rng) -> Field:
+@family(0.7, (0.01, 0.05), bump=0.01)
+def octopus(builder: Builder, rng: Rng) -> None:
     """A head and five to eight wavy tentacles around it (also starfish, squids, trees turned over)."""
-    builder = Builder(rng)
     size = rng.log_uniform(0.12, 0.3)
     crown = rng.point(rng.normal(0.1), rng.normal(0.1), rng.uniform(0.0, 0.7))
     builder.capsule(rng.point(0.0, 0.0, 0.0), crown, size, size * 1.2)
@@ -233,4 +229,3 @@ def octopus(rng: Rng) -> Field:
         direction = rng.point(angle.cos(), angle.sin(), drop)
         radii, curl = tapered(thick, 1.2, 1.0, 0.85, 0.7, 0.5, 0.35), rng.normal(0.25, 3)
         builder.chain(rng.point(0, 0, 0), direction, [piece] * 5, radii, wobble=0.25, curl=curl, valid=i < count)
-    return builder.build(rng.log_uniform(0.01, 0.05), bump=rng.uniform(0, 0.01))

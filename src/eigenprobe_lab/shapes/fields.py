@@ -14,8 +14,9 @@ Shapes: `b` shapes, `J` capsules, `S` superquadrics, `N` query points; `x (b, N,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -231,6 +232,29 @@ class Field:
             f = sharp[..., 0] * torch.logsumexp(stacked / sharp, -1)
         ripple = torch.sin(x @ self.waves.mT + self.phases[:, None]).mean(-1)
         return f + self.bump[:, None] * ripple
+
+
+Family = Callable[[Rng], Field]
+FAMILIES: dict[str, tuple[Family, float]] = {}  # by name, with how often they are drawn
+
+
+def family(
+    weight: float, blend: float | tuple[float, float], *, bump: float = 0.0, frequency: float = 6.0
+) -> Callable[[Callable[[Builder, Rng], None]], Family]:
+    """Enter a family of shapes: what the function builds, blended over a length, or one drawn from a range, with bumps
+    of up to a height."""
+
+    def enter(build: Callable[[Builder, Rng], None]) -> Family:
+        @wraps(build)
+        def draw(rng: Rng) -> Field:
+            build(builder := Builder(rng), rng)
+            length = rng.log_uniform(*blend) if isinstance(blend, tuple) else blend
+            return builder.build(length, rng.uniform(0, bump) if bump else 0.0, frequency)
+
+        FAMILIES[build.__name__] = draw, weight
+        return draw
+
+    return enter
 
 
 def capsule_distance(c: Capsules, x: Tensor) -> Tensor:

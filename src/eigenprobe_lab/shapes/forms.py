@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from .creatures import wings
-from .fields import Builder, Field, Rng, tapered, unit
+from .fields import Builder, Rng, family, tapered, unit
 
+SAMPLES = 56  # of the curve that a tube follows
 _POLYHEDRA: dict[str, tuple[list[tuple[float, float, float]], float | None]] = {
     "tetrahedron": ([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)], None),
     "cube": ([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], 2.01),
@@ -15,9 +16,9 @@ _POLYHEDRA: dict[str, tuple[list[tuple[float, float, float]], float | None]] = {
 }
 
 
-def swimmer(rng: Rng) -> Field:
+@family(1.3, (0.008, 0.04), bump=0.008)
+def swimmer(builder: Builder, rng: Rng) -> None:
     """Fish, dolphins, birds and aeroplanes: a spindle, flat wings or fins, a tail."""
-    builder = Builder(rng)
     length, girth = rng.uniform(0.8, 1.4), rng.log_uniform(0.07, 0.3)
     ranges = ((0.25, 0.7), (0.8, 1.1), (0.8, 1.1), (0.4, 0.8), (0.15, 0.4))
     radii = [girth * profile for profile in [rng.uniform(low, high) for low, high in ranges]]
@@ -42,12 +43,11 @@ def swimmer(rng: Rng) -> Field:
     builder.capsule(back, tip, girth * 0.5, girth * 0.2, flat=4.0, flat_axis=side, valid=upright)
     engine = rng.point(0.1, rng.uniform(0.2, 0.4), -0.05)
     builder.pair(engine, engine + rng.point(0.2, 0, 0), 0.05, 0.06, valid=plane & rng.chance(0.3))
-    return builder.build(rng.log_uniform(0.008, 0.04), bump=rng.uniform(0, 0.008))
 
 
-def bust(rng: Rng) -> Field:
+@family(1.2, (0.015, 0.06), bump=0.05, frequency=11.0)
+def bust(builder: Builder, rng: Rng) -> None:
     """Heads and busts: skull, jaw, nose, ears, neck, shoulders, hair as bumps."""
-    builder = Builder(rng)
     half = rng.point(rng.uniform(0.35, 0.5), rng.uniform(0.3, 0.42), rng.uniform(0.42, 0.6))
     builder.solid(rng.point(0.0, 0.0, 0.45), half)
     jaw = rng.point(rng.uniform(0.1, 0.35), 0.0, rng.uniform(-0.05, 0.15))
@@ -67,12 +67,11 @@ def bust(rng: Rng) -> Field:
     stand = base - rng.point(0.0, 0.0, 0.3)
     half = rng.point(rng.uniform(0.2, 0.5), rng.uniform(0.2, 0.5), rng.uniform(0.1, 0.2))
     builder.solid(stand, half, (8.0, 8.0), valid=rng.chance(0.25))
-    return builder.build(rng.log_uniform(0.015, 0.06), bump=rng.uniform(0, 0.05), frequency=11.0)
 
 
-def blob(rng: Rng) -> Field:
+@family(1.2, (0.01, 0.1), bump=0.1, frequency=7.0)
+def blob(builder: Builder, rng: Rng) -> None:
     """Two to seven ellipsoids and superquadrics in a chain of overlaps, bumpy."""
-    builder = Builder(rng)
     centre = rng.point(0.0, 0.0, 0.0)
     count = rng.integers(1, 7)
     for i in range(7):
@@ -83,12 +82,11 @@ def blob(rng: Rng) -> Field:
         step = rng.direction() * half.mean(-1, keepdim=True) * rng.uniform(0.5, 1.2, 1)
         restart = rng.chance(0.4)[:, None]
         centre = torch.where(restart, step, centre + step)
-    return builder.build(rng.log_uniform(0.01, 0.1), bump=rng.uniform(0, 0.1), frequency=7.0)
 
 
-def tree(rng: Rng) -> Field:
+@family(2.0, (0.01, 0.06), bump=0.02)
+def tree(builder: Builder, rng: Rng) -> None:
     """Random trees of branches, mirrored half of the time, closed to loops now and then (genus above 0)."""
-    builder = Builder(rng)
     core = rng.log_uniform(0.06, 0.3)
     ends = [rng.point(0.0, 0.0, 0.0)]
     direction, radii = rng.direction(), tapered(core, 1.0, 0.9, 0.8)
@@ -117,7 +115,6 @@ def tree(rng: Rng) -> Field:
             if side == 0:
                 ends.append(torch.where((i < count)[:, None], point, start))
         builder.capsule(point, spine, root * 0.6, root * 0.6, valid=(i < count) & rng.chance(0.12))
-    return builder.build(rng.log_uniform(0.01, 0.06), bump=rng.uniform(0, 0.02))
 
 
 def closed_curve(rng: Rng, samples: int) -> Tensor:
@@ -139,30 +136,29 @@ def closed_curve(rng: Rng, samples: int) -> Tensor:
     return curve / curve.square().sum(-1).amax(-1).sqrt()[:, None, None]
 
 
-def tube(rng: Rng, samples: int = 56) -> Field:
+@family(1.0, 0.004, bump=0.01, frequency=9.0)
+def tube(builder: Builder, rng: Rng) -> None:
     """Tubes of varying width along closed curves and (open) snakes and springs."""
-    builder = Builder(rng)
-    curve = closed_curve(rng, samples)
-    t = torch.linspace(0, 1, samples, device=rng.device)
+    curve = closed_curve(rng, SAMPLES)
+    t = torch.linspace(0, 1, SAMPLES, device=rng.device)
     turns, other, pitch = rng.uniform(2, 9, 1), rng.uniform(2, 9, 1), rng.uniform(0.5, 2.0, 1)
     spring = torch.stack([0.5 * (turns * t * 2).cos(), 0.5 * (other * t * 2).sin(), (t - 0.5) * pitch], -1)
-    snake = 0.06 * unit(rng.normal(1.0, 1, 3) + torch.cumsum(rng.normal(0.35, samples, 3), 1)).cumsum(1)
+    snake = 0.06 * unit(rng.normal(1.0, 1, 3) + torch.cumsum(rng.normal(0.35, SAMPLES, 3), 1)).cumsum(1)
     is_open = rng.chance(0.3)
     line = torch.where(rng.chance(0.5)[:, None, None], spring, snake)
     curve = torch.where(is_open[:, None, None], line, curve)
     base = rng.log_uniform(0.035, 0.2)[:, None]
     swing, waves, phase = rng.uniform(0, 0.5, 1), rng.integers(1, 3, 1), rng.uniform(0, 6.3, 1)
     width = base * (1 + swing * torch.sin(2 * math.pi * t * waves + phase))
-    for i in range(samples):
-        j = (i + 1) % samples
+    for i in range(SAMPLES):
+        j = (i + 1) % SAMPLES
         closing = ~is_open if j == 0 else True
         builder.capsule(curve[:, i], curve[:, j], width[:, i], width[:, j], valid=closing)
-    return builder.build(0.004, bump=rng.uniform(0, 0.01), frequency=9.0)
 
 
-def frame(rng: Rng) -> Field:
+@family(0.7, (0.01, 0.05), bump=0.03)
+def frame(builder: Builder, rng: Rng) -> None:
     """Wire frames of polyhedra with thick struts, bent and with struts missing: genus 1 to about 10."""
-    builder = Builder(rng)
     name = list(_POLYHEDRA)[int(torch.randint(3, (1,), generator=rng.generator, device=rng.device))]
     corners, reach = _POLYHEDRA[name]
     points = torch.tensor(corners, dtype=torch.float32, device=rng.device) * 0.5 + rng.normal(0.12, len(corners), 3)
@@ -175,4 +171,3 @@ def frame(rng: Rng) -> Field:
                 width = thick * rng.uniform(0.7, 1.2)
                 builder.capsule(points[:, i], middle, thick, width, valid=kept)
                 builder.capsule(middle, points[:, j], width, thick, valid=kept)
-    return builder.build(rng.log_uniform(0.01, 0.05), bump=rng.uniform(0, 0.03))

@@ -6,6 +6,7 @@ A few rounds of smoothing, each projected back to the zero set along the gradien
 """
 
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,26 +19,8 @@ from .fields import Builder, Field, Rng
 from .source import project
 
 LOW, HIGH = (-1.3, -1.12, -0.5), (1.5, 1.15, 0.5)  # a box around the animal
-# start, end, radius at the start, radius at the end; x is forward, y up
-LIMBS = (
-    ((-0.50, 0.02, 0.00), (0.05, -0.03, 0.00), 0.27, 0.24),  # hips to belly
-    ((0.05, -0.03, 0.00), (0.45, 0.06, 0.00), 0.24, 0.28),  # belly to chest
-    ((0.45, 0.14, 0.00), (0.80, 0.55, 0.00), 0.21, 0.14),  # neck
-    ((0.80, 0.60, 0.00), (1.02, 0.58, 0.00), 0.20, 0.17),  # head
-    ((1.05, 0.54, 0.00), (1.24, 0.46, 0.00), 0.12, 0.10),  # snout
-    ((0.76, 0.74, 0.09), (0.68, 0.98, 0.20), 0.09, 0.06),  # ears
-    ((0.76, 0.74, -0.09), (0.68, 0.98, -0.20), 0.09, 0.06),
-    ((0.46, -0.05, 0.16), (0.56, -0.50, 0.20), 0.14, 0.09),  # legs
-    ((0.56, -0.50, 0.20), (0.60, -0.88, 0.20), 0.09, 0.10),
-    ((0.46, -0.05, -0.16), (0.40, -0.50, -0.20), 0.14, 0.09),
-    ((0.40, -0.50, -0.20), (0.34, -0.88, -0.20), 0.09, 0.10),
-    ((-0.50, -0.02, 0.16), (-0.62, -0.46, 0.20), 0.17, 0.10),
-    ((-0.62, -0.46, 0.20), (-0.56, -0.88, 0.20), 0.09, 0.10),
-    ((-0.50, -0.02, -0.16), (-0.44, -0.46, -0.20), 0.17, 0.10),
-    ((-0.44, -0.46, -0.20), (-0.38, -0.88, -0.20), 0.09, 0.10),
-    ((-0.66, 0.14, 0.00), (-0.98, 0.42, 0.02), 0.10, 0.08),  # tail
-    ((-0.98, 0.42, 0.02), (-1.06, 0.86, 0.10), 0.08, 0.065),
-)
+# start (3,), end (3,), radius at the start, radius at the end; x is forward, y up
+LIMBS = np.loadtxt(Path(__file__).with_name("creature.csv"), delimiter=",", skiprows=1, usecols=range(1, 9))
 
 
 def creature(resolution: int = 52) -> tuple[Array, Array]:
@@ -49,8 +32,8 @@ def creature(resolution: int = 52) -> tuple[Array, Array]:
     """
     rng = Rng(1, torch.Generator().manual_seed(0))
     builder = Builder(rng)
-    for start, end, first, last in LIMBS:
-        builder.capsule(rng.point(*start), rng.point(*end), first, last)
+    for *ends, first, last in LIMBS.tolist():
+        builder.capsule(rng.point(*ends[:3]), rng.point(*ends[3:]), first, last)
     with limited_threads(torch.device("cpu"), resolution**2):  # many short operations
         return mesh_field(builder.build(blend=0.035), np.array(LOW), np.array(HIGH), resolution)
 

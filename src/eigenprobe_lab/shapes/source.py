@@ -9,7 +9,6 @@ The order matters: the first `m` points of a cloud are themselves a near-uniform
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -19,17 +18,8 @@ from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
 from eigenprobe.graph import connected
 
-from .artefacts import furniture, machined, pierced, plate, sheet, tool, vessel
-from .creatures import biped, crawler, hand, octopus, quadruped
-from .fields import Field, Rng, take, unit
-from .forms import blob, bust, frame, swimmer, tree, tube
-
-WEIGHTS: tuple[tuple[Callable[[Rng], Field], float], ...] = (
-    *((quadruped, 3.0), (biped, 3.0), (hand, 1.0), (crawler, 1.0), (octopus, 0.7), (swimmer, 1.3), (bust, 1.2)),
-    *((blob, 1.2), (tree, 2.0), (tube, 1.0), (frame, 0.7), (machined, 1.5), (pierced, 0.7), (vessel, 1.2)),
-    *((furniture, 0.8), (tool, 0.8), (plate, 0.8), (sheet, 1.0)),
-)
-FAMILIES = {family.__name__: (family, weight) for family, weight in WEIGHTS}
+from . import creatures, forms, artefacts  # isort: skip  # noqa: F401 (which enter their families, in this order)
+from .fields import FAMILIES, Field, Rng, take, unit
 
 
 @dataclass

@@ -29,7 +29,7 @@ def test_mesh_distances() -> None:
 def test_the_table(tmp_path) -> None:
     save(Shape(*torus(30, 14)), tmp_path / "torus.off")
     save(Shape(*blob(9)), tmp_path / "blob.obj")
-    report = compare_neighbours([tmp_path], NeighbourMeasure((200,), (0.0, 0.01)), out=tmp_path / "out")
+    report = compare_neighbours([tmp_path], NeighbourMeasure((200,), (0.0, 0.01))).write(tmp_path / "out", "neighbours")
     assert len(report.rows) == 2 * 2 * len(WAYS)
     clean = {(row["shape"], row["neighbours"]): row for row in report.rows if not row["noise"]}
     for shape in ("torus", "blob"):  # nothing to cut: the three ways agree

@@ -104,7 +104,7 @@ def test_every_row_of_the_table_can_be_made(rng) -> None:
 
 def test_the_table_end_to_end(folder, tmp_path) -> None:
     measure = ScanMeasure(("even", "strays:0.05", "side:1"), (5, 10), 500)
-    report = compare_scans([folder], measure, out=tmp_path)
+    report = compare_scans([folder], measure).write(tmp_path, "scans")
     assert not report.failed and len(report.rows) == 2 * 3 * 3
     first = report.rows[0]
     assert (first["shape"], first["cloud"], first["method"]) == ("blob", "even", "plain")

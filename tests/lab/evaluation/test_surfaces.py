@@ -19,7 +19,8 @@ from tests.meshes import cube
 @pytest.fixture(scope="module")
 def result(mesh_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
-    return surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
+    found = surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), published=PAPER)
+    return found.write(out, "surfaces"), out
 
 
 def test_the_report_has_the_paper_beside(result) -> None:
@@ -42,9 +43,8 @@ def test_files_are_written_and_agree(result) -> None:
 
 
 def test_figures_are_drawn(mesh_folder, tmp_path) -> None:
-    found = surfaces.run(
-        [mesh_folder / "blob.obj"], Measure(["direct"], 200, 10, figures=tmp_path / "figures"), out=tmp_path
-    )
+    measure = Measure(["direct"], 200, 10, figures=tmp_path / "figures")
+    found = surfaces.run([mesh_folder / "blob.obj"], measure).write(tmp_path, "surfaces")
     pictures = {path.name: path for path in found.written if path.suffix == ".png"}
     assert set(pictures) == {
         f"blob-{what}.png" for what in ("eigenvalues", "direct-vectors", "direct-mass", "direct-rebuilt")

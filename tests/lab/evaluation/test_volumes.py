@@ -40,7 +40,9 @@ def test_the_evaluation_of_a_solid(tmp_path) -> None:
     vertices, faces = cube(2)
     save(Shape(vertices, faces[1:]), tmp_path / "open.off")
     tables = [
-        surfaces.run([tmp_path], Measure(["direct"], 1500, 10, volume=True, seed=seed), out=tmp_path / "out")
+        surfaces.run([tmp_path], Measure(["direct"], 1500, 10, volume=True, seed=seed)).write(
+            tmp_path / "out", "volumes"
+        )
         for seed in range(4)
     ]
     found = tables[0]

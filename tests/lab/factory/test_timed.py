@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from eigenprobe.host.weights import drawing
-from eigenprobe_lab.factory.pretrain import Schedule
-from eigenprobe_lab.factory.timed import MuonAdamW
+from eigenprobe_lab.factory.timed import MuonAdamW, Schedule
 
 
 def linear(generator) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.trained_probes import BINS, START, STEPS, LearnedProbes, train_and_measure
 from eigenprobe.errors import InputError
 from eigenprobe.probes.probes import Probes
 from eigenprobe.readers.shapes import Shape
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.paper.overfit import SETTINGS, coordinates_left, learn_their_way
-from eigenprobe_lab.paper.trained_probes import BINS, START, STEPS, LearnedProbes, train_and_measure
 
 PAPER = Probes(400, steps=40, k=10, sigma=(0.1, 0.5))
 RUN = RunSettings(device="cpu", logs=False, validate_every=4)

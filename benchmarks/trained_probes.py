@@ -29,10 +29,9 @@ from eigenprobe.host.files import write_npz
 from eigenprobe.probes import Probes, first_mass, prefix_errors
 from eigenprobe.training import Batch, FitSettings, ManifoldData, RunSettings, SpectralModule, train
 from eigenprobe.training.data import Fresh, PaperDraw
-
-from ..evaluation.samples import Sample
-from ..evaluation.unseen import polynomials
-from .overfit import RUN, SETTINGS, Watched, feedforward, measure_bases
+from eigenprobe_lab.evaluation.samples import Sample
+from eigenprobe_lab.evaluation.unseen import polynomials
+from eigenprobe_lab.paper.overfit import RUN, SETTINGS, Watched, feedforward, measure_bases
 
 BINS = 8
 STEPS = (10, 20, 40)
