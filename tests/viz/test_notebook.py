@@ -91,7 +91,7 @@ ep.SpectralModel.from_pretrained("surface")
 ---
 ep.evaluation.compare(basis, basis)
 ---
-ep.OptimalApproximationEigenmaps(n_components=2).fit(basis.points)
+ep.OptimalApproximationEigenmaps(n_components=4).fit(basis.points)
 ---
 for i in progress.track(range(6), "walking"): __import__("time").sleep(0.1)
 ---

@@ -24,8 +24,8 @@ from eigenprobe_lab.paper.published import (
 
 @pytest.fixture(scope="module")
 def result(mesh_folder, tmp_path_factory):
-    out = tmp_path_factory.mktemp("out")
-    return surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), out=out, published=PAPER), out
+    found = surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), published=PAPER)
+    return found.write(out := tmp_path_factory.mktemp("out"), "surfaces"), out
 
 
 @pytest.fixture(scope="module")
