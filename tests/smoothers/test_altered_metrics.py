@@ -81,7 +81,7 @@ def test_strongest_curvature_of_a_cylinder(rng: np.random.Generator) -> None:
     x = 2 * c.even(_cylinder, 4000, rng)
     basis = ep.decompose(x, k=20, anisotropy=1.0)  # around the axis: a cylinder of twice the radius
     around, along = np.arange(-30, 31.0) ** 2 / 4, (np.arange(20) * np.pi / 3) ** 2
-    assert _errors(4 * basis.eigenvalues, _sums(around, along)).max() < 0.028  # measured .015 to .023
+    assert _errors(4 * basis.eigenvalues, _sums(around, along)).max() < 0.028  # eight draws: .015 to .0278
 
 
 def test_rows_of_a_grid_are_no_lines() -> None:

@@ -311,7 +311,7 @@ def _pairs(smoother: Smoother, request: Request, generator: torch.Generator, cou
         if UNRESOLVED not in message:  # what is done about it follows
             warn(message)
     gap = request.tol if isinstance(pairs, InputError) else unresolved_gap(pairs.gaps, request.tol)
-    found = None if gap is None else solve_shifted(smoother, count, gap or request.tol)
+    found = None if gap is None else solve_shifted(smoother, count, gap)
     if found is not None:
         return found
     if isinstance(pairs, InputError):

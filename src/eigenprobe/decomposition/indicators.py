@@ -108,7 +108,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
             reason = "parts lie so near each other that edges between them may be short-cuts: use more points there"
     if reason is None and is_rough(prepared) and (apart := _apart(eigenvalues, half)) > SIGNS.half:
         reason = f"those of half of the points differ by {apart:.0%}, so details are as small as the spacing: use more"
-    if reason is None and flat == 2 < graph.points.shape[1] and jumps(prepared, first) > SIGNS.steep[2]:
+    folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.rough[1]  # of more points folds lie far apart
+    if reason is None and folded and jumps(prepared, first) > SIGNS.steep[2]:
         reason = "folds of the surface lie as near each other as its points: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")

@@ -209,7 +209,7 @@ def _cell_stencil(
         outward = _outward(near, chord, cells, rule, clouds) if rule.growing else None
         frames = torch.where(stray[:, None, None], frames, _edge_frames(chord, cells.edges, cells.weight, 2, frames))
         cells = _joined_cells(near, frames, thin, stray, rule, outward)
-    rim = cells.rim * _at_edges(cells, rule, clouds)
+    rim = cells.rim * _at_edges(cells, rule, clouds) if rule.chained else cells.rim
     edges, faint = with_pairs(cells.edges, graph.doubtful)
     weight = cells.weight
     head, tail = edges.head, edges.tail
@@ -236,7 +236,8 @@ def _outward(near: Neighbours, chord: Tensor, cells: CellEdges, rule: CellRule, 
     inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
     is_open = (cells.rim > 0).to(chord)
     rows = is_open.nonzero()[:, 0]
-    growth = torch.zeros_like(is_open).index_copy(0, rows, spacing_growth(near, rows, inward[rows], rule))
+    slopes = [spacing_growth(near, part, inward[part], rule) for part in rows.split(rule.rows)]  # in memory at once
+    growth = torch.zeros_like(is_open).index_copy(0, rows, torch.cat(slopes))
     mean = clouds.inner(growth, is_open) / clouds.inner(is_open, is_open).clamp_min(1)
     return clouds.spread((rule.outward + rule.growing * (mean - rule.usual)).clamp(rule.outward, rule.farthest))
 
