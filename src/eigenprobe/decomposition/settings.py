@@ -151,7 +151,8 @@ class OperatorSettings:
                 raise InputError("a resolution is known to the plain operator of adaptive weights only")
             return None
         graph = cloud.graph
-        if self.resolution == "auto" and is_even(graph.points, graph.indices, graph.distances, lambda: graph.seen):
+        lists = (graph.points, graph.indices, graph.distances)
+        if self.resolution == "auto" and is_even(*lists, lambda: graph.seen, self.dimension):
             return None
         return working_sample(x, self.resolution, dimension=self.dimension)
 

@@ -434,8 +434,8 @@ def _cells_in_planes(
     rim = torch.zeros_like(radius)
     ended = (seen & ((high >= limit) | (low <= -limit))).any(0).nonzero()[:, 0]
     if len(ended):
-        columns = (values[:, ended] for values in (x, y, high, low, seen))
-        top, bottom, width = _ended(*columns, outward[ended])
+        part = [values[:, ended] for values in (x, y, high, low, seen)]
+        top, bottom, width = _ended(part[0], part[1], part[2], part[3], part[4], outward[ended])
         high, low = (whole.index_copy(1, ended, own) for whole, own in ((high, top), (low, bottom)))
         rim = rim.index_copy(0, ended, width)
     return _PlaneCells(torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT, rim, reach)
