@@ -184,12 +184,12 @@ def _strays(near: Neighbours) -> tuple[Tensor, Tensor]:
     return spacing, excess > math.log(SELECTION.stray)
 
 
-def _joined_cells(
-    near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule, outward: Tensor | None = None
-) -> CellEdges:
-    """The edges of the cells, and those between parts that these leave apart."""
-    edges, weight, rim = cell_edges(near, frames, thin, stray, rule, outward)
+def _joined(near: Neighbours, cells: CellEdges, frames: Tensor, rule: CellRule) -> CellEdges:
+    """With edges between parts that those of the cells leave apart."""
+    edges, weight, rim = cells
     joined = bridged(near, edges, frames)
+    if joined is edges:
+        return cells
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
     return CellEdges(joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim)
 
@@ -202,13 +202,14 @@ def _cell_stencil(
     spacing, stray = _strays(near)
     stray = stray & rule.strays
     frames, thin = planar_frames(near, frames)
-    cells, clouds = _joined_cells(near, frames, thin, stray, rule), Segments(graph.clouds or (graph.n,), graph.device)
+    cells, clouds = cell_edges(near, frames, thin, stray, rule), Segments(graph.clouds or (graph.n,), graph.device)
     if points.shape[1] > 2:
         head, tail = cells.edges.head, cells.edges.tail
         chord = (points[tail] - points[head]).masked_fill((stray[head] | stray[tail])[:, None], 0)
         outward = _outward(near, chord, cells, rule, clouds) if rule.growing else None
         frames = torch.where(stray[:, None, None], frames, _edge_frames(chord, cells.edges, cells.weight, 2, frames))
-        cells = _joined_cells(near, frames, thin, stray, rule, outward)
+        cells = cell_edges(near, frames, thin, stray, rule, outward)
+    cells = _joined(near, cells, frames, rule)
     rim = cells.rim * _at_edges(cells, rule, clouds) if rule.chained else cells.rim
     edges, faint = with_pairs(cells.edges, graph.doubtful)
     weight = cells.weight
