@@ -35,8 +35,9 @@ from ..errors import warn
 from ..graph import Graph
 from ..search.layout import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS, Smoother
+from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
-from ..smoothers.stencil import open_cells, tangent_frames
+from ..smoothers.stencil import tangent_frames
 
 
 @dataclass(frozen=True)
