@@ -43,6 +43,7 @@ from .stencil import (
     find_strays,
     first_frames,
     outer,
+    symmetric,
     with_pairs,
 )
 
@@ -161,8 +162,8 @@ class _Incidence:
             counts = torch.bincount(columns, minlength=rows).cumsum(0)
             parts = [torch.cat([counts.new_zeros(1), counts]), order // (2 * dimension), values[order]]
         self.to_points = csr(parts[0], parts[1], parts[2], (rows, count))  # B
-        blocks = torch.diag_embed(ridge).index_add_(0, head, outer(weight, forward))
-        blocks.index_add_(0, tail, outer(weight, backward))
+        blocks = symmetric(edges.at_head(outer(weight, forward)) + edges.at_tail(outer(weight, backward)), dimension)
+        blocks = blocks + torch.diag_embed(ridge)
         within = (torch.arange(rows, device=head.device) // dimension * dimension)[:, None] + within
         pointers = torch.arange(0, rows * dimension + 1, dimension, device=head.device).int()
         self.nearly = csr(pointers, within.reshape(-1).int(), torch.linalg.inv_ex(blocks)[0].reshape(-1), (rows, rows))

@@ -324,7 +324,7 @@ def edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fal
     d = chord.shape[1]
     if d > 8:
         return fallback  # d x d moments per point would be the largest array of all
-    second = edges.at(outer(weight, chord))
+    second = symmetric(edges.at(outer(weight, chord)), d)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
     size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
     first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
@@ -333,9 +333,17 @@ def edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fal
 
 
 def outer(weight: Tensor, vectors: Tensor) -> Tensor:
-    """``w v v^T (e, d, d)`` of weights ``(e,)`` and vectors ``(e, d)``; from long rows, eight times as quick."""
-    rows = vectors.mT.contiguous()
-    return (rows[:, None] * (weight * rows)).permute(2, 0, 1).contiguous()
+    """Upper triangles ``(e, d (d + 1) / 2)`` of ``w v v^T``, for weights ``(e,)`` and vectors ``(e, d)``: long rows are
+    eight times as quick."""
+    rows, (i, j) = vectors.mT.contiguous(), torch.triu_indices(vectors.shape[1], vectors.shape[1])
+    return (rows[i] * (weight * rows)[j]).mT.contiguous()
+
+
+def symmetric(triangles: Tensor, size: int) -> Tensor:
+    """Symmetric matrices ``(n, size, size)`` from their upper triangles."""
+    place, (i, j) = torch.empty((size, size), dtype=torch.int64), torch.triu_indices(size, size)
+    place[i, j] = place[j, i] = torch.arange(triangles.shape[1])
+    return triangles[:, place]
 
 
 def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -> tuple[Tensor, Tensor]:
