@@ -53,7 +53,7 @@ class Scales:
 
 
 SCALES = Scales()
-FIRST_LOOK = Scales(centres=100, counts=(16, 32, 64, 128, 256))  # tells a clean curve or a solid
+FIRST_LOOK = Scales(centres=64, counts=(16, 32, 64, 128, 256))  # tells a clean curve or a solid
 
 
 @dataclass(frozen=True)

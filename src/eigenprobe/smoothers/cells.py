@@ -151,14 +151,16 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     spacing, stray = find_strays(near)
     stray = stray & rule.strays
     frames, thin = planar_frames(near, frames)
-    cells, clouds = cell_edges(near, frames, thin, stray, rule), Segments(graph.clouds or (graph.n,), graph.device)
+    clouds, outward = Segments(graph.clouds or (graph.n,), graph.device), None
     if points.shape[1] > 2:
+        single = points.dtype if points.requires_grad else torch.float32  # enough for planes
+        cells = cell_edges(near._replace(offsets=near.offsets.to(single)), frames.to(single), thin, stray, rule)
         head, tail = cells.edges.head, cells.edges.tail
         chord = (points[tail] - points[head]).masked_fill((stray[head] | stray[tail])[:, None], 0)
         outward = _outward(near, chord, cells, rule, clouds) if rule.growing else None
-        frames = torch.where(stray[:, None, None], frames, edge_frames(chord, cells.edges, cells.weight, 2, frames))
-        cells = cell_edges(near, frames, thin, stray, rule, outward)
-    cells = _joined(near, cells, frames, rule)
+        planes = edge_frames(chord, cells.edges, cells.weight.to(chord), 2, frames)
+        frames = torch.where(stray[:, None, None], frames, planes)
+    cells = _joined(near, cell_edges(near, frames, thin, stray, rule, outward), frames, rule)
     rim = cells.rim * _at_edges(cells, rule, clouds) if rule.chained else cells.rim
     edges, faint = with_pairs(cells.edges, graph.doubtful)
     weight = cells.weight
@@ -226,24 +228,24 @@ def cell_edges(
 
     def measure(rows: Tensor, planes: _Planes, ends: Tensor, radius: Tensor) -> Tensor:
         found = _measured(planes, ends, radius, outward[rows])
-        weight[rows, : len(planes.x)], rim[rows] = found.weight.mT, found.rim
-        return found.reach
+        weight[rows, : len(planes.x)], rim[rows] = found.weight.mT, found.rim * planes.spacing.square()
+        return found.reach * planes.spacing
 
     for rows in (~thin).nonzero()[:, 0].split(block):
         open_ = irregular[rows]
         planes = _Planes.of(near, rows, frames[rows], more if bool(open_.any()) else few, stray, rule)
         nearest = planes.nearest(few)
         ends = _ends(nearest, slice(0, few), range(few))
-        reach = measure(rows, nearest, ends, rule.radius * planes.spacing)
+        reach = measure(rows, nearest, ends, torch.full_like(planes.spacing, rule.radius))
         wide = (open_ & (2 * reach > near.distances[rows, few - 1])).nonzero()[:, 0]
         if len(wide):
             planes = planes.at(wide)
             before = _ends(planes, slice(0, few), range(few, more), ends[..., wide])
             ends = torch.cat([before, _ends(planes, slice(few, more), range(more))], 1)
-            measure(rows[wide], planes, ends, rule.wider * rule.radius * planes.spacing)
+            measure(rows[wide], planes, ends, torch.full_like(planes.spacing, rule.wider * rule.radius))
     for rows in thin.nonzero()[:, 0].split(block):
         planes = _Planes.of(near, rows, frames[rows], k, stray, rule)
-        radius = rule.radius * planes.spacing
+        radius = torch.full_like(planes.spacing, rule.radius)
         if k > max(rule.nearest, rule.further):  # points in a line: the next lines end their cells
             radius = torch.maximum(radius, planes.last / 2)
         measure(rows, planes, _ends(planes, slice(0, k), range(k)), radius)
@@ -264,8 +266,8 @@ def _irregular(near: Neighbours, count: int, rule: CellRule) -> Tensor:
 
 
 class _Planes(NamedTuple):
-    """Neighbours ``(x, y) (k, r)`` of some points, turned into their tangent planes at full length; which of them are
-    on the same sheet, the mean distance of the nearest ``(r,)`` and that of the last: long rows are quick."""
+    """Neighbours ``(x, y) (k, r)`` of some points, turned into their tangent planes at full length, and which of them
+    are on the same sheet; in units of the ``spacing (r,)``, the mean distance of the nearest. Long rows are quick."""
 
     x: Tensor
     y: Tensor
@@ -284,10 +286,11 @@ class _Planes(NamedTuple):
         x, y = (_inner(offsets, axis) for axis in frames.permute(2, 1, 0).contiguous())
         size = (x.square() + y.square()).sqrt().clamp_min(tiny)
         # At full length: arcs are longer by a fraction of the angle squared, but so is noise.
-        longer = length / size
+        spacing = length[: SELECTION.nearest].mean(0)
+        longer = length / size / spacing
         x, y = x * longer, y * longer
         same = asked.mT & (size > rule.along * length)
-        return cls(x, y, x.square() + y.square(), same, length[: SELECTION.nearest].mean(0), length[-1])
+        return cls(x, y, x.square() + y.square(), same, spacing, length[-1] / spacing)
 
     def nearest(self, count: int) -> _Planes:
         """The first neighbours."""
