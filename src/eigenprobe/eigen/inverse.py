@@ -74,10 +74,13 @@ def solve(problem: Problem) -> Eigenpairs:
     chain = problem.sparse.entries <= INVERSION.chain * problem.n
     leaving = laplacian.diagonal()
     proper = leaving[leaving > 0]
-    uneven = min(INVERSION.uneven, float(proper.mean() * (1 / proper).mean())) if len(proper) else 1.0
-    first = INVERSION.weyl / uneven / max(1.0, float((1 / proper).sum()))
-    amid = known.shape[1] and problem.wanted >= INVERSION.many
-    pole = -_shift(laplacian, known) if chain else first * (problem.wanted if amid else INVERSION.pole)
+    first = INVERSION.weyl / max(1.0, float((1 / proper).sum()))
+    if chain:
+        pole = -_shift(laplacian, known)
+    elif known.shape[1] and problem.wanted >= INVERSION.many:
+        pole = first * problem.wanted / min(INVERSION.uneven, float(proper.mean() * (1 / proper).mean()))
+    else:
+        pole = first * INVERSION.pole
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H| is at most 1.
     accuracy = ACCURACY if chain else problem.tol
     values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy)

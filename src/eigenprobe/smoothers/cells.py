@@ -153,12 +153,11 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     frames, thin = planar_frames(near, frames)
     clouds, outward = Segments(graph.clouds or (graph.n,), graph.device), None
     if points.shape[1] > 2:
-        single = points.dtype if points.requires_grad else torch.float32  # enough for planes
-        cells = cell_edges(near._replace(offsets=near.offsets.to(single)), frames.to(single), thin, stray, rule)
+        cells = cell_edges(near, frames, thin, stray, rule)
         head, tail = cells.edges.head, cells.edges.tail
         chord = (points[tail] - points[head]).masked_fill((stray[head] | stray[tail])[:, None], 0)
         outward = _outward(near, chord, cells, rule, clouds) if rule.growing else None
-        planes = edge_frames(chord, cells.edges, cells.weight.to(chord), 2, frames)
+        planes = edge_frames(chord, cells.edges, cells.weight, 2, frames)
         frames = torch.where(stray[:, None, None], frames, planes)
     cells = _joined(near, cell_edges(near, frames, thin, stray, rule, outward), frames, rule)
     rim = cells.rim * _at_edges(cells, rule, clouds) if rule.chained else cells.rim
