@@ -281,9 +281,9 @@ class _Planes(NamedTuple):
         real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
         asked = (torch.arange(count, device=rows.device) < real) & ~stray[near.indices[rows, :count]]
         offsets = near.offsets[rows, :count].permute(2, 1, 0).contiguous()  # (d, k, r)
-        length = offsets.square().sum(0).sqrt().clamp_min(tiny)
+        length = offsets.square().sum(0).clamp_min(tiny).sqrt()  # a copy has derivatives, of 0
         x, y = (_inner(offsets, axis) for axis in frames.permute(2, 1, 0).contiguous())
-        size = (x.square() + y.square()).sqrt().clamp_min(tiny)
+        size = (x.square() + y.square()).clamp_min(tiny).sqrt()
         # At full length: arcs are longer by a fraction of the angle squared, but so is noise.
         spacing = length[: SELECTION.nearest].mean(0)
         longer = length / size / spacing
