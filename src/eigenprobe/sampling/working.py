@@ -213,7 +213,8 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
     """
     nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    if not _is_noisy(x, quality) or len(x) > RULE.cleaned:
+    rough = quality.noisy(RULE.noisy[0], RULE.noisy[0], 1.0)  # the network tells layers from details better
+    if not rough or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
         return x, nothing, quality
     places, logits = clean(x)
     if torch.equal(places, x):
@@ -241,7 +242,7 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
     if float((quality.lines > 0).double().mean()) > RULE.lined:
         asked.append(quality.lines / RULE.across)
         facts["scan_lines"] = True
-    if quality.noisy(*RULE.noisy):
+    if quality.cleaned or quality.noisy(*RULE.noisy):
         power = dimension / 2
         left = RULE.left_cleaned if quality.cleaned else RULE.left
         averaged = (quality.noise * h**power / left) ** (1 / (1 + power))
