@@ -35,8 +35,9 @@ from ..errors import warn
 from ..graph import Graph
 from ..search.layout import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS, Smoother
+from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
-from ..smoothers.stencil import open_cells, tangent_frames
+from ..smoothers.stencil import tangent_frames
 
 
 @dataclass(frozen=True)
@@ -145,13 +146,21 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     chord = graph.points[tail] - graph.points[head]
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
-    steep = along < SIGNS.steep[0] * length
-    root = prepared.smoother.mass.sqrt()
-    weight = values[once] * root[head] * root[tail]
+    steep = (along < SIGNS.steep[0] * length).nonzero()[:, 0]
+    if not len(steep):
+        return 0.0
+    (head, tail), root = (end[steep] for end in (head, tail)), prepared.smoother.mass.sqrt()
+    weight = values[once][steep] * root[head] * root[tail]
     energy = weight[:, None] * (vectors[head] - vectors[tail]).square()
-    shares = energy[steep].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
-    share = float(shares.square().mean().sqrt())
+    share = float((energy.sum(0) / _energy(prepared.smoother, vectors)).square().mean().sqrt())
     return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
+
+
+def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
+    """The energy ``(K,)`` of functions ``vectors (n, K)`` on the kept points, above 0: A_ij = w_ij / sqrt(m_i m_j)."""
+    root = smoother.mass.sqrt()
+    q = root[:, None] * vectors.to(root)
+    return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
 def ends_apart(prepared: Prepared) -> float:
@@ -172,18 +181,15 @@ def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
     """What edges that may be short-cuts have of the energy of functions ``vectors (n, K)`` on the kept points, each
     times its probability to be one: ``(K,)``."""
     smoother, doubts = prepared.smoother, prepared.cloud.doubts
-    root = smoother.mass.sqrt()
-    q = root[:, None] * vectors.to(root)
-    total = (q * (q - smoother.apply(q))).sum(0)  # A_ij = w_ij / sqrt(m_i m_j)
     if doubts is None or not len(doubts[0]):
-        return torch.zeros_like(total)
-    (head, tail), likely = doubts[0].T, doubts[1]
+        return torch.zeros_like(vectors[0])
+    (head, tail), likely, root = doubts[0].T, doubts[1], smoother.mass.sqrt()
     rows, columns, values = smoother.entries()
     keys, wanted = rows * smoother.n + columns, head * smoother.n + tail
     place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
     weight = torch.where(keys[place] == wanted, values[place], 0.0) * root[head] * root[tail]
     energy = (weight * likely.to(weight))[:, None] * (vectors[head] - vectors[tail]).square()
-    return energy.sum(0) / total.clamp_min(torch.finfo(total.dtype).tiny)
+    return energy.sum(0) / _energy(smoother, vectors)
 
 
 def has_small_gaps(smoother: Smoother, count: int) -> bool:
@@ -275,10 +281,14 @@ def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
     """The share of a surface or a solid whose points have open cells, where it is much; None where it is not."""
     if dimension not in (2, 3):
         return None
-    rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
-    own = mass[rows]
-    share = float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
     least = SIGNS.boundary[dimension - 2] * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
+    share = 0.0
+    for samples in (SIGNS.samples // 4, SIGNS.samples):  # a few tell where it is far from being much
+        rows = torch.arange(0, graph.n, max(1, graph.n // samples), device=graph.device)
+        own = mass[rows]
+        share = float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
+        if share < least / 3:
+            return None
     return share if share > least else None
 
 
