@@ -100,6 +100,20 @@ def test_separate_parts_and_few_points() -> None:
     assert (few.eigenvalues[15:] == 1).all() and (few.vectors >= 0).all()
 
 
+def test_halves_that_are_too_small_to_be_sampled_again() -> None:
+    """A working sample is made of 300 points or more in two or three dimensions; half of a cloud may be neither."""
+    strayed = BY_NAME["tyre, strays, 500"].points(np.random.default_rng(0))
+    assert ep.decompose(strayed, k=11).info["strays"]
+    many = np.concatenate([cloud(n=600), 20 + 0.1 * cloud(n=12, seed=1)])  # a part that is left out
+    wide = np.concatenate([many, np.zeros((len(many), 2))], 1)
+    for points, k in ((strayed, 11), (many, 11), (wide, 11), (strayed, 250), (many, 320)):
+        found = ep.decompose(points, k=k).uncertainty
+        assert np.isfinite(found.eigenvalues).all() and found.eigenvalues.shape == (k,)
+        assert found.eigenvalues[1:4].max() < 0.2 and found.vectors[:4].min() > 0.95
+    asked = ep.decompose(cloud(n=500), k=11, resolution=250).uncertainty
+    assert np.isfinite(asked.eigenvalues).all()
+
+
 def test_where_there_is_none() -> None:
     x = cloud()
     with pytest.raises(InputError, match="given probes"):
@@ -124,7 +138,7 @@ def test_shares_and_errors_are_their_formulas(rng: np.random.Generator) -> None:
     theirs = np.sort(rng.random(k + 4)) * 11
     theirs[0] = 0
     half = ep.Basis(h, weights / weights.sum(), theirs, rng.normal(size=(30, 3)), {})
-    shares, errors = uncertainty._shares(own, half, rows), uncertainty._errors(own, half, np.zeros(k))
+    shares, errors = uncertainty._shares(own, half, own.vectors[rows]), uncertainty._errors(own, half, np.zeros(k))
     doubt = 0.02 * rng.random(k)
     doubted = uncertainty._errors(own, half, doubt)
     functions, apart = own.vectors[rows], np.minimum(np.abs(theirs[:k] - values)[1:] / values[1:], 10)
