@@ -20,6 +20,7 @@ from eigenprobe.decomposition.indicators import (
     distance_leap,
     doubtful_shares,
     ends_apart,
+    has_gaps,
     is_rough,
     jumps,
     layers,
@@ -30,6 +31,7 @@ from eigenprobe.decomposition.indicators import (
 )
 from eigenprobe.decomposition.settings import OperatorSettings, Request
 from eigenprobe.eigen import inverse
+from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.smoothers.stencil import tangent_frames
 
 
@@ -173,9 +175,9 @@ def test_a_gap_is_unresolved_below_ten_residuals() -> None:
 def test_points_side_by_side_are_counted() -> None:
     """A ribbon of width a and length 1 with spacing h: lambda_2 h^2 = (pi h)^2, n h = a / h of them lie across it."""
     h = 1 / 200
-    axes = np.meshgrid(h * np.arange(200), h * np.arange(8), indexing="ij")
+    axes = np.meshgrid(h * np.arange(200), h * np.arange(5), indexing="ij")
     graph = ep.build_graph(torch.from_numpy(np.stack(axes, -1).reshape(-1, 2)), 8)
-    assert layers(graph, (np.pi * h) ** 2, 2) == pytest.approx(8)
+    assert layers(graph, (np.pi * h) ** 2, 2) == pytest.approx(5)
     assert layers(graph, (np.pi / 100) ** 2, 2) is None and layers(graph, 0.0, 2) is None
     assert layers(graph, (np.pi * h) ** 2, 1) is None and layers(graph, (np.pi * h) ** 2, 4) is None
     cube = np.stack(np.meshgrid(*[np.arange(14.0)] * 3, indexing="ij"), -1).reshape(-1, 3)
@@ -238,8 +240,9 @@ def test_ends_that_touch_are_doubtful_and_ends_that_do_not_are_not() -> None:
 
 def test_a_narrow_ring_has_much_of_its_area_at_a_boundary() -> None:
     """Of strips of width h = sqrt(area / n) about half; those of a disc have too little of it."""
-    for name, length, area in (("thin ring", 3.8 * np.pi, 0.19 * np.pi), ("disc", 2 * np.pi, np.pi)):
-        for n in (500, 1200):
+    shapes = (("thin ring", 3.8 * np.pi, 0.19 * np.pi, (300, 500)), ("disc", 2 * np.pi, np.pi, (500, 1200)))
+    for name, length, area, sizes in shapes:
+        for n in sizes:
             graph = ep.decompose(cloud(name, n), k=3, dimension=2, neighbours="plain", resolution="all").graph.torch()
             mass = torch.full((n,), 1 / n, dtype=torch.float64)
             share, strip = boundary(graph, mass, 2), length * (area / n) ** 0.5 / area
@@ -252,6 +255,61 @@ def test_a_narrow_ring_has_much_of_its_area_at_a_boundary() -> None:
     ring = cloud("ring", 500)  # was warned of while its error was .11
     assert said(ring) == []
     assert np.abs(ep.decompose(ring, 11).eigenvalues[1:] / KNOWN["ring"].spectrum(11)[1:] - 1).mean() < 0.06
+
+
+def pierced(n: int, holes: int, even: bool, seed: int = 0) -> np.ndarray:
+    """Points of the unit square without ``holes`` times ``holes`` squares of half the distance of their centres."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((40 * n, 2))
+    x = x[(np.abs(x * holes % 1 - 0.5) > 0.25).any(1)]
+    return x[farthest_points(x[: 8 * n], n, start=0)] if even else x[:n]
+
+
+def test_holes_of_a_few_spacings_are_told() -> None:
+    """Random points of the whole square, even ones and grids of it leave none; holes of 16 spacings stay open."""
+    for even in (True, False):
+        for seed in (0, 1):
+            assert any("gaps" in each for each in said(pierced(600, 6, even, seed))), (even, seed)
+            whole = np.random.default_rng(seed).random((4800, 2))
+            assert said(whole[farthest_points(whole, 600, start=0)] if even else whole[:600]) == []
+        assert said(pierced(4000, 2, even)) == []
+    assert said(np.stack(np.meshgrid(*[np.arange(25.0)] * 2), -1).reshape(-1, 2)) == []
+    strips = np.random.default_rng(2).random((8000, 2))
+    strips = strips[(12 * strips[:, 0] % 1 < 0.5) | (strips[:, 1] < 0.15)][:600]  # a comb: the vectors do not see it
+    basis = ep.decompose(strips, k=11)
+    assert basis.eigenvalues[1] > 5 and any("gaps" in each for each in said(strips))
+
+
+def test_gaps_are_shares_of_long_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against loops: edges with 3 |x_i - x_j|^2 > q d^2, d to the twelfth neighbour of either end, and the medians."""
+    limit = (1.5, 2.0)
+    for even in (True, False):
+        prepared = ep.decompose(pierced(301, 4, even), k=4).prepared()
+        vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(301, 3)))
+        x, mass = prepared.smoother.graph.points.numpy(), prepared.smoother.mass.numpy()
+        apart = np.sort(np.linalg.norm(x[:, None] - x, axis=2), axis=1)[:, 1:]
+        rows, columns, values = (each.numpy() for each in prepared.smoother.entries())
+        total, long = np.zeros(3), np.zeros(3)
+        for i, j, a in zip(rows, columns, values, strict=True):
+            if i < j:
+                energy = a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]).numpy() ** 2
+                far = max(apart[i, 11], apart[j, 11])
+                total, long = (
+                    total + energy,
+                    long + energy * (3 * np.sum((x[i] - x[j]) ** 2) > limit[not even] * far**2),
+                )
+        share = float(np.sqrt(np.mean((long / total) ** 2)))
+        regular, groups = np.median(apart[:, 5] / apart[:, 0]), np.median(apart[:, 11] / apart[:, 2])
+        assert 0.001 < share < 0.5 and (regular < 2.1) == even
+
+        for times, told in ((0.999, True), (1.001, False)):
+            most = (times * share, 1.0) if even else (1.0, times * share)
+            monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, long=limit, gaps=most, groups=(2.1, 9.0)))
+            assert has_gaps(prepared, vectors) == told
+            monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, gaps=(1.0, 1.0), groups=(0.1, times * groups)))
+            assert has_gaps(prepared, vectors) == told
+        monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, gaps=(1.0, 1.0), groups=(9.0, 0.1)))
+        assert not has_gaps(prepared, vectors)  # groups are looked for among random points alone
 
 
 def test_a_solid_of_few_layers_says_so() -> None:

@@ -13,6 +13,8 @@
                                                  coordinate: of a surface, however much it bends
     jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
                                                  turns and folds that lie as near each other as their points
+    gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
+                                                 d: to the twelfth neighbour of either end; over holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
@@ -44,14 +46,14 @@ class Signs:
     """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
 
     resolution: float = 1.0  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
-    layers: tuple[float, float] = (14.5, 17.0)  # across a surface: .15 with 9, .09 with 15; across a grid of a solid
+    layers: tuple[float, float] = (6.0, 17.0)  # across a surface: .05 to .17 with 5, .01 to .05 with 7; in a solid grid
     equal: float = 1.01  # sixth over first distance of a grid
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
     solid: tuple[float, float] = (0.25, 1.8)  # both, of a solid: .10 to .25 where a third has 5 % of the density; 1.2
     regular: float = 1.5  # times as much of a grid, all of whose cells at a boundary are open: .05 in squares (.19)
-    boundary: tuple[float, float] = (0.158, 0.4)  # of a surface: .14 in rings of 500 points (.16 to .20), .03 in discs
-    # and triangles (.12 to .155); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
+    boundary: tuple[float, float] = (0.25, 0.4)  # of a surface: .14 in noisy circles (.31), .01 to .04 in tubes and
+    # rings of 500 points (.15 to .24); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
@@ -64,6 +66,11 @@ class Signs:
     steep: tuple[float, float, float] = (0.5, 0.04, 0.05)  # cosine to the tangent at an end, and the share of such
     # edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a surface .06 to
     # .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution
+    long: tuple[float, float] = (2.0, 2.5)  # q of an edge over a gap: of an even cloud, of a random one in the plane
+    gaps: tuple[float, float] = (0.026, 0.112)  # share of such edges: even .03 to .34 where holes of two to five
+    # spacings are filled (errors of .1 to 12), up to .02 in others; random .11 to .28 and .05 to .11
+    groups: tuple[float, float] = (2.1, 2.21)  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6);
+    # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and squares, up to 2.7
     ends: tuple[float, int] = (
         8.0,
         200,
@@ -111,6 +118,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.rough[1]  # of more points folds lie far apart
     if reason is None and folded and jumps(prepared, first) > SIGNS.steep[2]:
         reason = "folds of the surface lie as near each other as its points: use more points there"
+    if reason is None and flat == 2 and graph.n <= SIGNS.rough[1] and has_gaps(prepared, first):
+        reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
 
@@ -136,9 +145,7 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     graph, dimension = prepared.smoother.graph, round(prepared.smoother.dimension)
     assert graph is not None
     graph = graph.without_loops()
-    rows, columns, values = prepared.smoother.entries()
-    once = rows < columns
-    head, tail = rows[once], columns[once]
+    head, tail, energy = _energies(prepared, vectors)
     count = SIGNS.nearest[dimension - 1]
     offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
     frames = tangent_frames(offsets, graph.distances[:, :count], dimension)
@@ -146,12 +153,43 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
     steep = along < SIGNS.steep[0] * length
+    share = _share(energy, steep)
+    return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
+
+
+def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
+    """Whether much of the energy of functions ``vectors (n, K)`` on the kept points of a surface lies in edges that are
+    longer than its points lie apart: of an even cloud, or of a random one in the plane, where edges differ more."""
+    graph = prepared.smoother.graph
+    assert graph is not None
+    graph = graph.without_loops()
+    if graph.k < 12:
+        return False
+    first, third, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 5, 11))
+    even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
+    if not even and graph.points.shape[1] > 2:
+        return False
+    head, tail, energy = _energies(prepared, vectors)
+    squared = (graph.points[tail] - graph.points[head]).square().sum(1)
+    bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
+    grouped = not even and float((last / third).median()) > SIGNS.groups[1]
+    return grouped or _share(energy, bridge) > SIGNS.gaps[not even]
+
+
+def _energies(prepared: Prepared, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of all edges, once each, and their terms ``(edges, K)`` in the energies of functions."""
+    rows, columns, values = prepared.smoother.entries()
+    once = rows < columns
+    head, tail = rows[once], columns[once]
     root = prepared.smoother.mass.sqrt()
     weight = values[once] * root[head] * root[tail]
-    energy = weight[:, None] * (vectors[head] - vectors[tail]).square()
-    shares = energy[steep].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
-    share = float(shares.square().mean().sqrt())
-    return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
+    return head, tail, weight[:, None] * (vectors[head] - vectors[tail]).square()
+
+
+def _share(energy: Tensor, chosen: Tensor) -> float:
+    """The root mean square over functions of what the ``chosen`` edges have of their energies ``(edges, K)``."""
+    shares = energy[chosen].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
+    return float(shares.square().mean().sqrt())
 
 
 def ends_apart(prepared: Prepared) -> float:
