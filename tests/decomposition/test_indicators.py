@@ -476,6 +476,13 @@ def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
         scale = np.linalg.norm(x - x.mean(0), axis=1).max()
         assert ends_apart(prepared) > 0 and np.isfinite(scale)
         assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
+    angle = np.pi * (1 + 0.93 * np.sign(step := np.linspace(-1, 1, 101)) * np.abs(step) ** 1.5)  # sparse at its ends
+    arc = np.stack([np.cos(angle), np.sin(angle)], 1)
+    prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(arc)
+    near = np.sort(np.linalg.norm(arc[:, None] - arc, axis=2), axis=1)[:, 1:]
+    own = min(near[0, :2].mean(), near[-1, :2].mean())
+    assert own > 1.2 * np.median(near[:, :4].mean(1))
+    assert ends_apart(prepared) == pytest.approx(np.linalg.norm(arc[0] - arc[-1]) / own)
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
     assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf
 

@@ -193,7 +193,8 @@ def _share(energy: Tensor, chosen: Tensor) -> float:
 
 
 def ends_apart(prepared: Prepared) -> float:
-    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours."""
+    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours: in their
+    median, or in those of the ends, which have neighbours on one side, where points are sparse there."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
@@ -202,8 +203,11 @@ def ends_apart(prepared: Prepared) -> float:
     ends = (joined == 1).nonzero()[:, 0]
     if not 1 < len(ends) <= SIGNS.ends[1]:
         return torch.inf
-    nearest = torch.pdist(graph.points[ends]).min()
-    return float(nearest / graph.distances[:, :NEAREST].mean(1).median())
+    spacing = graph.distances[:, : NEAREST // 2].mean(1)
+    head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
+    own = torch.minimum(spacing[ends[head]], spacing[ends[tail]])
+    own = own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+    return float((torch.pdist(graph.points[ends]) / own).min())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
