@@ -74,6 +74,36 @@ def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
     torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0))[0], expected)
 
 
+@pytest.mark.parametrize("size", [100, 400])
+def test_samplings_of_one_step_are_smoothed_each_on_its_own_graph(size):
+    points = ellipsoid(400)
+    probes = Probes(5, steps=2, k=6, sigma=0.1)
+    source = Fresh(points, Frame.of(points), probes, size, seed=3, how="uniform", clouds=3)
+    batch = source.at(2)
+    assert batch.points.shape == (3, size, 3)
+    assert torch.equal(batch.points[0], batch.points[1]) == (size == 400)  # subsets differ, the whole cloud is one
+    assert callable(batch.probes)
+    expected = probes.draw(batch.points, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0)), expected)
+    assert not torch.equal(expected[0], expected[1])
+    again = Fresh(points, Frame.of(points), probes, size, seed=3, how="uniform", clouds=3)
+    assert torch.equal(again.at(200).points, source.at(200).points)
+
+
+def test_steps_of_several_samplings_learn_the_long_axes():
+    points = ellipsoid(300)
+    probes = ProbeSettings(paper=Probes(64, steps=20, k=10, sigma=0.2))
+    schedule = Optimisation(steps=40, rate=3e-3, warmup=0, clip=0.01)
+    basis = fit_network(
+        points, 4, smoother="row", loss="sampled", probes=probes, preset="tiny", resamplings="fresh", size=150,
+        clouds=4, optimisation=schedule, ritz=False,
+    )  # fmt: skip
+    x = torch.cat([torch.ones(300, 1, dtype=torch.float64), points], 1)
+    v = basis.vectors[:, :3] / basis.vectors[:, :3].norm(dim=0)
+    assert basis.info["steps"] == 40
+    assert float((torch.linalg.qr(x).Q.T @ v).norm(dim=0).min()) > 0.9
+
+
 @pytest.mark.parametrize("smoother", ["row", "symmetric", "adaptive"])
 @pytest.mark.parametrize("loss", ["expected", "sampled"])
 def test_every_smoother_with_both_losses(smoother, loss):

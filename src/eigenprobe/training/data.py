@@ -156,13 +156,14 @@ def prepare(
 
 @dataclass(frozen=True)
 class PaperDraw:
-    """Draws the paper's probes ``(1, n, m)`` on the graph of one sampling."""
+    """Draws the paper's probes ``(b, n, m)`` on the graph of ``clouds`` stacked samplings of one size."""
 
     probes: Probes
     graph: Graph
+    clouds: int = 1
 
     def __call__(self, generator: torch.Generator) -> Tensor:
-        return self.probes.draw(self.graph, generator, compiled=True).unsqueeze(0)
+        return self.probes.draw(self.graph, generator, compiled=True).unflatten(0, (self.clouds, -1))
 
 
 def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
@@ -217,32 +218,51 @@ def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farth
 
 
 class Fresh:
-    """A sampling of its own for every step, as in the paper, with the paper's probes on it.
+    """``clouds`` samplings of their own for every step, as in the paper, with the paper's probes on them.
 
-    The sampling of a step depends on the seed and the step (and the kind of device).  They come with their graphs,
+    The samplings of a step depend on the seed and the step (and the kind of device).  They come with their graphs,
     ``CHUNK`` at a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is whole.
     """
 
     def __init__(
-        self, points: Tensor, frame: Frame, probes: Probes, size: int, seed: int = 0, how: Subset = "farthest"
+        self,
+        points: Tensor,
+        frame: Frame,
+        probes: Probes,
+        size: int,
+        seed: int = 0,
+        how: Subset = "farthest",
+        clouds: int = 1,
     ) -> None:
         self.points, self.probes, self.size, self.seed = frame(points, torch.float32), probes, size, seed
         self.how: Subset = how
+        self.clouds = clouds
         self._chunk: tuple[int, list[Graph]] = (-1, [])
 
     def at(self, step: int) -> Batch:
-        chunk = CHUNK[self.points.device.type == "cuda"]
-        turn, place = divmod(step, chunk)
+        batches = max(1, CHUNK[self.points.device.type == "cuda"] // self.clouds)
+        turn, place = divmod(step, batches)
         if self._chunk[0] != turn:
             seed = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)))
-            samples = resample(self.points, self.size, chunk, seed, self.how)
-            self._chunk = (turn, self.probes.graph(torch.stack(samples)).parts())
+            self._chunk = (turn, self._graphs(batches, seed))
         graph = self._chunk[1][place % len(self._chunk[1])]
-        return Batch(graph.points.unsqueeze(0), probes=PaperDraw(self.probes, graph))
+        draw = PaperDraw(self.probes, graph, self.clouds)
+        return Batch(graph.points.unflatten(0, (self.clouds, -1)), probes=draw)
+
+    def _graphs(self, batches: int, seed: int) -> list[Graph]:
+        """Graphs of ``clouds`` stacked samplings each; of the whole cloud there is only one, which is kept."""
+        if self.size >= len(self.points):
+            known = self._chunk[1]
+            return known or [self.probes.graph(self.points.expand(self.clouds, -1, -1))]
+        samples = torch.stack(resample(self.points, self.size, batches * self.clouds, seed, self.how))
+        if self.clouds == 1:
+            return self.probes.graph(samples).parts()
+        return [self.probes.graph(each) for each in samples.split(self.clouds)]
 
     def to(self, device: torch.device | str) -> Fresh:
         """The same samplings, drawn on a device."""
-        self.points = self.points.to(device)
+        if self.points.device != torch.device(device):
+            self.points, self._chunk = self.points.to(device), (-1, [])
         return self
 
 

@@ -62,6 +62,8 @@ class FitSettings:
         ``"fresh"``: a subset of its own for every step, as in the paper (sampled loss with ``probes.paper`` only).
     subset
         Subsets are ``"farthest"`` points, or ``"uniform"`` draws (the paper's for rows of features).
+    clouds
+        Fresh subsets in one step.
     ritz
         Rotate the result within its span by the K x K Ritz problem of the smoother.
     reference
@@ -86,6 +88,7 @@ class FitSettings:
     resamplings: int | Literal["fresh"] | None = None
     size: int | None = None
     subset: Subset = "farthest"
+    clouds: int = 1
     held_out: int = 0
     ritz: bool = True
     reference: bool = True
@@ -185,7 +188,8 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     clock.append(now(cloud.device))
     source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
-        source = Fresh(cloud, frame, probes.paper, pool[0].points.shape[1], settings.seed, settings.subset)
+        size = pool[0].points.shape[1]
+        source = Fresh(cloud, frame, probes.paper, size, settings.seed, settings.subset, settings.clouds)
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
     clock.append(now(cloud.device))

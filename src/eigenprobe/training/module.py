@@ -83,14 +83,14 @@ class Mixed(nn.Module):
 
 
 class Whole(nn.Module):
-    """The whole forward pass of one cloud, from its points and the seeds of its probes to its loss ``(1,)``."""
+    """The whole forward pass of a batch, from its points and the seeds of its probes to its losses ``(b,)``."""
 
     def __init__(self, mixed: Mixed, objective: Objective, probes: Probes) -> None:
         super().__init__()
         self.mixed, self.objective, self.probes = mixed, objective, probes
 
     def forward(self, points: Tensor, *seeds: Tensor) -> Tensor:
-        batch = Batch(points, probes=self.probes.smooth(*seeds).unsqueeze(0))  # type: ignore[arg-type]
+        batch = Batch(points, probes=self.probes.smooth(*seeds).unflatten(0, (len(points), -1)))  # type: ignore[arg-type]
         return batch.losses(self.objective, self.mixed(points))
 
 

@@ -111,6 +111,8 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
         r.steps, r.rate, warmup=0, schedule="constant", weight_decay=0.01, betas=(0.9, 0.999), clip=r.clip
     )
     size = min(r.sample, len(points))
+    # A GPU takes the subsets of a step side by side; on a processor their activations would fill the memory.
+    clouds = r.accumulate if r.loss == "sampled" and how.where.type == "cuda" else 1
     settings = FitSettings(
         smoother="row",
         loss=r.loss,
@@ -120,12 +122,13 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
         optimisation=schedule,
         resamplings="fresh" if r.loss == "sampled" else 4 if len(points) > size else 1,
         subset="uniform",
+        clouds=clouds,
         size=size,
         ritz=False,
-        accelerate="none",
+        accelerate="auto" if clouds == r.accumulate else "none",
         seed=r.seed,
     )
-    run = replace(how, accumulate=r.accumulate)
+    run = replace(how, accumulate=r.accumulate // clouds)
     return fit_network(points, r.vectors, settings=settings, device=how.device, run=run)
 
 
