@@ -213,6 +213,14 @@ class Carrier:
     face: object = None
 
 
+def test_a_list_of_one_cloud(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(c.random_sphere(150, rng))
+    wall = torch.where(x[:, 0] > 0, 50.0, 0.0)
+    for single, listed in (({}, {}), ({"potential": wall}, {"potential": [wall]})):
+        (alone,) = ep.decompose([x], k=5, **listed)
+        torch.testing.assert_close(alone.eigenvalues, ep.decompose(x, k=5, **single).eigenvalues)
+
+
 def test_whatever_carries_points(tmp_path: Path) -> None:
     vertices, faces = blob(8)
     expected = ep.decompose(vertices, k=6)

@@ -337,6 +337,13 @@ def test_noise_is_what_a_quadric_leaves(coordinates: int) -> None:
             assert words and "noise" in words[0]
 
 
+def test_noise_is_asked_of_a_surface_with_coordinates_beside_it_and_ten_neighbours(rng: np.random.Generator) -> None:
+    flat = torch.from_numpy(rng.random((200, 2)))
+    for columns, count, told in ((3, 10, True), (3, 9, False), (2, 10, False), (34, 10, True), (35, 10, False)):
+        x = torch.cat([flat, torch.from_numpy(0.01 * rng.normal(size=(200, max(columns - 2, 0))))], 1)[:, :columns]
+        assert (noise(ep.build_graph(x, count)) > 0) == told, (columns, count)
+
+
 KNOWN_AREA = 4 * np.pi**2 * 0.2  # of the tyre
 
 

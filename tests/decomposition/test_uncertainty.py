@@ -114,6 +114,28 @@ def test_halves_that_are_too_small_to_be_sampled_again() -> None:
     assert np.isfinite(asked.eigenvalues).all()
 
 
+def test_half_of_a_sample_is_half_of_its_cloud_sampled_half_as_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that is too small: then half of the sample's own points, as they are."""
+    asked: list[tuple[int, object, object]] = []
+    real = uncertainty.decompose
+
+    def spy(points: np.ndarray, k: int, **options: object) -> Basis:
+        asked.append((len(points), options["resolution"], options["parts"]))
+        return real(points, k, **options)
+
+    monkeypatch.setattr(uncertainty, "decompose", spy)
+    noisy = cloud(n=1300) + 0.03 * np.random.default_rng(1).normal(size=(1300, 3))
+    strayed = BY_NAME["tyre, strays, 500"].points(np.random.default_rng(0))
+    for points, fine in ((noisy, True), (strayed, False)):
+        basis = ep.decompose(points, k=11)
+        count = basis.prepared().smoother.n
+        assert basis.prepared().sample is not None and basis.uncertainty.eigenvalues[0] == 0
+        half = (len(points) // 2, count // 2, None) if fine else (count // 2, "all", "all")
+        assert asked.pop() == half
+    plain = ep.decompose(cloud(n=500), k=11)
+    assert plain.uncertainty is not None and asked == [(250, "auto", None)]
+
+
 def test_where_there_is_none() -> None:
     x = cloud()
     with pytest.raises(InputError, match="given probes"):

@@ -32,6 +32,8 @@ def test_gaps_are_those_of_lapack(spread: float, rough: float, rng: np.random.Ge
     found = solve_shifted(smoother, 6, rough * float(exact[1]))
     assert found is not None and found.solver == "shifted"
     torch.testing.assert_close(found.gaps[1:], exact[1:6], rtol=1e-3 if spread > 1e6 else 1e-6, atol=0)
+    left = (gap @ found.vectors - found.vectors * found.gaps).norm(dim=0).max()
+    assert found.residual == pytest.approx(float(left), rel=1e-3, abs=1e-14) and found.residual < 1e-9
     torch.testing.assert_close(found.vectors.T @ found.vectors, torch.eye(6).double(), atol=1e-9, rtol=0)
     if exact[6] > 1.01 * exact[5]:  # the same space
         torch.testing.assert_close((vectors[:, :6].T @ found.vectors).norm(), torch.tensor(6.0).double().sqrt())

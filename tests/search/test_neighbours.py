@@ -132,6 +132,9 @@ def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
     assert lengths.tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
     kept, lengths = without_self(indices + 10, distances, first=10)
     assert kept.tolist() == [[15, 16, 17], [18, 19, 13], [14, 15, 16]]
+    swapped = torch.tensor([[1, 0, 2], [0, 1, 3], [3, 2, 0], [2, 3, 1]])  # two copies of two points: the other is first
+    kept, lengths = without_self(swapped, torch.tensor([[0.0, 0.0, 5.0]]).repeat(4, 1))
+    assert kept.tolist() == [[1, 2], [0, 3], [3, 0], [2, 1]] and lengths.tolist() == [[0, 5]] * 4
     plain, lengths = without_self(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0.0, 2.0], [0.0, 3.0]]))
     assert plain.tolist() == [[1], [0]] and lengths.tolist() == [[2], [3]]
 

@@ -21,6 +21,7 @@ def test_rows_are_averages_of_neighbours(rng: np.random.Generator) -> None:
             expected[i, j] = torch.exp(-(x[i] - x[j]).square().sum() / sigma**2)
     expected /= expected.sum(1, keepdim=True)
     assert torch.allclose(found.matrix.to_dense(), expected)
+    assert torch.allclose(found.mass, torch.full((60,), 1 / 60, dtype=torch.float64))
     squared = torch.cdist(x, x).square()
     assert found.step_time == pytest.approx(float((expected * squared).sum(1).mean() / 4))
 
