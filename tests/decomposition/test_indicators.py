@@ -21,6 +21,7 @@ from eigenprobe.decomposition.indicators import (
     doubtful_shares,
     ends_apart,
     has_gaps,
+    is_closed,
     is_rough,
     jumps,
     layers,
@@ -57,6 +58,18 @@ def test_few_points_leave_the_dimension_open_unless_it_is_given() -> None:
     assert "pass dimension=" in said(x)[0]
     assert not any("pass dimension" in each for each in said(x, dimension=1))
     assert "pass dimension=" in said(cloud("5-cube", 4000))[0] and said(cloud("5-cube", 4000), dimension=5) == []
+
+
+def test_three_dimensions_are_counted_right_where_nothing_has_a_boundary() -> None:
+    """A 3-sphere; few points of it, a cube among more coordinates and a 4-cube, which is counted as three, are told."""
+    assert said(cloud("3-sphere", 1500)) == [] and "pass dimension=" in said(cloud("3-sphere", 400))[0]
+    solid = np.concatenate([cloud("cube", 1500), np.zeros((1500, 1))], 1)
+    for x in (solid, cloud("4-cube", 1000)):
+        assert ep.decompose(x, k=3).info["dimension"] == 3 and "pass dimension=" in said(x)[0]
+    for x, expected in ((cloud("3-sphere", 1500), True), (solid, False)):
+        graph = ep.decompose(x, k=3, dimension=3).graph.torch().without_loops()
+        mass = torch.full((1500,), 1 / 1500, dtype=torch.float64)
+        assert is_closed(graph, mass, 3) == expected and not is_closed(graph, mass, 4)
 
 
 def test_thickness_is_that_of_the_noise() -> None:

@@ -39,6 +39,14 @@ def test_gaps_are_those_of_lapack(spread: float, rough: float, rng: np.random.Ge
         torch.testing.assert_close((vectors[:, :6].T @ found.vectors).norm(), torch.tensor(6.0).double().sqrt())
 
 
+def test_one_pair_alone(rng: np.random.Generator) -> None:
+    smoother = ring(60, rng, 1e6)
+    found = solve_shifted(smoother, 1, 1e-8)
+    assert found is not None and found.gaps.shape == (1,) and float(found.gaps[0]) < 1e-12
+    root = smoother.mass.sqrt() / smoother.mass.sum().sqrt()
+    assert float((found.vectors[:, 0] @ root.double()).abs()) == pytest.approx(1, abs=1e-6)
+
+
 def test_what_it_does_not_take(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     smoother = ring(60, rng, 1.0)
     assert solve_shifted(smoother, 59, 1e-3) is None  # Lanczos needs room

@@ -54,6 +54,8 @@ class Signs:
     regular: float = 1.5  # times as much of a grid, all of whose cells at a boundary are open: .05 in squares (.19)
     boundary: tuple[float, float] = (0.25, 0.4)  # of a surface: .14 in noisy circles (.31), .01 to .04 in tubes and
     # rings of 500 points (.15 to .24); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
+    closed: tuple[float, float] = (0.45, 0.05)  # resolution, and share at a boundary, below which a count of three
+    # dimensions stands: .02 to .04 on 3-spheres and tori of 1500 points (.3, 0), 4-cubes counted so have .3
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
@@ -267,7 +269,8 @@ def likely_reason(
         return f"{graph.n} points are too few for vectors that oscillate so much"
     if (across := layers(graph, float(eigenvalues[1]) * weighted, flat)) is not None:
         return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
-    if not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]:
+    counted = not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]
+    if counted and not (resolution < SIGNS.closed[0] and is_closed(graph, mass, flat)):
         return f"the dimension {dimension:.2g} was counted from neighbours, which boundaries lower: pass dimension="
     if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
         return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
@@ -317,11 +320,21 @@ def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
     """The share of a surface or a solid whose points have open cells, where it is much; None where it is not."""
     if dimension not in (2, 3):
         return None
-    rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
-    own = mass[rows]
-    share = float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
+    share = _at_boundary(graph, mass, dimension)
     least = SIGNS.boundary[dimension - 2] * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
     return share if share > least else None
+
+
+def is_closed(graph: Graph, mass: Tensor, dimension: int) -> bool:
+    """Whether what was counted as three dimensions has next to no boundary, which lowers a count."""
+    return dimension == BALANCED_DIMENSIONS and _at_boundary(graph, mass, dimension) < SIGNS.closed[1]
+
+
+def _at_boundary(graph: Graph, mass: Tensor, dimension: int) -> float:
+    """The share of the mass of points, or of a sample of them, whose cells are open."""
+    rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
+    own = mass[rows]
+    return float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
 
 
 def noise(graph: Graph) -> float:
