@@ -7,14 +7,17 @@ import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.decomposition import entry
 from eigenprobe.decomposition.entry import _quality
-from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.eigen.filtered import UNRESOLVED
+from eigenprobe.errors import EigenprobeWarning, InputError, warn
 from eigenprobe.graph import arrange
 from eigenprobe.smoothers import build_smoother
 from tests import clouds as c
@@ -211,6 +214,23 @@ class Carrier:
     faces: object = None
     triangles: object = None
     face: object = None
+
+
+def test_what_the_solver_says_of_an_altered_operator_is_heard(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what is done about: eigenvalues that are not resolved are solved again from a factor."""
+    x, real = c.random_sphere(150, rng), entry.solve
+
+    def talking(*args: Any, **options: Any) -> Any:
+        warn("something else")
+        warn(f"eigenvalues 1 - mu of 1e-9 {UNRESOLVED}: ask for a smaller tol")
+        return real(*args, **options)
+
+    monkeypatch.setattr(entry, "solve", talking)
+    with pytest.warns(ep.EigenprobeWarning, match="something else") as said:
+        ep.decompose(x, k=5, potential=x[:, 0] + 2)
+    assert len([each for each in said if "smaller tol" in str(each.message)]) == 0
 
 
 def test_a_list_of_one_cloud(rng: np.random.Generator) -> None:

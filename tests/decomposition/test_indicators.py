@@ -83,6 +83,12 @@ def test_thickness_is_that_of_the_noise() -> None:
     assert found[0] < 0.1 < found[1] < found[2]
 
 
+def test_what_is_thick_is_named() -> None:
+    x = cloud("circle", 2000)
+    curve = said(x + 1e-3 * np.random.default_rng(0).normal(size=x.shape), dimension=1, resolution="all")
+    assert "for a curve" in curve[0] and "for a surface" in said(cloud("slab", 500), dimension=2)[0]
+
+
 def test_groups_leap() -> None:
     rng = np.random.default_rng(0)
     x = cloud("sphere", 1000)

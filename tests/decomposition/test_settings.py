@@ -25,6 +25,9 @@ def test_a_record_holds_what_is_unusual_and_makes_the_same_settings() -> None:
     lost = settings_from_record(OperatorSettings(potential=np.ones(5)).record())
     with pytest.raises(InputError, match="its potential was an array"):
         lost.prepare(np.ones((5, 3)))
+    both = settings_from_record(OperatorSettings(potential=np.ones(5), measure=np.ones(5)).record())
+    with pytest.raises(InputError, match="its potential was an array"):  # the first of them
+        both.prepare(np.ones((5, 3)))
 
 
 def test_what_is_asked_decides_the_settings() -> None:

@@ -191,6 +191,34 @@ def test_the_smallest_scores_are_found_in_groups(rng: np.random.Generator) -> No
         assert torch.equal(found, scores.argsort(1)[:, :7].sort(1).values)
 
 
+def test_rows_that_rounding_may_have_lost_by_a_loop() -> None:
+    """Where scores round by more than a harmless share of the k-th, and than what lies between it and the last."""
+    rng, k, m = np.random.default_rng(3), 4, 300
+    part = torch.from_numpy(rng.normal(size=(m, 6)) * 10.0 ** rng.uniform(0, 4, size=(m, 1))).float()
+    length = torch.from_numpy(10.0 ** rng.uniform(-2, 0, size=(m, k + neighbours.SPARE))).float()
+    found, expected = neighbours._lost_in_rounding(part, length, k), []
+    for i in range(m):
+        rounding = neighbours.SHARE * torch.finfo(torch.float32).eps * float(part[i].square().sum())
+        near = sorted(length[i].tolist())
+        if rounding > neighbours.HARMLESS * near[k - 1] ** 2 and near[-1] ** 2 - near[k - 1] ** 2 <= rounding:
+            expected.append(i)
+    assert 20 < len(expected) < 280
+    assert found is not None and found.tolist() == expected
+    assert neighbours._lost_in_rounding(part.double(), length.double(), k) is None
+
+
+def test_candidates_that_end_in_a_tie_are_chosen_again() -> None:
+    """Of the 4 at distance 1 from the middle of a grid the first by number; a row without a tie keeps what it has."""
+    data = torch.stack(torch.meshgrid(*[torch.arange(5.0)] * 2, indexing="ij"), -1).reshape(-1, 2) * 3
+    part = torch.stack([data[12], data[12] + torch.tensor([1.2, 0.4])])
+    scores = data.square().sum(1) - 2 * part @ data.T
+    near = torch.tensor([[12, 17, 13, 11], [12, 17, 13, 18]])
+    length = (data[near] - part[:, None]).norm(dim=2)
+    neighbours._settle_ties(data, part, scores, near, length, data.square().sum(1).max(), 2)
+    assert near[:, :2].tolist() == [[12, 7], [12, 17]]
+    assert length[0, :2].tolist() == [0.0, 3.0]
+
+
 @pytest.mark.parametrize("n", [3, 500, 2500])
 def test_a_tree_is_queried_in_pieces(n: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "FEW_QUERIES", 40)

@@ -74,10 +74,10 @@ class Signs:
     groups: tuple[float, float] = (2.1, 2.21)  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6);
     # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and squares, up to 2.7
     ends: tuple[float, int] = (
-        8.0,
+        10.0,
         200,
-    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners
-    # that are cut open (.19), 17 and more in helices and spirals; ends that are looked at
+    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut open (.19), 4 to 8
+    # in random knots cut at their widest gap, 14 and more in helices and spirals; ends that are looked at
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
