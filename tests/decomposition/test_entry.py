@@ -233,6 +233,15 @@ def test_what_the_solver_says_of_an_altered_operator_is_heard(
     assert len([each for each in said if "smaller tol" in str(each.message)]) == 0
 
 
+@pytest.mark.parametrize("copies", [0, 30])
+def test_rows_of_a_boundary_are_those_given(copies: int, rng: np.random.Generator) -> None:
+    """As they were given, whether points are merged or not."""
+    x = rng.random((300, 2))
+    x = np.concatenate([x, x[:copies]])
+    mask = x[:, 0] < 0.2
+    assert ep.decompose(x, k=4, boundary=mask).info["boundary"] == np.flatnonzero(mask).tolist()
+
+
 def test_a_list_of_one_cloud(rng: np.random.Generator) -> None:
     x = torch.from_numpy(c.random_sphere(150, rng))
     wall = torch.where(x[:, 0] > 0, 50.0, 0.0)

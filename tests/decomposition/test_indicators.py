@@ -83,6 +83,23 @@ def test_thickness_is_that_of_the_noise() -> None:
     assert found[0] < 0.1 < found[1] < found[2]
 
 
+def test_narrow_ribbons_are_told_and_ends_that_are_far_apart_are_not() -> None:
+    for seed in range(3):
+        assert "side by side" in said(cloud("ribbon", 200, seed))[0]
+    for name in ("helix", "spiral"):
+        curve = cloud(name, 900)
+        assert 10 < ends_apart(ep.decompose(curve, k=3, resolution="all").prepared()) < 200
+        assert said(curve, resolution="all") == []
+
+
+def test_turns_that_are_joined_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever share of steep edges is allowed, more of it is told, of a curve alone."""
+    curve = cloud("knot", 300)
+    assert said(curve) == []
+    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, steep=(0.5, -1.0, 1.0)))
+    assert "turns of the curve" in said(curve)[0] and said(cloud("sphere", 600)) == []
+
+
 def test_what_is_thick_is_named() -> None:
     x = cloud("circle", 2000)
     curve = said(x + 1e-3 * np.random.default_rng(0).normal(size=x.shape), dimension=1, resolution="all")

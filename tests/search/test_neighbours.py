@@ -64,6 +64,8 @@ def test_eigenvalues_have_the_units_of_the_points(
 def test_neighbour_descent_is_called_as_documented(monkeypatch):
     """pynndescent compiles for minutes, so a stand-in with its interface answers by brute force."""
 
+    asked: list[tuple[int, int]] = []
+
     class NNDescent:
         def __init__(self, data, metric, n_neighbors, random_state, metric_kwds, n_jobs):
             assert metric_kwds is None and n_jobs == -1
@@ -72,6 +74,7 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
             self.neighbor_graph = self.query(data, n_neighbors)
 
         def query(self, rows, k):
+            asked.append((len(rows), k))
             lengths = np.linalg.norm(rows[:, None] - self.data, axis=2)
             order = np.argsort(lengths, 1)[:, :k].astype(np.int32)
             return order, np.take_along_axis(lengths, order, 1)
@@ -80,6 +83,9 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     x = points(120, 6)
     truth = build_graph(x, 9)
     assert torch.equal(build_graph(x, 9, backend="pynndescent").indices, truth.indices)
+    assert asked == [(120, 30)]  # its own graph has up to 30 neighbours, others are searched for
+    assert torch.equal(build_graph(x, 40, backend="pynndescent").indices, build_graph(x, 40).indices)
+    assert asked[1:] == [(120, 30), (120, 41)]
     assert torch.equal(query(x, x[:7], 3, backend="pynndescent")[0], query(x, x[:7], 3)[0])
 
 
@@ -205,6 +211,16 @@ def test_rows_that_rounding_may_have_lost_by_a_loop() -> None:
     assert 20 < len(expected) < 280
     assert found is not None and found.tolist() == expected
     assert neighbours._lost_in_rounding(part.double(), length.double(), k) is None
+
+
+def test_tied_rows_come_by_number_where_all_are_candidates(rng: np.random.Generator) -> None:
+    for n in range(3, 3 + neighbours.SPARE):
+        data = rng.integers(0, 2, size=(n, 5)).astype(float)
+        new = rng.integers(0, 2, size=(20, 5)).astype(float)
+        found, lengths = neighbours._blocks(torch.from_numpy(data), torch.from_numpy(new), 3)
+        order, exact = _brute(data, new, 3)
+        assert found.tolist() == order.tolist()
+        np.testing.assert_allclose(lengths, exact, atol=1e-12)
 
 
 def test_candidates_that_end_in_a_tie_are_chosen_again() -> None:
