@@ -7,14 +7,17 @@ import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.decomposition import entry
 from eigenprobe.decomposition.entry import _quality
-from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.eigen.filtered import UNRESOLVED
+from eigenprobe.errors import EigenprobeWarning, InputError, warn
 from eigenprobe.graph import arrange
 from eigenprobe.smoothers import build_smoother
 from tests import clouds as c
@@ -211,6 +214,40 @@ class Carrier:
     faces: object = None
     triangles: object = None
     face: object = None
+
+
+def test_what_the_solver_says_of_an_altered_operator_is_heard(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what is done about: eigenvalues that are not resolved are solved again from a factor."""
+    x, real = c.random_sphere(150, rng), entry.solve
+
+    def talking(*args: Any, **options: Any) -> Any:
+        warn("something else")
+        warn(f"eigenvalues 1 - mu of 1e-9 {UNRESOLVED}: ask for a smaller tol")
+        return real(*args, **options)
+
+    monkeypatch.setattr(entry, "solve", talking)
+    with pytest.warns(ep.EigenprobeWarning, match="something else") as said:
+        ep.decompose(x, k=5, potential=x[:, 0] + 2)
+    assert len([each for each in said if "smaller tol" in str(each.message)]) == 0
+
+
+@pytest.mark.parametrize("copies", [0, 30])
+def test_rows_of_a_boundary_are_those_given(copies: int, rng: np.random.Generator) -> None:
+    """As they were given, whether points are merged or not."""
+    x = rng.random((300, 2))
+    x = np.concatenate([x, x[:copies]])
+    mask = x[:, 0] < 0.2
+    assert ep.decompose(x, k=4, boundary=mask).info["boundary"] == np.flatnonzero(mask).tolist()
+
+
+def test_a_list_of_one_cloud(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(c.random_sphere(150, rng))
+    wall = torch.where(x[:, 0] > 0, 50.0, 0.0)
+    for single, listed in (({}, {}), ({"potential": wall}, {"potential": [wall]})):
+        (alone,) = ep.decompose([x], k=5, **listed)
+        torch.testing.assert_close(alone.eigenvalues, ep.decompose(x, k=5, **single).eigenvalues)
 
 
 def test_whatever_carries_points(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from eigenprobe.decomposition.indicators import (
     distance_leap,
     doubtful_shares,
     ends_apart,
+    has_gaps,
+    is_closed,
     is_rough,
     jumps,
     layers,
@@ -30,6 +32,7 @@ from eigenprobe.decomposition.indicators import (
 )
 from eigenprobe.decomposition.settings import OperatorSettings, Request
 from eigenprobe.eigen import inverse
+from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.smoothers.stencil import tangent_frames
 
 
@@ -57,6 +60,18 @@ def test_few_points_leave_the_dimension_open_unless_it_is_given() -> None:
     assert "pass dimension=" in said(cloud("5-cube", 4000))[0] and said(cloud("5-cube", 4000), dimension=5) == []
 
 
+def test_three_dimensions_are_counted_right_where_nothing_has_a_boundary() -> None:
+    """A 3-sphere; few points of it, a cube among more coordinates and a 4-cube, which is counted as three, are told."""
+    assert said(cloud("3-sphere", 1500)) == [] and "pass dimension=" in said(cloud("3-sphere", 400))[0]
+    solid = np.concatenate([cloud("cube", 1500), np.zeros((1500, 1))], 1)
+    for x in (solid, cloud("4-cube", 1000)):
+        assert ep.decompose(x, k=3).info["dimension"] == 3 and "pass dimension=" in said(x)[0]
+    for x, expected in ((cloud("3-sphere", 1500), True), (solid, False)):
+        graph = ep.decompose(x, k=3, dimension=3).graph.torch().without_loops()
+        mass = torch.full((1500,), 1 / 1500, dtype=torch.float64)
+        assert is_closed(graph, mass, 3) == expected and not is_closed(graph, mass, 4)
+
+
 def test_thickness_is_that_of_the_noise() -> None:
     rng = np.random.default_rng(0)
     found = []
@@ -66,6 +81,29 @@ def test_thickness_is_that_of_the_noise() -> None:
             thickness(ep.decompose(x, k=3, dimension=2, neighbours="plain", resolution="all").graph.torch(), 2)
         )
     assert found[0] < 0.1 < found[1] < found[2]
+
+
+def test_narrow_ribbons_are_told_and_ends_that_are_far_apart_are_not() -> None:
+    for seed in range(3):
+        assert "side by side" in said(cloud("ribbon", 200, seed))[0]
+    for name in ("helix", "spiral"):
+        curve = cloud(name, 900)
+        assert 10 < ends_apart(ep.decompose(curve, k=3, resolution="all").prepared()) < 200
+        assert said(curve, resolution="all") == []
+
+
+def test_turns_that_are_joined_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever share of steep edges is allowed, more of it is told, of a curve alone."""
+    curve = cloud("knot", 300)
+    assert said(curve) == []
+    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, steep=(0.5, -1.0, 1.0)))
+    assert "turns of the curve" in said(curve)[0] and said(cloud("sphere", 600)) == []
+
+
+def test_what_is_thick_is_named() -> None:
+    x = cloud("circle", 2000)
+    curve = said(x + 1e-3 * np.random.default_rng(0).normal(size=x.shape), dimension=1, resolution="all")
+    assert "for a curve" in curve[0] and "for a surface" in said(cloud("slab", 500), dimension=2)[0]
 
 
 def test_groups_leap() -> None:
@@ -173,9 +211,9 @@ def test_a_gap_is_unresolved_below_ten_residuals() -> None:
 def test_points_side_by_side_are_counted() -> None:
     """A ribbon of width a and length 1 with spacing h: lambda_2 h^2 = (pi h)^2, n h = a / h of them lie across it."""
     h = 1 / 200
-    axes = np.meshgrid(h * np.arange(200), h * np.arange(8), indexing="ij")
+    axes = np.meshgrid(h * np.arange(200), h * np.arange(5), indexing="ij")
     graph = ep.build_graph(torch.from_numpy(np.stack(axes, -1).reshape(-1, 2)), 8)
-    assert layers(graph, (np.pi * h) ** 2, 2) == pytest.approx(8)
+    assert layers(graph, (np.pi * h) ** 2, 2) == pytest.approx(5)
     assert layers(graph, (np.pi / 100) ** 2, 2) is None and layers(graph, 0.0, 2) is None
     assert layers(graph, (np.pi * h) ** 2, 1) is None and layers(graph, (np.pi * h) ** 2, 4) is None
     cube = np.stack(np.meshgrid(*[np.arange(14.0)] * 3, indexing="ij"), -1).reshape(-1, 3)
@@ -238,8 +276,9 @@ def test_ends_that_touch_are_doubtful_and_ends_that_do_not_are_not() -> None:
 
 def test_a_narrow_ring_has_much_of_its_area_at_a_boundary() -> None:
     """Of strips of width h = sqrt(area / n) about half; those of a disc have too little of it."""
-    for name, length, area in (("thin ring", 3.8 * np.pi, 0.19 * np.pi), ("disc", 2 * np.pi, np.pi)):
-        for n in (500, 1200):
+    shapes = (("thin ring", 3.8 * np.pi, 0.19 * np.pi, (300, 500)), ("disc", 2 * np.pi, np.pi, (500, 1200)))
+    for name, length, area, sizes in shapes:
+        for n in sizes:
             graph = ep.decompose(cloud(name, n), k=3, dimension=2, neighbours="plain", resolution="all").graph.torch()
             mass = torch.full((n,), 1 / n, dtype=torch.float64)
             share, strip = boundary(graph, mass, 2), length * (area / n) ** 0.5 / area
@@ -252,6 +291,61 @@ def test_a_narrow_ring_has_much_of_its_area_at_a_boundary() -> None:
     ring = cloud("ring", 500)  # was warned of while its error was .11
     assert said(ring) == []
     assert np.abs(ep.decompose(ring, 11).eigenvalues[1:] / KNOWN["ring"].spectrum(11)[1:] - 1).mean() < 0.06
+
+
+def pierced(n: int, holes: int, even: bool, seed: int = 0) -> np.ndarray:
+    """Points of the unit square without ``holes`` times ``holes`` squares of half the distance of their centres."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((40 * n, 2))
+    x = x[(np.abs(x * holes % 1 - 0.5) > 0.25).any(1)]
+    return x[farthest_points(x[: 8 * n], n, start=0)] if even else x[:n]
+
+
+def test_holes_of_a_few_spacings_are_told() -> None:
+    """Random points of the whole square, even ones and grids of it leave none; holes of 16 spacings stay open."""
+    for even in (True, False):
+        for seed in (0, 1):
+            assert any("gaps" in each for each in said(pierced(600, 6, even, seed))), (even, seed)
+            whole = np.random.default_rng(seed).random((4800, 2))
+            assert said(whole[farthest_points(whole, 600, start=0)] if even else whole[:600]) == []
+        assert said(pierced(4000, 2, even)) == []
+    assert said(np.stack(np.meshgrid(*[np.arange(25.0)] * 2), -1).reshape(-1, 2)) == []
+    strips = np.random.default_rng(2).random((8000, 2))
+    strips = strips[(12 * strips[:, 0] % 1 < 0.5) | (strips[:, 1] < 0.15)][:600]  # a comb: the vectors do not see it
+    basis = ep.decompose(strips, k=11)
+    assert basis.eigenvalues[1] > 5 and any("gaps" in each for each in said(strips))
+
+
+def test_gaps_are_shares_of_long_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against loops: edges with 3 |x_i - x_j|^2 > q d^2, d to the twelfth neighbour of either end, and the medians."""
+    limit = (1.5, 2.0)
+    for even in (True, False):
+        prepared = ep.decompose(pierced(301, 4, even), k=4).prepared()
+        vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(301, 3)))
+        x, mass = prepared.smoother.graph.points.numpy(), prepared.smoother.mass.numpy()
+        apart = np.sort(np.linalg.norm(x[:, None] - x, axis=2), axis=1)[:, 1:]
+        rows, columns, values = (each.numpy() for each in prepared.smoother.entries())
+        total, long = np.zeros(3), np.zeros(3)
+        for i, j, a in zip(rows, columns, values, strict=True):
+            if i < j:
+                energy = a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]).numpy() ** 2
+                far = max(apart[i, 11], apart[j, 11])
+                total, long = (
+                    total + energy,
+                    long + energy * (3 * np.sum((x[i] - x[j]) ** 2) > limit[not even] * far**2),
+                )
+        share = float(np.sqrt(np.mean((long / total) ** 2)))
+        regular, groups = np.median(apart[:, 5] / apart[:, 0]), np.median(apart[:, 11] / apart[:, 2])
+        assert 0.001 < share < 0.5 and (regular < 2.1) == even
+
+        for times, told in ((0.999, True), (1.001, False)):
+            most = (times * share, 1.0) if even else (1.0, times * share)
+            monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, long=limit, gaps=most, groups=(2.1, 9.0)))
+            assert has_gaps(prepared, vectors) == told
+            monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, gaps=(1.0, 1.0), groups=(0.1, times * groups)))
+            assert has_gaps(prepared, vectors) == told
+        monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, gaps=(1.0, 1.0), groups=(9.0, 0.1)))
+        assert not has_gaps(prepared, vectors)  # groups are looked for among random points alone
 
 
 def test_a_solid_of_few_layers_says_so() -> None:
@@ -277,6 +371,13 @@ def test_noise_is_what_a_quadric_leaves(coordinates: int) -> None:
         if level:
             words = said(moved, neighbours="plain", resolution="all")
             assert words and "noise" in words[0]
+
+
+def test_noise_is_asked_of_a_surface_with_coordinates_beside_it_and_ten_neighbours(rng: np.random.Generator) -> None:
+    flat = torch.from_numpy(rng.random((200, 2)))
+    for columns, count, told in ((3, 10, True), (3, 9, False), (2, 10, False), (34, 10, True), (35, 10, False)):
+        x = torch.cat([flat, torch.from_numpy(0.01 * rng.normal(size=(200, max(columns - 2, 0))))], 1)[:, :columns]
+        assert (noise(ep.build_graph(x, count)) > 0) == told, (columns, count)
 
 
 KNOWN_AREA = 4 * np.pi**2 * 0.2  # of the tyre
@@ -418,6 +519,13 @@ def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
         scale = np.linalg.norm(x - x.mean(0), axis=1).max()
         assert ends_apart(prepared) > 0 and np.isfinite(scale)
         assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
+    angle = np.pi * (1 + 0.93 * np.sign(step := np.linspace(-1, 1, 101)) * np.abs(step) ** 1.5)  # sparse at its ends
+    arc = np.stack([np.cos(angle), np.sin(angle)], 1)
+    prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(arc)
+    near = np.sort(np.linalg.norm(arc[:, None] - arc, axis=2), axis=1)[:, 1:]
+    own = min(near[0, :2].mean(), near[-1, :2].mean())
+    assert own > 1.2 * np.median(near[:, :4].mean(1))
+    assert ends_apart(prepared) == pytest.approx(np.linalg.norm(arc[0] - arc[-1]) / own)
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
     assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf
 

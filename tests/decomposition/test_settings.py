@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.decomposition import OperatorSettings, Request, geometry_of
+from eigenprobe.decomposition import OperatorSettings, Request, geometry_of, settings
 from eigenprobe.decomposition.settings import settings_from_record
 from eigenprobe.errors import InputError
 from eigenprobe.smoothers import build_smoother
@@ -25,6 +25,9 @@ def test_a_record_holds_what_is_unusual_and_makes_the_same_settings() -> None:
     lost = settings_from_record(OperatorSettings(potential=np.ones(5)).record())
     with pytest.raises(InputError, match="its potential was an array"):
         lost.prepare(np.ones((5, 3)))
+    both = settings_from_record(OperatorSettings(potential=np.ones(5), measure=np.ones(5)).record())
+    with pytest.raises(InputError, match="its potential was an array"):  # the first of them
+        both.prepare(np.ones((5, 3)))
 
 
 def test_what_is_asked_decides_the_settings() -> None:
@@ -64,6 +67,25 @@ def test_the_geometry_of_a_basis_has_no_potential_and_no_boundary(rng: np.random
     found = geometry_of(altered).smoother
     assert found.lowest is None
     torch.testing.assert_close(found.matrix.to_dense(), plain.prepared().smoother.matrix.to_dense())
+
+
+def test_the_network_is_told_of_points_that_were_cleaned(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bool] = []
+    real = settings.without_short_cuts
+
+    def spy(cloud: Any, neighbours: Any, dimension: Any, moved: bool) -> Any:
+        told.append(moved)
+        return real(cloud, neighbours, dimension, moved)
+
+    monkeypatch.setattr(settings, "without_short_cuts", spy)
+    x = c.random_sphere(1500, rng)
+    for noise, cleaned in ((0.0, False), (0.03, True)):
+        prepared = OperatorSettings().prepare(x + noise * rng.normal(size=x.shape))
+        facts = {} if prepared.sample is None else prepared.sample.facts
+        assert told == [cleaned] and facts.get("cleaned", False) == cleaned
+        told.clear()
 
 
 def test_which_requests_are_stacked() -> None:

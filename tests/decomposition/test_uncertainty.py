@@ -100,6 +100,42 @@ def test_separate_parts_and_few_points() -> None:
     assert (few.eigenvalues[15:] == 1).all() and (few.vectors >= 0).all()
 
 
+def test_halves_that_are_too_small_to_be_sampled_again() -> None:
+    """A working sample is made of 300 points or more in two or three dimensions; half of a cloud may be neither."""
+    strayed = BY_NAME["tyre, strays, 500"].points(np.random.default_rng(0))
+    assert ep.decompose(strayed, k=11).info["strays"]
+    many = np.concatenate([cloud(n=600), 20 + 0.1 * cloud(n=12, seed=1)])  # a part that is left out
+    wide = np.concatenate([many, np.zeros((len(many), 2))], 1)
+    for points, k in ((strayed, 11), (many, 11), (wide, 11), (strayed, 250), (many, 320)):
+        found = ep.decompose(points, k=k).uncertainty
+        assert np.isfinite(found.eigenvalues).all() and found.eigenvalues.shape == (k,)
+        assert found.eigenvalues[1:4].max() < 0.2 and found.vectors[:4].min() > 0.95
+    asked = ep.decompose(cloud(n=500), k=11, resolution=250).uncertainty
+    assert np.isfinite(asked.eigenvalues).all()
+
+
+def test_half_of_a_sample_is_half_of_its_cloud_sampled_half_as_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that is too small: then half of the sample's own points, as they are."""
+    asked: list[tuple[int, object, object]] = []
+    real = uncertainty.decompose
+
+    def spy(points: np.ndarray, k: int, **options: object) -> Basis:
+        asked.append((len(points), options["resolution"], options["parts"]))
+        return real(points, k, **options)
+
+    monkeypatch.setattr(uncertainty, "decompose", spy)
+    noisy = cloud(n=1300) + 0.03 * np.random.default_rng(1).normal(size=(1300, 3))
+    strayed = BY_NAME["tyre, strays, 500"].points(np.random.default_rng(0))
+    for points, fine in ((noisy, True), (strayed, False)):
+        basis = ep.decompose(points, k=11)
+        count = basis.prepared().smoother.n
+        assert basis.prepared().sample is not None and basis.uncertainty.eigenvalues[0] == 0
+        half = (len(points) // 2, count // 2, None) if fine else (count // 2, "all", "all")
+        assert asked.pop() == half
+    plain = ep.decompose(cloud(n=500), k=11)
+    assert plain.uncertainty is not None and asked == [(250, "auto", None)]
+
+
 def test_where_there_is_none() -> None:
     x = cloud()
     with pytest.raises(InputError, match="given probes"):
@@ -124,7 +160,7 @@ def test_shares_and_errors_are_their_formulas(rng: np.random.Generator) -> None:
     theirs = np.sort(rng.random(k + 4)) * 11
     theirs[0] = 0
     half = ep.Basis(h, weights / weights.sum(), theirs, rng.normal(size=(30, 3)), {})
-    shares, errors = uncertainty._shares(own, half, rows), uncertainty._errors(own, half, np.zeros(k))
+    shares, errors = uncertainty._shares(own, half, own.vectors[rows]), uncertainty._errors(own, half, np.zeros(k))
     doubt = 0.02 * rng.random(k)
     doubted = uncertainty._errors(own, half, doubt)
     functions, apart = own.vectors[rows], np.minimum(np.abs(theirs[:k] - values)[1:] / values[1:], 10)

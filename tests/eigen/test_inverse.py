@@ -78,6 +78,18 @@ def test_where_lapack_takes_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) ->
         assert len(factors) == count
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_known_vectors_are_left_out_of_a_small_matrix_in_any_unit(unit: float, rng: np.random.Generator) -> None:
+    laplacian = csr_array(unit * path(30).toarray())
+    exact, vectors = np.linalg.eigh(laplacian.toarray())
+    for known in (vectors[:, :1], vectors[:, :3], np.linalg.qr(vectors[:, :3] @ rng.normal(size=(3, 3)))[0]):
+        count = known.shape[1]
+        values, found = inverse.smallest_pairs(laplacian, 5, pole=-1e-9 * unit, known=known)
+        np.testing.assert_allclose(values, exact[count : count + 5], rtol=1e-9)
+        np.testing.assert_allclose(np.abs(found.T @ vectors[:, count : count + 5]), np.eye(5), atol=1e-7)
+        assert np.abs(known.T @ found).max() < 1e-10
+
+
 @pytest.mark.parametrize("copies", [3, 5, 8])
 def test_more_copies_of_an_eigenvalue_than_a_block_has_columns(copies: int) -> None:
     matrix = csr_array(block_diag([path(60)] * copies + [2.5 * path(60)]))
@@ -106,6 +118,8 @@ def test_the_shift_is_a_hundredth_of_the_first_eigenvalue() -> None:
         laplacian, known = path(n) / 4, np.full((n, 1), n**-0.5)
         first = (2 - 2 * np.cos(np.pi / n)) / 4
         assert 0.005 * first < inverse._shift(laplacian, known) < 0.02 * first
+    complete = csr_array(np.eye(12) - 1 / 12)  # all others are 1: two steps find it, but for what rounding leaves
+    assert inverse._shift(complete, np.full((12, 1), 12**-0.5)) == pytest.approx(0.01, rel=1e-6)
     known = np.full((50, 1), 50**-0.5)
     for unit in (1e-16, 1e-30):  # whatever the unit of the matrix
         tiny = csr_array(unit * path(50).toarray())

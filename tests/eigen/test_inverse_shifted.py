@@ -32,9 +32,19 @@ def test_gaps_are_those_of_lapack(spread: float, rough: float, rng: np.random.Ge
     found = solve_shifted(smoother, 6, rough * float(exact[1]))
     assert found is not None and found.solver == "shifted"
     torch.testing.assert_close(found.gaps[1:], exact[1:6], rtol=1e-3 if spread > 1e6 else 1e-6, atol=0)
+    left = (gap @ found.vectors - found.vectors * found.gaps).norm(dim=0).max()
+    assert found.residual == pytest.approx(float(left), rel=1e-3, abs=1e-14) and found.residual < 1e-9
     torch.testing.assert_close(found.vectors.T @ found.vectors, torch.eye(6).double(), atol=1e-9, rtol=0)
     if exact[6] > 1.01 * exact[5]:  # the same space
         torch.testing.assert_close((vectors[:, :6].T @ found.vectors).norm(), torch.tensor(6.0).double().sqrt())
+
+
+def test_one_pair_alone(rng: np.random.Generator) -> None:
+    smoother = ring(60, rng, 1e6)
+    found = solve_shifted(smoother, 1, 1e-8)
+    assert found is not None and found.gaps.shape == (1,) and float(found.gaps[0]) < 1e-12
+    root = smoother.mass.sqrt() / smoother.mass.sum().sqrt()
+    assert float((found.vectors[:, 0] @ root.double()).abs()) == pytest.approx(1, abs=1e-6)
 
 
 def test_what_it_does_not_take(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,30 @@ def test_a_hierarchy_is_the_same_on_every_device(anywhere, rng):
         torch.testing.assert_close(one.scale, other.scale)
 
 
+def test_columns_that_have_converged_are_no_longer_improved(rng, monkeypatch):
+    """Of exact vectors but for a few columns only those, and the guards, are swept; all end exact."""
+    laplacian, known = problem(900, rng)
+    exact, vectors = torch.linalg.eigh(laplacian.to_dense())
+    levels = multigrid.hierarchy(laplacian, known, 20)
+    block = vectors[:, 1:25].clone()
+    block[:, 10:14] += 1e-3 * torch.from_numpy(rng.normal(size=(900, 4)))
+    widths: list[int] = []
+    real = nested.inverse
+
+    def spy(levels, residual, at):
+        widths.append(residual.shape[1])
+        return real(levels, residual, at)
+
+    monkeypatch.setattr(nested, "inverse", spy)
+    goal = nested.Goal(20, 1e-8, 1e-10)
+    found = nested.improve(levels, 0, block, goal, 40, torch.zeros(20, dtype=torch.float64))
+    guards = min(20 + nested.NESTING.swept_guards, 24) - 20
+    assert widths and max(widths) < 20 + guards and min(widths) > guards
+    torch.testing.assert_close(found.g[:20], exact[1:21], rtol=1e-8, atol=0)
+    residual = laplacian @ found.x[:, :20] - found.x[:, :20] * found.g[:20]
+    torch.testing.assert_close(found.norms, residual.norm(dim=0), rtol=1e-3, atol=1e-13)
+
+
 def test_sweeps_in_double_precision_go_on_to_the_end(rng):
     """From random columns: directions that float32 cannot tell from rounding were dropped, and all ended at 1e-6."""
     operator = build_smoother(torch.as_tensor(c.random_sphere(2000, rng) * [1.0, 0.05, 0.02]))

@@ -112,6 +112,15 @@ def test_self_loops_and_few_neighbours(rng: np.random.Generator) -> None:
     assert estimate_dimension(build_graph(x, 1)) == 1
 
 
+def test_a_solid_of_four_dimensions_has_more_than_three_and_pairs_of_neighbours_whole_ones(
+    rng: np.random.Generator,
+) -> None:
+    assert float(local_dimension(build_graph(torch.from_numpy(rng.random((1500, 4))), 30)).median()) > 3.2
+    for columns in (2, 3):
+        label = local_dimension(build_graph(torch.from_numpy(rng.random((300, columns))), 2))
+        assert set(label.tolist()) <= {1.0, 2.0, 3.0}  # by axes: a growth is no whole number
+
+
 def test_the_number_of_samples_that_decide(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """400 of a cloud in space; 2000 where principal components of more columns are compared."""
     taken: list[int] = []

@@ -128,6 +128,9 @@ def test_spacing_is_its_formula(rng: np.random.Generator) -> None:
     length, excess = local_spacing(graph.indices, graph.distances)
     torch.testing.assert_close(length, ((own + around.sum(1)) / 7).exp())
     torch.testing.assert_close(excess, own - around.mean(1))
+    few = local_spacing(graph.indices[:, :4], graph.distances[:, :4])  # all there are
+    first = graph.distances[:, :4].square().mean(1).sqrt().log()
+    torch.testing.assert_close(few.length, ((first + first[graph.indices[:, :4]].sum(1)) / 5).exp())
     real = torch.from_numpy(rng.integers(2, 11, size=80))  # some neighbours are padding
     counts = torch.arange(6) < real.clamp_max(6)[:, None]
     own = ((graph.distances[:, :6].square() * counts).sum(1) / counts.sum(1)).sqrt().log()

@@ -262,11 +262,17 @@ def test_a_dimension_that_is_known_is_that_of_the_sample(even: bool, rng: np.ran
     length = np.concatenate([[0.0], np.linalg.norm(np.diff(curve, axis=0), axis=1).cumsum()])
     at = ((np.arange(4000) + 0.5) / 4000 if even else rng.random(4000)) * length[-1]
     x = np.stack([np.interp(at, length, each) for each in curve.T], 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         basis = ep.decompose(x, k=7, dimension=1)
     assert "resolution" not in basis.info
-    expected = (2 * np.pi * np.array([1, 1, 2, 2, 3, 3]) / length[-1]) ** 2
+    waves = np.array([1, 1, 2, 2, 3, 3])
+    if said and not even:  # the widest gap of random points may be as wide as turns are apart: cut there, and told
+        assert len(said) == 1 and "ends of the curve" in str(said[0].message)
+        waves = np.arange(1, 7) / 2
+    else:
+        assert not said
+    expected = (2 * np.pi * waves / length[-1]) ** 2
     assert np.allclose(basis.eigenvalues[1:], expected, rtol=0.01)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from eigenprobe.search.layout import canonical_pose, principal_axes
+from eigenprobe.search.layout import _outermost, canonical_pose, principal_axes
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
@@ -52,3 +53,15 @@ def test_the_canonical_pose(generator):
         assert float((distances[:, 0, 1:] / distances[:, :1, 1] - 1).abs().max()) < 1e-9
     point = torch.ones(1, 5, 3, dtype=torch.float64)
     assert bool(torch.isfinite(canonical_pose(point, torch.full((1, 5), 0.2, dtype=torch.float64))).all())
+
+
+@pytest.mark.parametrize("values", [(1.0, 1.0, 0.0), (0.0, 0.0, 1.0), (3.0, 3.0, 2.9)])
+def test_two_equal_eigenvalues_leave_the_third_axis(values: tuple[float, ...], rng: np.random.Generator) -> None:
+    """The cosine of three times the angle is then 1 or -1 but for rounding, which must not leave its range."""
+    turn = np.linalg.qr(rng.normal(size=(3000, 3, 3)))[0]
+    a = torch.from_numpy(turn * np.array(values) @ turn.transpose(0, 2, 1)).permute(1, 2, 0).contiguous()
+    vector, largest = _outermost(a)
+    assert bool(torch.isfinite(vector).all())
+    cosine = (vector.T * torch.from_numpy(turn[:, :, 2])).sum(1).abs()
+    assert float(cosine.min()) > 1 - 1e-6
+    assert bool((largest == (values[2] > values[0])).all())

@@ -64,6 +64,8 @@ def test_eigenvalues_have_the_units_of_the_points(
 def test_neighbour_descent_is_called_as_documented(monkeypatch):
     """pynndescent compiles for minutes, so a stand-in with its interface answers by brute force."""
 
+    asked: list[tuple[int, int]] = []
+
     class NNDescent:
         def __init__(self, data, metric, n_neighbors, random_state, metric_kwds, n_jobs):
             assert metric_kwds is None and n_jobs == -1
@@ -72,6 +74,7 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
             self.neighbor_graph = self.query(data, n_neighbors)
 
         def query(self, rows, k):
+            asked.append((len(rows), k))
             lengths = np.linalg.norm(rows[:, None] - self.data, axis=2)
             order = np.argsort(lengths, 1)[:, :k].astype(np.int32)
             return order, np.take_along_axis(lengths, order, 1)
@@ -80,6 +83,9 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     x = points(120, 6)
     truth = build_graph(x, 9)
     assert torch.equal(build_graph(x, 9, backend="pynndescent").indices, truth.indices)
+    assert asked == [(120, 30)]  # its own graph has up to 30 neighbours, others are searched for
+    assert torch.equal(build_graph(x, 40, backend="pynndescent").indices, build_graph(x, 40).indices)
+    assert asked[1:] == [(120, 30), (120, 41)]
     assert torch.equal(query(x, x[:7], 3, backend="pynndescent")[0], query(x, x[:7], 3)[0])
 
 
@@ -132,6 +138,9 @@ def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
     assert lengths.tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
     kept, lengths = without_self(indices + 10, distances, first=10)
     assert kept.tolist() == [[15, 16, 17], [18, 19, 13], [14, 15, 16]]
+    swapped = torch.tensor([[1, 0, 2], [0, 1, 3], [3, 2, 0], [2, 3, 1]])  # two copies of two points: the other is first
+    kept, lengths = without_self(swapped, torch.tensor([[0.0, 0.0, 5.0]]).repeat(4, 1))
+    assert kept.tolist() == [[1, 2], [0, 3], [3, 0], [2, 1]] and lengths.tolist() == [[0, 5]] * 4
     plain, lengths = without_self(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0.0, 2.0], [0.0, 3.0]]))
     assert plain.tolist() == [[1], [0]] and lengths.tolist() == [[2], [3]]
 
@@ -186,6 +195,44 @@ def test_the_smallest_scores_are_found_in_groups(rng: np.random.Generator) -> No
         scores[:, -1] -= torch.arange(50)  # the last one is often the smallest
         found = neighbours._smallest(scores, 7).sort(1).values
         assert torch.equal(found, scores.argsort(1)[:, :7].sort(1).values)
+
+
+def test_rows_that_rounding_may_have_lost_by_a_loop() -> None:
+    """Where scores round by more than a harmless share of the k-th, and than what lies between it and the last."""
+    rng, k, m = np.random.default_rng(3), 4, 300
+    part = torch.from_numpy(rng.normal(size=(m, 6)) * 10.0 ** rng.uniform(0, 4, size=(m, 1))).float()
+    length = torch.from_numpy(10.0 ** rng.uniform(-2, 0, size=(m, k + neighbours.SPARE))).float()
+    found, expected = neighbours._lost_in_rounding(part, length, k), []
+    for i in range(m):
+        rounding = neighbours.SHARE * torch.finfo(torch.float32).eps * float(part[i].square().sum())
+        near = sorted(length[i].tolist())
+        if rounding > neighbours.HARMLESS * near[k - 1] ** 2 and near[-1] ** 2 - near[k - 1] ** 2 <= rounding:
+            expected.append(i)
+    assert 20 < len(expected) < 280
+    assert found is not None and found.tolist() == expected
+    assert neighbours._lost_in_rounding(part.double(), length.double(), k) is None
+
+
+def test_tied_rows_come_by_number_where_all_are_candidates(rng: np.random.Generator) -> None:
+    for n in range(3, 3 + neighbours.SPARE):
+        data = rng.integers(0, 2, size=(n, 5)).astype(float)
+        new = rng.integers(0, 2, size=(20, 5)).astype(float)
+        found, lengths = neighbours._blocks(torch.from_numpy(data), torch.from_numpy(new), 3)
+        order, exact = _brute(data, new, 3)
+        assert found.tolist() == order.tolist()
+        np.testing.assert_allclose(lengths, exact, atol=1e-12)
+
+
+def test_candidates_that_end_in_a_tie_are_chosen_again() -> None:
+    """Of the 4 at distance 1 from the middle of a grid the first by number; a row without a tie keeps what it has."""
+    data = torch.stack(torch.meshgrid(*[torch.arange(5.0)] * 2, indexing="ij"), -1).reshape(-1, 2) * 3
+    part = torch.stack([data[12], data[12] + torch.tensor([1.2, 0.4])])
+    scores = data.square().sum(1) - 2 * part @ data.T
+    near = torch.tensor([[12, 17, 13, 11], [12, 17, 13, 18]])
+    length = (data[near] - part[:, None]).norm(dim=2)
+    neighbours._settle_ties(data, part, scores, near, length, data.square().sum(1).max(), 2)
+    assert near[:, :2].tolist() == [[12, 7], [12, 17]]
+    assert length[0, :2].tolist() == [0.0, 3.0]
 
 
 @pytest.mark.parametrize("n", [3, 500, 2500])

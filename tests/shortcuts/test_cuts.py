@@ -73,6 +73,12 @@ def test_thresholds_move_from_one_end_to_the_other_and_quantiles_are_those_of_gr
     values, group = torch.tensor([5.0, 1.0, 3.0, 9.0, 7.0, 2.0]), torch.tensor([0, 0, 0, 2, 0, 0])
     assert _quantiles(values, group, 4, 0.5).tolist() == [3.0, torch.inf, 9.0, torch.inf]
     assert _quantiles(values, group, 3, 0.25).tolist() == [2.0, torch.inf, 9.0]
+    draw = torch.Generator().manual_seed(0)
+    values, group = torch.rand(28, generator=draw), torch.arange(7).repeat_interleave(torch.arange(1, 8))
+    group = group[torch.randperm(28, generator=draw)]
+    for share in (0.0, 0.5, 0.9, 1.0):
+        expected = [float(values[group == g].sort().values[int(g * share)]) for g in range(7)]
+        assert _quantiles(values, group, 7, share).tolist() == pytest.approx(expected)
 
 
 def test_the_network_must_be_surer_of_points_that_were_moved_and_of_voxels() -> None:

@@ -12,7 +12,16 @@ from torch.nn.functional import silu
 from eigenprobe.errors import InputError
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.shortcuts.cuts import Suspects, find_suspects, shipped
-from eigenprobe.shortcuts.network import ShortcutConfig, ShortcutNetwork, _Round, read_shortcut, write_shortcut
+from eigenprobe.shortcuts.network import (
+    RANK,
+    SUSPICION,
+    SUSPICIOUS,
+    ShortcutConfig,
+    ShortcutNetwork,
+    _Round,
+    read_shortcut,
+    write_shortcut,
+)
 from tests.lab.factory.test_neighbours import sheets
 
 
@@ -59,8 +68,22 @@ def test_inputs_are_normalised_and_bounded() -> None:
         torch.testing.assert_close(network(replace(s, **{name: one})), network(replace(s, **{name: far})))
         one[:, column], far[:, column] = (kept[0, column] + t * kept[1, column] for t in (-6, -600))
         torch.testing.assert_close(network(replace(s, **{name: one})), network(replace(s, **{name: far})))
-        one[:, column] = kept[0, column] + 5 * kept[1, column]
-        assert float((network(replace(s, **{name: one})) - network(replace(s, **{name: far}))).abs().max()) > 1e-4
+        for sign in (-1, 1):  # below six they differ
+            one[:, column], far[:, column] = (kept[0, column] + sign * t * kept[1, column] for t in (5.5, 6))
+            apart = network(replace(s, **{name: one})) - network(replace(s, **{name: far}))
+            assert float(apart.abs().max()) > 1e-5
+
+
+def test_suspicious_points_and_the_nearest_are_read_from_the_inputs() -> None:
+    _, s = _tiny()
+    points, pairs = s.points.clone(), s.pairs.clone()
+    points[:, SUSPICIOUS] = (torch.arange(len(points)) % 3 == 0).float()
+    rank = torch.arange(len(pairs)) % SUSPICION.judged  # 0: the nearest
+    pairs[:, RANK] = rank / SUSPICION.judged
+    s = replace(s, points=points, pairs=pairs)
+    assert torch.equal(s.suspicious, torch.arange(len(points)) % 3 == 0)
+    for nearest in (1, 4, 9):
+        assert torch.equal(s.among(nearest), rank < nearest)
 
 
 @torch.no_grad()

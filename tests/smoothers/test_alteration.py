@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.graph.arranged import Arranged, arrange
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
-from eigenprobe.smoothers.alteration import alter, anisotropic_field, neighbours_along, numbers, vanishing
+from eigenprobe.smoothers.alteration import _leaving, alter, anisotropic_field, neighbours_along, numbers, vanishing
 from tests import clouds as c
 
 
@@ -164,6 +165,17 @@ def test_a_potential_and_a_boundary_in_the_units_of_the_caller(bowl: tuple[Arran
     ):
         with pytest.raises(InputError, match=match):
             alter(smoother, cloud, 3, boundary=wrong)
+
+
+def test_what_leaves_a_point_is_what_its_diagonal_lacks(bowl: tuple[Arranged, Smoother], rng: Any) -> None:
+    """A smoother that does not keep it, as one read from a file, is altered to the same operator."""
+    cloud, own = bowl
+    bare = replace(own, leaving=None)
+    torch.testing.assert_close(_leaving(bare), 1 - own.matrix.to_dense().diagonal())
+    torch.testing.assert_close(_leaving(bare), _leaving(own))
+    potential = rng.random(len(cloud.frame.scale * cloud.points))
+    one, other = (alter(each, cloud, 5, potential=potential) for each in (own, bare))
+    torch.testing.assert_close(one.matrix.to_dense(), other.matrix.to_dense())
 
 
 def test_numbers_must_be_real_finite_and_of_the_points() -> None:

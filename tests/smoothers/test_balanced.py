@@ -10,9 +10,11 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.graph import build_graph, stack
+from eigenprobe.graph.graph import Edges, build_graph, stack
+from eigenprobe.search.layout import Segments
+from eigenprobe.smoothers.balanced import _Incidence
 from eigenprobe.smoothers.prepared import laplacian_stencil
-from eigenprobe.smoothers.stencil import Stencil
+from eigenprobe.smoothers.stencil import BALANCE, Stencil
 from tests import clouds as c
 
 
@@ -117,3 +119,50 @@ def test_a_small_dense_patch_belongs_to_the_sheet_beside_it(gap: float, parts: i
     x = torch.cat([torch.cat([grid, patch]), height[:, None]], 1)
     x = x + 1e-4 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert stencil(x.numpy()).edges.components[0] == parts
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_directions_at_both_ends_are_a_matrix(dimension: int, rng: np.random.Generator) -> None:
+    """``B`` has a column per edge: its sums over edges and points, with derivatives and without, and the solves with
+    ``B W B^T + ridge``, of a start or of none, are those of the dense matrix; so are the derivatives."""
+    n, count = 12, 30
+    ends = np.array([rng.choice(n, 2, replace=False) for _ in range(count)])
+    head, tail = torch.from_numpy(np.sort(ends, 1)).T
+    edges = Edges(head, tail, n)
+    forward, backward = (torch.from_numpy(rng.normal(size=(count, dimension))) for _ in range(2))
+    weight, ridge = torch.from_numpy(rng.random(count) + 0.1), torch.from_numpy(rng.random((n, dimension)) + 0.1)
+
+    def dense(forward: torch.Tensor, backward: torch.Tensor) -> torch.Tensor:
+        columns = []
+        for e in range(count):
+            column = torch.zeros(n, dimension, dtype=torch.float64)
+            column = column.index_add(0, head[e : e + 1], forward[e : e + 1])
+            columns.append(column.index_add(0, tail[e : e + 1], backward[e : e + 1]).reshape(-1))
+        return torch.stack(columns, 1)
+
+    def solved(forward: torch.Tensor, backward: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        b = dense(forward, backward)
+        return torch.linalg.solve(b @ torch.diag(weight) @ b.T + torch.diag(ridge.reshape(-1)), -(b @ weight))
+
+    exact = replace(BALANCE, tolerance=1e-12, steps=500)
+    clouds = Segments((n * dimension,), torch.device("cpu"))
+    dual = torch.from_numpy(rng.normal(size=n * dimension))
+    b = dense(forward, backward)
+    for moving in (False, True):
+        own = [forward.clone().requires_grad_(moving), backward.clone().requires_grad_(moving)]
+        found = _Incidence(*own, edges, weight, ridge)
+        torch.testing.assert_close(found.gather(dual).detach(), b.T @ dual)
+        torch.testing.assert_close(found.scatter(weight).detach(), b @ weight)
+        if not moving:
+            for before in (None, dual, torch.zeros_like(dual)):
+                torch.testing.assert_close(
+                    found.solve(weight, exact, clouds, before), solved(forward, backward, weight)
+                )
+            continue
+        given = weight.clone().requires_grad_()
+        values = torch.from_numpy(rng.normal(size=n * dimension))
+        ours = torch.autograd.grad((found.solve(given, exact, clouds) * values).sum(), [*own, given])
+        again = [each.detach().clone().requires_grad_() for each in (*own, given)]
+        theirs = torch.autograd.grad((solved(*again) * values).sum(), again)
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)

@@ -11,9 +11,10 @@ from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers.gaussian import row_smoother, symmetric_smoother
 
 
-def test_rows_are_averages_of_neighbours(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("count", "loops"), [(8, False), (1, False), (8, True)])
+def test_rows_are_averages_of_neighbours(count: int, loops: bool, rng: np.random.Generator) -> None:
     x = torch.from_numpy(rng.normal(size=(60, 3)))
-    graph, sigma = build_graph(x, 8), 0.7
+    graph, sigma = build_graph(x, count, self_loops=loops), 0.7
     found = row_smoother(graph, sigma, 2.0)
     expected = torch.zeros(60, 60, dtype=torch.float64)
     for i, row in enumerate(graph.indices.tolist()):
@@ -21,14 +22,16 @@ def test_rows_are_averages_of_neighbours(rng: np.random.Generator) -> None:
             expected[i, j] = torch.exp(-(x[i] - x[j]).square().sum() / sigma**2)
     expected /= expected.sum(1, keepdim=True)
     assert torch.allclose(found.matrix.to_dense(), expected)
+    assert torch.allclose(found.mass, torch.full((60,), 1 / 60, dtype=torch.float64))
     squared = torch.cdist(x, x).square()
     assert found.step_time == pytest.approx(float((expected * squared).sum(1).mean() / 4))
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_the_symmetric_kernel_divides_out_the_density(rng: np.random.Generator, alpha: float) -> None:
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_the_symmetric_kernel_divides_out_the_density(rng: np.random.Generator, alpha: float, loops: bool) -> None:
     x = torch.from_numpy(rng.normal(size=(60, 3)))
-    graph, sigma = build_graph(x, 8), 0.9
+    graph, sigma = build_graph(x, 8, self_loops=loops), 0.9
     found = symmetric_smoother(graph, sigma, 2.0, alpha)
     weight = torch.zeros(60, 60, dtype=torch.float64)
     for i, row in enumerate(graph.indices.tolist()):

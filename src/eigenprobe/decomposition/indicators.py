@@ -13,6 +13,8 @@
                                                  coordinate: of a surface, however much it bends
     jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
                                                  turns and folds that lie as near each other as their points
+    gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
+                                                 d: to the twelfth neighbour of either end; over holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
@@ -45,14 +47,16 @@ class Signs:
     """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
 
     resolution: float = 1.0  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
-    layers: tuple[float, float] = (14.5, 17.0)  # across a surface: .15 with 9, .09 with 15; across a grid of a solid
+    layers: tuple[float, float] = (6.0, 17.0)  # across a surface: .05 to .17 with 5, .01 to .05 with 7; in a solid grid
     equal: float = 1.01  # sixth over first distance of a grid
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
     solid: tuple[float, float] = (0.25, 1.8)  # both, of a solid: .10 to .25 where a third has 5 % of the density; 1.2
     regular: float = 1.5  # times as much of a grid, all of whose cells at a boundary are open: .05 in squares (.19)
-    boundary: tuple[float, float] = (0.158, 0.4)  # of a surface: .14 in rings of 500 points (.16 to .20), .03 in discs
-    # and triangles (.12 to .155); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
+    boundary: tuple[float, float] = (0.25, 0.4)  # of a surface: .14 in noisy circles (.31), .01 to .04 in tubes and
+    # rings of 500 points (.15 to .24); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
+    closed: tuple[float, float] = (0.45, 0.05)  # resolution, and share at a boundary, below which a count of three
+    # dimensions stands: .02 to .04 on 3-spheres and tori of 1500 points (.3, 0), 4-cubes counted so have .3
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
@@ -65,11 +69,16 @@ class Signs:
     steep: tuple[float, float, float] = (0.5, 0.04, 0.05)  # cosine to the tangent at an end, and the share of such
     # edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a surface .06 to
     # .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution
+    long: tuple[float, float] = (2.0, 2.5)  # q of an edge over a gap: of an even cloud, of a random one in the plane
+    gaps: tuple[float, float] = (0.026, 0.112)  # share of such edges: even .03 to .34 where holes of two to five
+    # spacings are filled (errors of .1 to 12), up to .02 in others; random .11 to .28 and .05 to .11
+    groups: tuple[float, float] = (2.1, 2.21)  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6);
+    # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and squares, up to 2.7
     ends: tuple[float, int] = (
-        8.0,
+        10.0,
         200,
-    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners
-    # that are cut open (.19), 17 and more in helices and spirals; ends that are looked at
+    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut open (.19), 4 to 8
+    # in random knots cut at their widest gap, 14 and more in helices and spirals; ends that are looked at
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -112,6 +121,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.rough[1]  # of more points folds lie far apart
     if reason is None and folded and jumps(prepared, first) > SIGNS.steep[2]:
         reason = "folds of the surface lie as near each other as its points: use more points there"
+    if reason is None and flat == 2 and graph.n <= SIGNS.rough[1] and has_gaps(prepared, first):
+        reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
 
@@ -137,34 +148,65 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     graph, dimension = prepared.smoother.graph, round(prepared.smoother.dimension)
     assert graph is not None
     graph = graph.without_loops()
-    rows, columns, values = prepared.smoother.entries()
-    once = rows < columns
-    head, tail = rows[once], columns[once]
+    head, tail, weight = _edges(prepared)
     count = SIGNS.nearest[dimension - 1]
     offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
     frames = tangent_frames(offsets, graph.distances[:, :count], dimension)
     chord = graph.points[tail] - graph.points[head]
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
-    steep = (along < SIGNS.steep[0] * length).nonzero()[:, 0]
-    if not len(steep):
-        return 0.0
-    (head, tail), root = (end[steep] for end in (head, tail)), prepared.smoother.mass.sqrt()
-    weight = values[once][steep] * root[head] * root[tail]
-    energy = weight[:, None] * (vectors[head] - vectors[tail]).square()
-    share = float((energy.sum(0) / _energy(prepared.smoother, vectors)).square().mean().sqrt())
+    steep = along < SIGNS.steep[0] * length
+    share = _share(prepared, vectors, (head[steep], tail[steep], weight[steep]))
     return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
 
 
+def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
+    """Whether much of the energy of functions ``vectors (n, K)`` on the kept points of a surface lies in edges that are
+    longer than its points lie apart: of an even cloud, or of a random one in the plane, where edges differ more."""
+    graph = prepared.smoother.graph
+    assert graph is not None
+    graph = graph.without_loops()
+    if graph.k < 12:
+        return False
+    first, third, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 5, 11))
+    even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
+    if not even and graph.points.shape[1] > 2:
+        return False
+    head, tail, weight = _edges(prepared)
+    squared = (graph.points[tail] - graph.points[head]).square().sum(1)
+    bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
+    grouped = not even and float((last / third).median()) > SIGNS.groups[1]
+    return grouped or _share(prepared, vectors, (head[bridge], tail[bridge], weight[bridge])) > SIGNS.gaps[not even]
+
+
+def _edges(prepared: Prepared) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of all edges, once each, and their weights in energies: A_ij = w_ij / sqrt(m_i m_j)."""
+    rows, columns, values = prepared.smoother.entries()
+    once = rows < columns
+    head, tail = rows[once], columns[once]
+    root = prepared.smoother.mass.sqrt()
+    return head, tail, values[once] * root[head] * root[tail]
+
+
+def _share(prepared: Prepared, vectors: Tensor, edges: tuple[Tensor, Tensor, Tensor]) -> float:
+    """The root mean square over functions ``vectors (n, K)`` of what some edges have of their energies."""
+    head, tail, weight = edges
+    if not len(head):
+        return 0.0
+    own = weight @ (vectors[head] - vectors[tail]).square().to(weight)
+    return float((own / _energy(prepared.smoother, vectors)).square().mean().sqrt())
+
+
 def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
-    """The energy ``(K,)`` of functions ``vectors (n, K)`` on the kept points, above 0: A_ij = w_ij / sqrt(m_i m_j)."""
+    """The energies ``(K,)`` of functions ``vectors (n, K)`` on the kept points, above 0."""
     root = smoother.mass.sqrt()
     q = root[:, None] * vectors.to(root)
     return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
 def ends_apart(prepared: Prepared) -> float:
-    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours."""
+    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours: in their
+    median, or in those of the ends, which have neighbours on one side, where points are sparse there."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
@@ -173,8 +215,11 @@ def ends_apart(prepared: Prepared) -> float:
     ends = (joined == 1).nonzero()[:, 0]
     if not 1 < len(ends) <= SIGNS.ends[1]:
         return torch.inf
-    nearest = torch.pdist(graph.points[ends]).min()
-    return float(nearest / graph.distances[:, :NEAREST].mean(1).median())
+    spacing = graph.distances[:, : NEAREST // 2].mean(1)
+    head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
+    own = torch.minimum(spacing[ends[head]], spacing[ends[tail]])
+    own = own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+    return float((torch.pdist(graph.points[ends]) / own).min())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
@@ -231,7 +276,8 @@ def likely_reason(
         return f"{graph.n} points are too few for vectors that oscillate so much"
     if (across := layers(graph, float(eigenvalues[1]) * weighted, flat)) is not None:
         return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
-    if not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]:
+    counted = not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]
+    if counted and not (resolution < SIGNS.closed[0] and is_closed(graph, mass, flat)):
         return f"the dimension {dimension:.2g} was counted from neighbours, which boundaries lower: pass dimension="
     if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
         return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
@@ -284,12 +330,22 @@ def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
     least = SIGNS.boundary[dimension - 2] * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
     share = 0.0
     for samples in (SIGNS.samples // 4, SIGNS.samples):  # a few tell where it is far from being much
-        rows = torch.arange(0, graph.n, max(1, graph.n // samples), device=graph.device)
-        own = mass[rows]
-        share = float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
+        share = _at_boundary(graph, mass, dimension, samples)
         if share < least / 3:
             return None
     return share if share > least else None
+
+
+def is_closed(graph: Graph, mass: Tensor, dimension: int) -> bool:
+    """Whether what was counted as three dimensions has next to no boundary, which lowers a count."""
+    return dimension == BALANCED_DIMENSIONS and _at_boundary(graph, mass, dimension, SIGNS.samples) < SIGNS.closed[1]
+
+
+def _at_boundary(graph: Graph, mass: Tensor, dimension: int, samples: int) -> float:
+    """The share of the mass of points, or of a sample of them, whose cells are open."""
+    rows = torch.arange(0, graph.n, max(1, graph.n // samples), device=graph.device)
+    own = mass[rows]
+    return float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
 
 
 def noise(graph: Graph) -> float:

@@ -21,6 +21,7 @@ import torch
 from ..basis import Basis, Uncertainty
 from ..cloud import Array
 from ..errors import InputError, held_warnings
+from ..sampling.working import RULE as SAMPLING
 from ..smoothers import BALANCED_DIMENSIONS
 from .entry import decompose
 from .indicators import doubtful_shares
@@ -47,16 +48,24 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
     """Relative errors of the eigenvalues and reproducible shares of the vectors of a basis that has its points."""
     if basis.points is None:
         raise InputError("an estimate of its error needs points, this basis carries none")
-    own = basis.numpy()
-    settings, n = _settings(basis), basis.n
+    own, settings = basis.numpy(), _settings(basis)
+    points, vectors = basis.points, own.vectors
+    if basis.source is not None and (sample := (prepared := basis.prepared()).sample) is not None:
+        count = max(basis.k + 5, prepared.smoother.n // 2)  # half of the working sample
+        settings["resolution"] = count
+        if basis.n // 2 < max(count, SAMPLING.least) or basis.points.shape[1] not in (2, 3):
+            settings |= {"resolution": "all", "parts": "all"}  # of too few points no other is made: half of this one
+            points = sample.points
+            vectors = sample.collect(torch.as_tensor(vectors).to(sample.shares.device)).cpu().numpy()
+    n = len(points)
     rows = np.sort(np.random.default_rng(0).permutation(n)[: n // 2])
     k = min(basis.k + max(4, basis.k // 4), len(rows) - 1)  # more, so that the last ones find what they turned into
     if k < 1:
         raise InputError(f"an estimate of its error needs the basis of half of the points, got {n} points")
     halved = {name: _of_rows(value, rows, n) for name, value in settings.items()}
     with held_warnings():  # said of the whole cloud already
-        half = decompose(basis.points[rows], k, **halved).numpy()
-    return Uncertainty(_errors(own, half, _doubt(basis)), _shares(own, half, rows))
+        half = decompose(points[rows], k, **halved).numpy()
+    return Uncertainty(_errors(own, half, _doubt(basis)), _shares(own, half, vectors[rows]))
 
 
 def _doubt(basis: Basis) -> Array:
@@ -77,10 +86,7 @@ def _settings(basis: Basis) -> dict[str, Any]:
         settings = OperatorSettings()
     if not isinstance(settings, OperatorSettings) or not isinstance(settings.smoother, str):
         raise InputError("the error is estimated from half of the points, and this operator is known for all of them")
-    found = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name != "moving"}
-    if basis.source is not None and (prepared := basis.prepared()).sample is not None:
-        found["resolution"] = max(basis.k + 5, prepared.smoother.n // 2)  # half of the working sample
-    return found
+    return {each.name: getattr(settings, each.name) for each in fields(settings) if each.name != "moving"}
 
 
 def _of_rows(value: Any, rows: np.ndarray, n: int) -> Any:
@@ -105,9 +111,9 @@ def _errors(own: Basis, half: Basis, doubt: Array) -> Array:
     return result
 
 
-def _shares(own: Basis, half: Basis, rows: np.ndarray) -> Array:
-    """What of every vector (K,) lies in vectors of the half that are near it."""
-    values = np.nan_to_num(own.vectors[rows]) * np.sqrt(half.mass)[:, None]
+def _shares(own: Basis, half: Basis, vectors: Array) -> Array:
+    """What of every vector (K,), ``vectors`` at the points of the half, lies in those of the half that are near it."""
+    values = np.nan_to_num(vectors) * np.sqrt(half.mass)[:, None]
     products = np.square(half.normalized.T @ values) / np.maximum(np.square(values).sum(0), np.finfo(float).tiny)
     apart = np.abs(half.eigenvalues[:, None] - own.eigenvalues) <= CALIBRATION.near * np.abs(own.eigenvalues)
     place = np.abs(np.arange(half.k)[:, None] - np.arange(own.k)) <= np.maximum(1, 0.1 * np.arange(own.k))
