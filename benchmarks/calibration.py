@@ -26,11 +26,11 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
 import eigenprobe as ep
+from benchmarks.meshing import mesh_field
 from benchmarks.record import existing, facts, write
 from benchmarks.truths import TRUTHS
 from eigenprobe.readers.shapes import find_shapes
 from eigenprobe_lab.shapes import FAMILIES, Rng
-from eigenprobe_lab.shapes.meshing import mesh_field
 
 K = 20
 FIRST = 3000  # of the procedural shapes

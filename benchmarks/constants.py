@@ -44,9 +44,9 @@ from eigenprobe.search.cells import HOST
 from eigenprobe.search.neighbours import nearest_rows
 from eigenprobe.shortcuts.cuts import real_neighbours
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
-from eigenprobe.smoothers.balanced import BALANCE
+from eigenprobe.smoothers.cells import CELLS
 from eigenprobe.smoothers.neighbourhood import SETTINGS
-from eigenprobe.smoothers.stencil import CELLS, SELECTION
+from eigenprobe.smoothers.stencil import BALANCE, SELECTION
 from eigenprobe.smoothers.variable import KERNEL
 
 Numbers = dict[str, float]

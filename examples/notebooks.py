@@ -9,8 +9,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 SHAPE = [
     "# A shape\n\nA cloud of points becomes a basis: eigenvectors, eigenvalues and mass. No mesh is used.",
-    "import eigenprobe as ep\nfrom eigenprobe_lab.shapes.meshing import creature\n\n"
-    "points, faces = creature(20)  # an animal; the faces are only used for drawing\n"
+    "import eigenprobe as ep\nfrom eigenprobe.cli.tour import CREATURE\n\n"
+    "shape = ep.geometry.load(CREATURE)  # an animal\n"
+    "points, faces = shape.vertices, shape.faces  # the faces are only used for drawing\n"
     "basis = ep.decompose(points, k=20)\nbasis",
     "The first eigenfunctions, from slow to fast vibrations:",
     "basis.plot([1, 2, 3, 4, 5], faces=faces)",

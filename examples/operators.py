@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 
 import eigenprobe as ep
+from eigenprobe.cli.tour import CREATURE
 from eigenprobe.viz import figures
-from eigenprobe_lab.shapes.meshing import creature
 
 SHOWN = 3
 
 
 def main(path: Path) -> None:
-    points, faces = creature(40)
+    shape = ep.geometry.load(CREATURE)
+    points, faces = shape.vertices, shape.faces
     height = (points[:, 1] - points[:, 1].min()) / np.ptp(points[:, 1])
     operators: dict[str, dict[str, object]] = {
         "plain": {},

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 import eigenprobe as ep
+from eigenprobe.cli.tour import CREATURE
 from eigenprobe.viz import figures
-from eigenprobe_lab.shapes.meshing import creature
 
 
 def main(path: Path) -> None:
-    points, faces = creature(40)
+    shape = ep.geometry.load(CREATURE)
+    points, faces = shape.vertices, shape.faces
     basis = ep.decompose(points, k=11)
     figures.eigenfunctions(points, basis.vectors, faces=faces, path=path)
     print(path)

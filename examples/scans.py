@@ -13,16 +13,17 @@ import numpy as np
 from PIL import Image
 
 import eigenprobe as ep
+from eigenprobe.cli.tour import CREATURE
 from eigenprobe.viz import figures
 from eigenprobe_lab.evaluation.scans import METHODS, ScanMeasure
-from eigenprobe_lab.shapes.meshing import creature
 
 SHOWN = 2  # this vector, counted from 0
 KINDS = {"rings:8": "lines", "misregistered:0.02": "six views", "strays:0.05": "strays", "blobs": "blobs"}
 
 
 def main(path: Path) -> None:
-    mesh = creature(40)
+    shape = ep.geometry.load(CREATURE)
+    mesh = shape.vertices, shape.faces
     exact = ep.geometry.oracle(*mesh, SHOWN + 2)
     clouds, titles, values = [], [], []
     for kind, name in KINDS.items():

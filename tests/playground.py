@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eigenprobe_lab.shapes.meshing import creature
+from benchmarks.meshing import creature
 
 
 def stock(folder: Path) -> None:

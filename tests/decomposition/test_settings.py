@@ -13,7 +13,7 @@ from eigenprobe.decomposition import OperatorSettings, Request, geometry_of, set
 from eigenprobe.decomposition.settings import settings_from_record
 from eigenprobe.errors import InputError
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.smoothers.balanced import BALANCE, EXACT, FIRM
+from eigenprobe.smoothers.stencil import BALANCE, EXACT, FIRM
 from tests import clouds as c
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from benchmarks.meshing import creature
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.host.weights import drawing
@@ -14,7 +15,6 @@ from eigenprobe.networks.spectral import SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe_lab.evaluation import pretrained as generalisation
 from eigenprobe_lab.shapes import ProceduralShapes
-from eigenprobe_lab.shapes.meshing import creature
 from tests.clouds import even
 from tests.playground import without_network
 from tests.pretrained.conftest import ball, shipped

@@ -44,6 +44,18 @@ def test_noise_becomes_less_than_half() -> None:
         assert float((logits > 0).double().mean()) < 0.005
 
 
+def test_a_noisy_third_of_a_clean_cloud_is_cleaned() -> None:
+    # As views are that do not fit each other: most points lie on one sheet, and the middle one does not move.
+    generator = torch.Generator().manual_seed(4)
+    x = normalize(torch.randn(4000, 3, generator=generator, dtype=torch.float64), dim=1)
+    cap = x[:, 2] > 0.4
+    height = 0.02 * torch.randn(4000, 1, generator=generator, dtype=torch.float64) * cap[:, None]
+    cleaned, _ = clean(x * (1 + height))
+    left = (cleaned.norm(dim=1) - 1).abs()
+    assert float(left[cap].mean()) < 0.4 * float(height[cap].abs().mean())
+    assert float(left[~cap].mean()) < 5e-4
+
+
 def test_a_clean_cloud_moves_less_than_two_percent_of_its_spacing() -> None:
     t = torch.arange(30, dtype=torch.float64) / 30
     grid = torch.stack(torch.meshgrid(t, t, indexing="ij"), -1).flatten(0, 1)
@@ -202,7 +214,7 @@ def test_attention_is_its_formula() -> None:
 
 
 @pytest.mark.parametrize("views", [1, 2, 4])
-@pytest.mark.parametrize("factor", [0.01, 0.04, 0.06, 0.2])
+@pytest.mark.parametrize("factor", [0.01, 0.07, 0.1, 0.2])
 def test_steps_of_a_known_network(views: int, factor: float) -> None:
     """It asks every point to move by a share of its place: twice, in all views alike, less where that is little."""
 
@@ -219,8 +231,8 @@ def test_steps_of_a_known_network(views: int, factor: float) -> None:
     known = Known()
     y, logits = clean(x, views=views, network=known)
     centred = x - x.mean(0)
-    level = float((factor * centred / centred.norm(dim=1).max()).norm(dim=1).median())
-    share = min(max((level - 0.02) / 0.015, 0), 1)
+    moves = (factor * centred / centred.norm(dim=1).max()).norm(dim=1).sort().values
+    share = min(max((float(moves[269]) - 0.05) / 0.05, 0), 1)  # nine tenths of the points move less
     expected = x.mean(0) + centred * (1 - share * (1 - (1 - factor / 2) ** 2))
     torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(logits, torch.full_like(logits, 3.0))

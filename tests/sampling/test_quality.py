@@ -13,7 +13,7 @@ import torch
 import eigenprobe as ep
 from eigenprobe.sampling import quality
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.sampling.quality import COUNTS, SCALES, Quality, glance, survey
+from eigenprobe.sampling.quality import SCALES, Quality, glance, survey
 from eigenprobe.search.neighbours import query
 from tests import clouds as c
 
@@ -99,7 +99,7 @@ def test_the_noise_of_a_curve_is_its_deviation_from_parabolas(rng: np.random.Gen
     x = np.stack([np.cos(angle), np.sin(angle)], 1) * (1 + 0.01 * rng.normal(size=(n, 1)))
     distance = np.linalg.norm(x[:, None] - x, axis=2)
     order = distance.argsort(1, kind="stable")
-    counts = [count for count in COUNTS if count <= n // 4]
+    counts = [count for count in SCALES.counts if count <= n // 4]
     bend, reach = np.zeros((n, len(counts))), np.zeros((n, len(counts)))
     for column, count in enumerate(counts):
         for i in range(n):
@@ -216,7 +216,7 @@ def test_a_survey_is_its_formulas(kind: str, rng: np.random.Generator) -> None:
         "copies": lambda: np.repeat(c.random_sphere(200, rng), 3, 0) + 1e-6 * rng.normal(size=(600, 3)),
         "solid": lambda: rng.random((600, 3)),
     }[kind]()
-    n, counts = len(x), [count for count in COUNTS if count <= len(x) // 4]
+    n, counts = len(x), [count for count in SCALES.counts if count <= len(x) // 4]
     distance = np.linalg.norm(x[:, None] - x, axis=2)
     order = distance.argsort(1)
     sides, sigma, reach, kurtosis = (np.zeros((n, len(counts))) for _ in range(4))

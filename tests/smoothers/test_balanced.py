@@ -12,14 +12,16 @@ import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Edges, build_graph, stack
 from eigenprobe.search.layout import Segments
-from eigenprobe.smoothers.balanced import BALANCE, Stencil, _Incidence, balanced_stencil
+from eigenprobe.smoothers.balanced import _Incidence
+from eigenprobe.smoothers.prepared import laplacian_stencil
+from eigenprobe.smoothers.stencil import BALANCE, Stencil
 from tests import clouds as c
 
 
 def stencil(points: np.ndarray, dimension: int = 2, k: int = 30) -> Stencil:
     x = torch.as_tensor(points)
     graph = build_graph(x, k)
-    return balanced_stencil(graph, dimension)
+    return laplacian_stencil(graph, dimension)
 
 
 def sheets(gap: float, rng: np.random.Generator, n: int = 600) -> np.ndarray:
@@ -86,12 +88,12 @@ def test_copies_that_fill_a_row_do_not_count(dimension: int, rng: np.random.Gene
     else:
         x = torch.as_tensor(c.random_sphere(400, rng))
     graph = build_graph(x, 30)
-    short = balanced_stencil(graph.truncate(20), dimension)
+    short = laplacian_stencil(graph.truncate(20), dimension)
     for order in (slice(None), [0, *range(20, 30), *range(1, 20)]):  # copies last, copies in ascending order
         indices, distances = graph.indices.clone(), graph.distances.clone()
         indices[:, 20:], distances[:, 20:] = indices[:, :1], distances[:, :1]
         rows = replace(graph, indices=indices[:, order], distances=distances[:, order])
-        filled = balanced_stencil(rows, dimension)
+        filled = laplacian_stencil(rows, dimension)
         assert torch.equal(filled.edges.head, short.edges.head)
         assert torch.equal(filled.edges.tail, short.edges.tail)
         torch.testing.assert_close(filled.weight, short.weight)
@@ -102,8 +104,8 @@ def test_a_stacked_cloud_has_the_weights_it_has_alone(rng: np.random.Generator) 
     """Each has its own conjugate gradients: with one residual for all of them weights differed by 1e-3."""
     clouds = [torch.as_tensor(c.random_sphere(n, rng)) for n in (300, 500, 900)]
     graphs = [build_graph(x, 30) for x in clouds]
-    alone = [balanced_stencil(graph, 2) for graph in graphs]
-    together = balanced_stencil(stack(graphs), 2)
+    alone = [laplacian_stencil(graph, 2) for graph in graphs]
+    together = laplacian_stencil(stack(graphs), 2)
     torch.testing.assert_close(together.weight, torch.cat([part.weight for part in alone]), rtol=1e-5, atol=0)
     torch.testing.assert_close(together.mass, torch.cat([part.mass for part in alone]), rtol=1e-5, atol=0)
 

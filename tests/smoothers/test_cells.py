@@ -13,10 +13,10 @@ from scipy.spatial import ConvexHull, Voronoi
 from eigenprobe.errors import InputError
 from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
-from eigenprobe.smoothers import Smoother, build_smoother
-from eigenprobe.smoothers import stencil as cells
+from eigenprobe.smoothers import Smoother, build_smoother, cells
 from eigenprobe.smoothers.alteration import curvature
-from eigenprobe.smoothers.stencil import SELECTION, at_boundary, covered, even_directions, tangent_frames
+from eigenprobe.smoothers.cells import at_boundary, covered, even_directions
+from eigenprobe.smoothers.stencil import SELECTION, tangent_frames
 from tests import clouds as c
 
 BALLS = {1: 2.0, 2: math.pi, 3: 4 * math.pi / 3, 4: math.pi**2 / 2, 5: 8 * math.pi**2 / 15}

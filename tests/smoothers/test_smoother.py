@@ -13,7 +13,7 @@ from eigenprobe.extensions import KernelExtension
 from eigenprobe.graph import stack
 from eigenprobe.graph.graph import build_graph, estimate_dimension
 from eigenprobe.smoothers import KINDS, Smoother, build_smoother
-from eigenprobe.smoothers.balanced import balanced_stencil
+from eigenprobe.smoothers.prepared import laplacian_stencil
 from eigenprobe.smoothers.stencil import tangent_frames
 from tests import clouds as c
 
@@ -95,7 +95,7 @@ def test_row_and_symmetric_against_the_formulas() -> None:
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_weights_make_coordinates_harmonic(dimension: int, rng: np.random.Generator) -> None:
     x = torch.as_tensor(rng.random((1500, dimension)))
-    stencil = balanced_stencil(build_graph(x, 30), dimension)
+    stencil = laplacian_stencil(build_graph(x, 30), dimension)
     edges, weight = stencil.edges, stencil.weight
     chord = x[edges.tail] - x[edges.head]
     pull = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
@@ -135,7 +135,7 @@ def test_frames_span_the_tangent_plane(rng: np.random.Generator) -> None:
 def test_a_gap_is_bridged_where_the_graph_allows(rng: np.random.Generator) -> None:
     x = torch.as_tensor(np.sort(np.concatenate([rng.random(100), 1.3 + rng.random(100)]))[:, None])
     graph = build_graph(x, 199)
-    assert balanced_stencil(graph, 1).edges.components[0] == 1
+    assert laplacian_stencil(graph, 1).edges.components[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,14 @@ from eigenprobe.graph import Edges, Graph, stack
 from eigenprobe.graph.graph import build_graph, local_spacing
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from eigenprobe.smoothers import stencil as stencils
-from eigenprobe.smoothers.balanced import BALANCE, EXACT, Balance, balanced_smoother, balanced_stencil
+from eigenprobe.smoothers.prepared import balanced_smoother, laplacian_stencil
 from eigenprobe.smoothers.smoother import csr
 from eigenprobe.smoothers.stencil import (
+    BALANCE,
+    EXACT,
     SELECTION,
     STRETCHED,
+    Balance,
     Neighbours,
     choose_edges,
     principal,
@@ -196,12 +199,12 @@ def test_balanced_weights_are_those_of_a_dense_solve(name: str, rng: np.random.G
     graph = build_graph(x, 30)
     for settings in (EXACT, replace(EXACT, end_ridge=0.2, rounds=1, bandwidth=1.0)):
         head, tail, weight, length2, mass = reference(graph, dimension, settings)
-        found = balanced_stencil(graph, dimension, settings)
+        found = laplacian_stencil(graph, dimension, settings)
         assert np.array_equal(found.edges.head.numpy(), head) and np.array_equal(found.edges.tail.numpy(), tail)
         np.testing.assert_allclose(found.length2.numpy(), length2, rtol=1e-9)
         np.testing.assert_allclose(found.weight.numpy(), weight, rtol=1e-5)
         np.testing.assert_allclose(found.mass.numpy(), mass, rtol=1e-6)
-    usual = balanced_stencil(graph, dimension)  # the steps that are not taken change little
+    usual = laplacian_stencil(graph, dimension)  # the steps that are not taken change little
     np.testing.assert_allclose(usual.mass.numpy(), reference(graph, dimension, BALANCE)[4], rtol=0.1)
 
 
@@ -212,7 +215,7 @@ def test_balanced_weights_of_a_stretched_metric(name: str, rng: np.random.Genera
     graph = build_graph(torch.from_numpy(x), 30)
     field = 0.3 + 0.4 * rng.random(x.shape)
     head, tail, weight, length2, mass = reference(graph, dimension, EXACT, field)
-    found = balanced_stencil(graph, dimension, EXACT, torch.from_numpy(field))
+    found = laplacian_stencil(graph, dimension, EXACT, torch.from_numpy(field))
     assert np.array_equal(found.edges.head.numpy(), head) and np.array_equal(found.edges.tail.numpy(), tail)
     np.testing.assert_allclose(found.length2.numpy(), length2, rtol=1e-8)
     np.testing.assert_allclose(found.weight.numpy(), weight, rtol=1e-4)
@@ -225,9 +228,9 @@ def test_balanced_weights_of_a_stretched_metric(name: str, rng: np.random.Genera
 def test_the_dual_system_is_solved_in_twenty_steps_with_a_boundary(rng: np.random.Generator) -> None:
     """Ridges of a hundredth and of a thousand in one system: 45 steps without the inverses of its blocks."""
     graph = build_graph(torch.from_numpy(rng.random((2000, 3))), 30)
-    found = balanced_stencil(graph, 3, replace(BALANCE, steps=20)).weight
-    assert torch.equal(found, balanced_stencil(graph, 3, replace(BALANCE, steps=500)).weight)
-    exact = balanced_stencil(graph, 3, EXACT).weight
+    found = laplacian_stencil(graph, 3, replace(BALANCE, steps=20)).weight
+    assert torch.equal(found, laplacian_stencil(graph, 3, replace(BALANCE, steps=500)).weight)
+    exact = laplacian_stencil(graph, 3, EXACT).weight
     assert float((found - exact).norm() / exact.norm()) < 0.015
 
 

@@ -16,7 +16,7 @@ from tests.playground import write_mesh
 
 
 def shapes(folder: Path) -> None:
-    from eigenprobe_lab.shapes.meshing import creature
+    from benchmarks.meshing import creature
 
     vertices, faces = creature(10)
     write_mesh(folder / "a.obj", vertices, faces)

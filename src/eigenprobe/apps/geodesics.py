@@ -40,8 +40,8 @@ from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..operators import gradients, matrices
 from ..sampling import WorkingSample
-from ..smoothers.balanced import BALANCE
 from ..smoothers.prepared import Prepared
+from ..smoothers.stencil import BALANCE
 from .spectral import Array, rows
 
 # Cosine of the widest wedge; narrower limits leave directions of random clouds without one (1.2 % error).

@@ -37,8 +37,9 @@ from ..errors import warn
 from ..graph import Graph
 from ..search.layout import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS, Smoother
+from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
-from ..smoothers.stencil import open_cells, tangent_frames
+from ..smoothers.stencil import tangent_frames
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     graph, dimension = prepared.smoother.graph, round(prepared.smoother.dimension)
     assert graph is not None
     graph = graph.without_loops()
-    head, tail, energy = _energies(prepared, vectors)
+    head, tail, _ = edges = _weighted_edges(prepared.smoother)
     count = SIGNS.nearest[dimension - 1]
     offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
     frames = tangent_frames(offsets, graph.distances[:, :count], dimension)
@@ -155,7 +156,7 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
     steep = along < SIGNS.steep[0] * length
-    share = _share(energy, steep)
+    share = _share(prepared, vectors, edges, steep)
     return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
 
 
@@ -171,27 +172,34 @@ def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
     if not even and graph.points.shape[1] > 2:
         return False
-    head, tail, energy = _energies(prepared, vectors)
+    head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
     bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
     grouped = not even and float((last / third).median()) > SIGNS.groups[1]
-    return grouped or _share(energy, bridge) > SIGNS.gaps[not even]
+    return grouped or _share(prepared, vectors, edges, bridge) > SIGNS.gaps[not even]
 
 
-def _energies(prepared: Prepared, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The ends of all edges, once each, and their terms ``(edges, K)`` in the energies of functions."""
-    rows, columns, values = prepared.smoother.entries()
+def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of all edges, once each, and the entries of the smoother there."""
+    rows, columns, values = smoother.entries()
     once = rows < columns
-    head, tail = rows[once], columns[once]
-    root = prepared.smoother.mass.sqrt()
-    weight = values[once] * root[head] * root[tail]
-    return head, tail, weight[:, None] * (vectors[head] - vectors[tail]).square()
+    return rows[once], columns[once], values[once]
 
 
-def _share(energy: Tensor, chosen: Tensor) -> float:
-    """The root mean square over functions of what the ``chosen`` edges have of their energies ``(edges, K)``."""
-    shares = energy[chosen].sum(0) / energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
-    return float(shares.square().mean().sqrt())
+def _share(prepared: Prepared, vectors: Tensor, edges: tuple[Tensor, Tensor, Tensor], chosen: Tensor) -> float:
+    """The root mean square over functions of what the ``chosen (e,)`` edges have of their energies."""
+    if not bool(chosen.any()):
+        return 0.0
+    (head, tail, values), root = (each[chosen] for each in edges), prepared.smoother.mass.sqrt()
+    energy = (values * root[head] * root[tail])[:, None] * (vectors[head] - vectors[tail]).square()
+    return float((energy.sum(0) / _energy(prepared.smoother, vectors)).square().mean().sqrt())
+
+
+def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
+    """The energy ``(K,)`` of functions ``vectors (n, K)`` on the kept points, above 0: A_ij = w_ij / sqrt(m_i m_j)."""
+    root = smoother.mass.sqrt()
+    q = root[:, None] * vectors.to(root)
+    return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
 def ends_apart(prepared: Prepared) -> float:
@@ -216,18 +224,15 @@ def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
     """What edges that may be short-cuts have of the energy of functions ``vectors (n, K)`` on the kept points, each
     times its probability to be one: ``(K,)``."""
     smoother, doubts = prepared.smoother, prepared.cloud.doubts
-    root = smoother.mass.sqrt()
-    q = root[:, None] * vectors.to(root)
-    total = (q * (q - smoother.apply(q))).sum(0)  # A_ij = w_ij / sqrt(m_i m_j)
     if doubts is None or not len(doubts[0]):
-        return torch.zeros_like(total)
-    (head, tail), likely = doubts[0].T, doubts[1]
+        return torch.zeros_like(vectors[0])
+    (head, tail), likely, root = doubts[0].T, doubts[1], smoother.mass.sqrt()
     rows, columns, values = smoother.entries()
     keys, wanted = rows * smoother.n + columns, head * smoother.n + tail
     place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
     weight = torch.where(keys[place] == wanted, values[place], 0.0) * root[head] * root[tail]
     energy = (weight * likely.to(weight))[:, None] * (vectors[head] - vectors[tail]).square()
-    return energy.sum(0) / total.clamp_min(torch.finfo(total.dtype).tiny)
+    return energy.sum(0) / _energy(smoother, vectors)
 
 
 def has_small_gaps(smoother: Smoother, count: int) -> bool:
@@ -320,19 +325,23 @@ def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
     """The share of a surface or a solid whose points have open cells, where it is much; None where it is not."""
     if dimension not in (2, 3):
         return None
-    share = _at_boundary(graph, mass, dimension)
     least = SIGNS.boundary[dimension - 2] * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
+    share = 0.0
+    for samples in (SIGNS.samples // 4, SIGNS.samples):  # a few tell where it is far from being much
+        share = _at_boundary(graph, mass, dimension, samples)
+        if share < least / 3:
+            return None
     return share if share > least else None
 
 
 def is_closed(graph: Graph, mass: Tensor, dimension: int) -> bool:
     """Whether what was counted as three dimensions has next to no boundary, which lowers a count."""
-    return dimension == BALANCED_DIMENSIONS and _at_boundary(graph, mass, dimension) < SIGNS.closed[1]
+    return dimension == BALANCED_DIMENSIONS and _at_boundary(graph, mass, dimension, SIGNS.samples) < SIGNS.closed[1]
 
 
-def _at_boundary(graph: Graph, mass: Tensor, dimension: int) -> float:
-    """The share of the mass of points, or of a sample of them, whose cells are open."""
-    rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
+def _at_boundary(graph: Graph, mass: Tensor, dimension: int, samples: int) -> float:
+    """The share of the mass of points, or of some ``samples`` of them, whose cells are open."""
+    rows = torch.arange(0, graph.n, max(1, graph.n // samples), device=graph.device)
     own = mass[rows]
     return float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
 

@@ -28,8 +28,8 @@ from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
 from ..smoothers.alteration import alter, anisotropic_field, neighbours_along
-from ..smoothers.balanced import BALANCE, EXACT, FIRM, Balance
 from ..smoothers.prepared import Prepared
+from ..smoothers.stencil import BALANCE, EXACT, FIRM, Balance
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]
 Method = Literal["direct", "network", "pretrained"]
@@ -151,7 +151,8 @@ class OperatorSettings:
                 raise InputError("a resolution is known to the plain operator of adaptive weights only")
             return None
         graph = cloud.graph
-        if self.resolution == "auto" and is_even(graph.points, graph.indices, graph.distances, lambda: graph.seen):
+        lists = (graph.points, graph.indices, graph.distances)
+        if self.resolution == "auto" and is_even(*lists, lambda: graph.seen, self.dimension):
             return None
         return working_sample(x, self.resolution, dimension=self.dimension)
 
@@ -179,7 +180,7 @@ class OperatorSettings:
             if self.bandwidth is None:
                 moved = facts.get("cleaned", False)
                 cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension, moved)
-            own["settings"] = replace(self.balance, cells=facts.get("scan_lines", False))
+            own["settings"] = replace(self.balance, uneven=facts.get("scan_lines", False))
         if self.anisotropy is not None:
             if kind != "adaptive":
                 raise InputError(f"anisotropy needs the smoother 'adaptive', got {kind!r}")

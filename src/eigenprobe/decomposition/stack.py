@@ -26,8 +26,7 @@ from ..graph import Arranged, Graph, Placed, cloud_dimensions
 from ..graph.graph import build_graph
 from ..search.layout import REORDER, Segments, framed, morton_order
 from ..shortcuts.cuts import without_short_cuts
-from ..smoothers import NEIGHBOURS
-from ..smoothers.balanced import balanced_smoother
+from ..smoothers import NEIGHBOURS, balanced_smoother
 from ..smoothers.prepared import OperatorSource
 from .settings import OperatorSettings, Request
 

@@ -24,7 +24,7 @@ from ..graph import Edges
 from ..graph.arranged import Placed
 from ..search.layout import Segments
 from ..smoothers import Smoother
-from ..smoothers.balanced import traced_stencil
+from ..smoothers.prepared import traced_stencil
 from ..smoothers.smoother import conjugate_gradients
 from .span import Rotation
 

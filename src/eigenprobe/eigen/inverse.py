@@ -39,7 +39,8 @@ class Inversion:
     block: int = 3  # columns of a block: symmetric bodies have pairs
     pole: float = -1e-4  # of surfaces, times their first eigenvalue, ...
     many: int = 32  # ... where fewer vectors are wanted; else amid their eigenvalues, which are guessed by Weyl's law:
-    weyl: float = 2.0  # times k / n times the harmonic mean of the diagonal is .55 to .7 of the k-th eigenvalue
+    weyl: float = 2.0  # times k / n times the harmonic mean of the diagonal is .55 to .7 of the k-th eigenvalue if even
+    uneven: float = 1.8  # else it is more by the ratio of the arithmetic and the harmonic mean, 1.3 if random; at most
     below: float = 0.85  # share of the wanted eigenvalues that may lie below the pole
     sound: float = 1e-8  # relative residual of a solution, without pivoting, at most
     equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
@@ -72,9 +73,14 @@ def solve(problem: Problem) -> Eigenpairs:
     laplacian, known = as_scipy(problem.sparse.laplacian()), problem.known.cpu().numpy()
     chain = problem.sparse.entries <= INVERSION.chain * problem.n
     leaving = laplacian.diagonal()
-    first = INVERSION.weyl / max(1.0, float((1 / leaving[leaving > 0]).sum()))
-    amid = known.shape[1] and problem.wanted >= INVERSION.many
-    pole = -_shift(laplacian, known) if chain else first * (problem.wanted if amid else INVERSION.pole)
+    proper = leaving[leaving > 0]
+    first = INVERSION.weyl / max(1.0, float((1 / proper).sum()))
+    if chain:
+        pole = -_shift(laplacian, known)
+    elif known.shape[1] and problem.wanted >= INVERSION.many:
+        pole = first * problem.wanted / min(INVERSION.uneven, float(proper.mean() * (1 / proper).mean()))
+    else:
+        pole = first * INVERSION.pole
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H| is at most 1.
     accuracy = ACCURACY if chain else problem.tol
     values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy)

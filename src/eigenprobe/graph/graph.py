@@ -398,8 +398,7 @@ def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
     for part in rows.split(4096):
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
-        second = (units @ directions).topk(2, dim=1).values[:, 1]  # (r, u)
-        result.append(second.amin(1) > THICKNESS.open)
+        result.append(((units @ directions) > THICKNESS.open).sum(1).amin(1) > 1)
     return torch.cat(result).to(graph.points.dtype)
 
 

@@ -43,10 +43,10 @@ from ..host.validation import validated
 from ..sampling import Resolution, WorkingSample
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
-from ..smoothers.balanced import traced_stencil
-from ..smoothers.prepared import Prepared
+from ..smoothers.cells import covered
+from ..smoothers.prepared import Prepared, traced_stencil
 from ..smoothers.smoother import csr, symmetric_matrix
-from ..smoothers.stencil import SELECTION, covered, tangent_frames
+from ..smoothers.stencil import SELECTION, tangent_frames
 
 Matrix: TypeAlias = "csr_matrix | Tensor"  # the latter sparse CSR, where the caller gave a tensor
 Pair = tuple[Matrix, Matrix]

@@ -32,7 +32,8 @@ STRIDE = 8  # points of the cloud per point of the coarse level
 LEAST = 64  # points of a cloud that can be cleaned
 BLOCK = 1 << 7  # points whose neighbours are attended to together on a host: in its cache
 KEPT = 1 << 18  # points up to which encoded edges are kept from round to round
-QUIET = (0.02, 0.035)  # median move, in units, up to which a cloud is clean (detail has .013); from which it is noisy
+MOVED = 0.9  # quantile of the moves that judges a cloud: of scans that are off by some, part of the points is clean
+QUIET = (0.05, 0.1)  # that move, in units, up to which a cloud is clean (detail has .03); from which it is noisy
 FAR = 8.0  # offsets beyond so many units are all alike
 APART = 5.0  # between the centres of clouds of radius 1 that are searched together
 NOT_A_STRAY = -20.0  # logit of points that are not judged
@@ -207,7 +208,7 @@ def clean(
             offset, z, unit = network(((x + place) * signs).float(), found)
             step, logits = step + offset * signs / views, logits + (z / views if turn == 0 else 0)
         if turn == 0:
-            level = torch.stack([part.norm(dim=1).median() for part in step.split(own.sizes)])
+            level = torch.stack([_quantile(part.norm(dim=1), MOVED) for part in step.split(own.sizes)])
             share = ((level - QUIET[0]) / (QUIET[1] - QUIET[0])).clamp(0, 1)
             if not bool(share.any()):
                 break
@@ -216,6 +217,11 @@ def clean(
     moved = ((moved[:, None] @ own.spread(axes.mT)) * own.spread(scale))[:, 0]
     back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     return (points + moved[back]).to(points.dtype), logits[back].to(points.dtype)
+
+
+def _quantile(x: Tensor, share: float) -> Tensor:
+    """That of values ``(n,)``; `torch.quantile` takes 16 million of them at most."""
+    return x.kthvalue(max(1, round(share * len(x)))).values
 
 
 def _principal(x: Tensor) -> Tensor:

@@ -33,14 +33,13 @@ from torch import Tensor
 from ..search.layout import principal_axes
 from ..search.neighbours import nearest_rows, query
 
-COUNTS = (12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-
 
 @dataclass(frozen=True)
 class Scales:
     """Constants of the survey, chosen on development shapes and on curves, surfaces and solids with known spectra."""
 
     centres: int = 1200  # points that are looked at
+    counts: tuple[int, ...] = (12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # c
     around: int = 9  # centres whose median speaks for one
     round: float = 0.4  # v_2 / v_1 of a surface: .5 to 1 for random samples of a disc, below .1 in a scan line
     flat: float = 0.25  # sigma / R up to which neighbours are a surface and not a solid; .45 in a ball
@@ -54,6 +53,7 @@ class Scales:
 
 
 SCALES = Scales()
+FIRST_LOOK = Scales(centres=64, counts=(16, 32, 64, 128, 256))  # tells a clean curve or a solid
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def survey(points: Tensor, seed: int = 0, scales: Scales = SCALES, dimension: in
 @torch.no_grad()
 def _survey(points: Tensor, seed: int, scales: Scales, known: int | None) -> Quality:
     n, d = points.shape
-    counts = torch.tensor([c for c in COUNTS if c <= n // 4], device=points.device)
+    counts = torch.tensor([c for c in scales.counts if c <= n // 4], device=points.device)
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(n, generator=generator)[: scales.centres].sort().values.to(points.device)
     centres = points[chosen]

@@ -22,7 +22,7 @@ from ..errors import InputError, warn
 from ..search.neighbours import nearest_rows, query
 from .cleaning import clean
 from .farthest import farthest_points
-from .quality import Glance, Quality, find_strays, may_have_strays, survey
+from .quality import FIRST_LOOK, Glance, Quality, find_strays, may_have_strays, survey
 
 Resolution = Literal["auto", "all"] | int
 
@@ -46,6 +46,7 @@ class SampleRule:
     most: int = 20_000  # averaged points of very many: hundreds of them per wave of the fiftieth vector
     narrow: float = 0.6  # share of places that agree on a dimension, below which it is said
     judged: int = 1000  # points from which it is
+    agreed: float = 0.97  # share of the places of a first look that agree on a clean curve or a solid
     worth: float = 0.75  # a sample of a larger share of the cloud is the cloud itself
     packing: tuple[float, ...] = (1.25, 1.1, 1.0, 0.9)  # least distances of sampled points over the one asked for
     rounds: int = 2  # of means of cells
@@ -101,11 +102,24 @@ class WorkingSample:
         return values.new_zeros((len(self.points), *values.shape[1:])).index_add_(0, self.rows, weight * values)
 
 
-def is_even(points: Tensor, near: Tensor, distances: Tensor, seen: Callable[[], Glance]) -> bool:
-    """Whether a cloud is its own working sample, as far as its lists of nearest points ``(n, k)`` tell at once."""
-    if points.shape[1] not in (2, 3) or len(points) < RULE.least or near.shape[1] < 12:
+def is_even(
+    points: Tensor, near: Tensor, distances: Tensor, seen: Callable[[], Glance], dimension: float | None = None
+) -> bool:
+    """Whether a cloud is its own working sample, as far as its lists of nearest points ``(n, k)`` tell at once.
+
+    What does not look like an even surface may be a clean curve or a solid: a few centres tell both.
+    """
+    n, d = points.shape
+    if d not in (2, 3) or n < RULE.least or near.shape[1] < 12:
         return True
-    return seen().even and not may_have_strays(near, distances)
+    even, strays = seen().even, may_have_strays(near, distances)
+    if even or dimension is not None or n > 2 * FIRST_LOOK.dense:
+        return even and not strays
+    few = survey(points, scales=FIRST_LOOK)
+    if few.votes[few.dimension] < RULE.agreed or few.copies > 1:
+        return False
+    quiet = float((few.noise / few.spacing).median()) < RULE.noisy[0] / 2
+    return few.dimension == 3 or (few.dimension == 1 and quiet and not strays)
 
 
 @torch.no_grad()
@@ -199,7 +213,8 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
     """
     nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    if not _is_noisy(x, quality) or len(x) > RULE.cleaned:
+    rough = quality.noisy(RULE.noisy[0], RULE.noisy[0], 1.0)  # the network tells layers from details better
+    if not rough or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
         return x, nothing, quality
     places, logits = clean(x)
     if torch.equal(places, x):
@@ -227,7 +242,7 @@ def _spacing(quality: Quality, facts: dict[str, Any], n: int) -> Tensor:
     if float((quality.lines > 0).double().mean()) > RULE.lined:
         asked.append(quality.lines / RULE.across)
         facts["scan_lines"] = True
-    if quality.noisy(*RULE.noisy):
+    if quality.cleaned or quality.noisy(*RULE.noisy):
         power = dimension / 2
         left = RULE.left_cleaned if quality.cleaned else RULE.left
         averaged = (quality.noise * h**power / left) ** (1 / (1 + power))

@@ -25,8 +25,9 @@ from ..graph import Graph
 from ..graph.arranged import Arranged, Placed
 from ..host.validation import as_array
 from ..search.layout import principal_axes
+from .cells import at_boundary
 from .smoother import Smoother, csr
-from .stencil import at_boundary, principal
+from .stencil import principal
 
 WIDTH = 0.55  # of the Gaussian weight, in distances to the last neighbour: a bias of half a per cent at 30 neighbours
 RIDGE = 1e-9  # of the normal equations: collinear neighbours

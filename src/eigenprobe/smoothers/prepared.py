@@ -25,9 +25,11 @@ from ..graph.arranged import Placed
 from ..host.validation import validated
 from ..sampling import WorkingSample
 from ..search.neighbours import Metric
-from .balanced import balanced_smoother
+from .balanced import balanced_stencil
+from .cells import cell_stencil
 from .gaussian import row_smoother, symmetric_smoother
-from .smoother import Smoother, csr
+from .smoother import Smoother, csr, laplacian_smoother
+from .stencil import BALANCE, EXACT, Balance, Stencil
 from .variable import variable_smoother
 
 Kind = Literal["row", "symmetric", "adaptive"]
@@ -88,6 +90,36 @@ def build_smoother(
     if options.get("field") is not None:
         raise InputError("anisotropy needs Euclidean points of one to three dimensions without a bandwidth")
     return variable_smoother(graph, bandwidth, dimension)
+
+
+def balanced_smoother(
+    graph: Graph, dimension: float, settings: Balance = BALANCE, field: Tensor | None = None
+) -> Smoother:
+    """The smoother of a graph without self-loops in one to three dimensions; ``field (n, d)`` stretches its metric."""
+    whole = max(1, min(round(dimension), graph.points.shape[1]))
+    stencil = laplacian_stencil(graph, whole, settings, field)
+    smoother = laplacian_smoother(stencil.edges, stencil.weight, stencil.mass, graph, float(whole))
+    return smoother if field is None else replace(smoother, density=1 + field.norm(dim=1))
+
+
+def traced_stencil(points: Tensor, cloud: Placed, smoother: Smoother) -> Stencil:
+    """The stencil of the cloud with derivatives with respect to its ``points (N, d)``, in its frame.
+
+    Which points are neighbours is held fixed. Frame and units are numbers: the weights are homogeneous in the points.
+    """
+    graph = smoother.known_graph.without_loops()
+    moving = cloud.frame(cloud.collect(points.to(cloud.given)))
+    whole = max(1, min(round(smoother.dimension), graph.points.shape[1]))
+    return laplacian_stencil(replace(graph, points=moving), whole, EXACT)
+
+
+def laplacian_stencil(
+    graph: Graph, dimension: int, settings: Balance = BALANCE, field: Tensor | None = None
+) -> Stencil:
+    """Weights on a graph without self-loops, of one cloud or of several: of cells on a surface, else balanced."""
+    if dimension == 2:
+        return cell_stencil(graph, settings, field)
+    return balanced_stencil(graph, dimension, settings, field)
 
 
 @dataclass(frozen=True)

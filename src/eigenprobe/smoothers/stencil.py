@@ -1,4 +1,4 @@
-"""Which neighbours a point keeps, what it takes to choose them, and the Voronoi cells of a surface.
+"""What weights on curves, surfaces and solids share: neighbours, tangent frames, edges, their directions and constants.
 
     h_i                            local spacing (n,)                T_i (d, dim)   orthonormal tangent frame
     |sum_j T_i^T u_ij| <= s count  "surrounded": the directions u_ij to the nearest `count` neighbours cancel
@@ -8,43 +8,27 @@
 On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that an end of the curve
 faces: far from both, steep to the curve, and not the nearest the other way round.  In a solid the shortest list of
 nearest ones that surround the point is kept.  Parts that these lists leave apart are joined by edges of the whole graph
-that run along one sheet.
+that run along one sheet.  Those of a surface are in `cells`.
 
-On a surface they are those that share an edge of the Voronoi cell of a point in its tangent plane:
+Every edge gets a geodesic length (a chord that leaves the tangent plane at angle asin(s) spans an arc longer by
+asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j).
 
-    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: chord to neighbour j, turned into the plane of i
-    sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed cell
-
-whatever the density and however much closer points lie along one direction than across it (scan lines).  The nearest
-few are looked at, further ones where a cell of a random cloud may have more, and all where the nearest lie in a line.
-A cell that none of them closes ends a little beyond its point, at the edge of the surface; farther out where points get
-sparse towards the edges, as in a view from one side, and in scan lines and at steps of the density, where points are
-missing rather than the surface.
-
-How much length, area or volume a cloud covers, from the Voronoi cells of its points in their tangent planes.
-
-    r_i(u) = min_j |l_ij|^2 / (2 u.l_ij)     the cell of point i seen from the point in direction u;  l_ij (n, k, dim)
-    |cell_i| = mean_u  V_dim r_i(u)^dim      V_dim: volume of the unit ball;  u: evenly spread directions (D, dim)
-
-A cell that its neighbours do not close lies at the boundary, and ends there: at the plane through the point that has
-the neighbours on its other side.  A smoother knows the relative sizes of its points (the mass); their sum is fixed by
-the cells of a sample of them, as the ratio of two sums.
+An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count 1 + |f_i| times.  Neighbours are sorted
+and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after is the same.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..errors import InputError
 from ..graph import Edges, Graph, undirected
-from ..graph.graph import components, sphere_directions
-from ..search.layout import Segments, principal_axes
-from .smoother import Smoother
+from ..graph.graph import local_spacing
+from ..search.layout import principal_axes
 
 
 @dataclass(frozen=True)
@@ -69,6 +53,46 @@ class Selection:
 SELECTION = Selection()
 # Points that are even in space lie in rows in a stretched metric; weights above 0 make longer lists of them round.
 STRETCHED = Selection(uneven=0.35)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Constants of weights and of their balance, with derivation or ablation."""
+
+    outside: float = -0.35  # cosine with the inward direction beyond which a neighbour lies on the other side
+    few_outside: float = 0.03  # share of such neighbours that tells a boundary: a third inside, none at the boundary
+    bandwidth: float = 2.0  # c above
+    steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
+    ridge: float = 1e-2  # softness of balance, relative to the moments of the point
+    round_ridge: float = 2.0  # softness of roundness
+    end_ridge: float = 1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
+    rounds: int = 3  # Newton rounds
+    steps: int = 30  # conjugate-gradient steps in each
+    tolerance: float = 2e-2  # relative residual at which they end: weights within .008 of the exact ones
+    least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
+    farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
+    doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
+    uneven: bool = False  # a surface is taken for uneven even if it does not look so: a sample of scan lines
+    stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
+
+
+BALANCE = Balance()
+# Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the first eigenvalue of
+# a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one below 1; and neighbours that are even in
+# space are not in a stretched metric, where a grid is 12 per cent off with the usual roundness and 4 with this one.
+FIRM = Balance(ridge=1e-3, round_ridge=0.2, end_ridge=1.0, tolerance=1e-3, steps=200)
+# Where derivatives are asked for the dual systems are solved to rounding: what is left of them is not smooth.
+EXACT = Balance(tolerance=1e-13, steps=2000)
+
+
+@dataclass(frozen=True)
+class Stencil:
+    """Undirected weighted edges with squared lengths, and the mass they induce (unnormalised)."""
+
+    edges: Edges
+    weight: Tensor  # (e,)
+    length2: Tensor  # (e,)
+    mass: Tensor  # (n,)
 
 
 class Neighbours(NamedTuple):
@@ -102,6 +126,10 @@ class Neighbours(NamedTuple):
         """Tangential parts ``(n, count, dim)`` of the unit vectors to the first neighbours."""
         length = self.distances[:, :count, None].clamp_min(torch.finfo(self.distances.dtype).tiny)
         return (self.offsets[:, :count] @ frames) / length
+
+    def stretched_along(self, field: Tensor, frames: Tensor) -> Neighbours:
+        """The nearest in the metric of a ``field (n, d)`` that is turned into the tangent planes."""
+        return self.stretched((frames @ tangential(field, frames)[..., None])[..., 0])
 
     def stretched(self, field: Tensor) -> Neighbours:
         """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are surely among these.
@@ -149,6 +177,21 @@ def principal(matrices: Tensor, count: int) -> Tensor:
     rest, leading = vectors[..., :-count], vectors[..., -count:]
     gap = values[:, None, -count:] - values[:, :-count, None]
     return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
+
+
+def first_frames(graph: Graph, dimension: int) -> tuple[Neighbours, Tensor]:
+    """The neighbours of a graph without self-loops, and frames ``(n, d, dim)`` of the nearest of them.
+
+    A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
+    """
+    near, few = Neighbours.of(graph.points, graph.indices, graph.distances), slice(0, SELECTION.frame)
+    return near, tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
+
+
+def find_strays(near: Neighbours) -> tuple[Tensor, Tensor]:
+    """Local spacing ``(n,)``, and which points are strays."""
+    spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
+    return spacing, excess > math.log(SELECTION.stray)
 
 
 def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
@@ -253,343 +296,60 @@ def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selectio
     return (unit * mean[place]).sum(1) < -selection.one_sided
 
 
-@dataclass(frozen=True)
-class UnevenRule:
-    """Constants of clouds whose weights are those of Voronoi cells: scan lines, sudden steps of the density."""
-
-    nearest: int = 4  # neighbours that lie in a line where lines are more than two steps apart
-    around: int = 10  # points whose directions are compared
-    lined: float = 0.2  # |mean of the doubled directions| of those, of points in lines
-    clear: float = 0.3  # the same where lines are clear: in 0 to .2 of an even or random cloud, in .33 to 1 of lines
-    share: float = 0.27  # least share of clear points in a cloud that has lines at all
-    third: float = 1.5  # mean distance to the third neighbour over that to the first: 1.2 if even, 1.8 in lines
-    longest: float = 3.0  # the same of one point, at most
-    widest: int = 8  # coordinates up to which a moment per point is small
-    steep: float = 3.0  # spacing over that of one of the nearest at a step: .05 to .4 % of the points of random clouds
-    several: float = 2.5  # points at a step at least, (sum a)^2 / sum a^2 of their areas: fewer are strays ...
-    area: float = 0.02  # ... and their share of the area; up to .01 in a random cloud
-
-
-UNEVEN = UnevenRule()
-
-
-@torch.no_grad()
-def uneven_clouds(near: Neighbours, frames: Tensor, sizes: tuple[int, ...], rule: UnevenRule = UNEVEN) -> Tensor:
-    """Which of the stacked clouds of a surface lie in lines or have steps of their density, ``(b,)`` of bool."""
-    clouds = Segments(sizes or (len(frames),), frames.device)
-    area = near.distances[:, : SELECTION.nearest].square().mean(1)
-    one = torch.ones_like(area)
-
-    def share(rows: Tensor, weight: Tensor) -> Tensor:
-        return clouds.inner(rows.to(weight), weight) / clouds.inner(one, weight)
-
-    steep = area > rule.steep**2 * area[near.indices[:, : rule.around]].amin(1)
-    stepped = area * steep
-    several = clouds.inner(stepped, one).square() > rule.several * clouds.inner(stepped, stepped)
-    uneven = several & (share(steep, area) > rule.area)
-    if frames.shape[1] > rule.widest or near.indices.shape[1] < rule.around:
-        return uneven
-    alike = _alike(near, frames, rule)
-    lined, shortest = alike > rule.lined, near.distances[:, 0].clamp_min(torch.finfo(alike.dtype).tiny)
-    third = (near.distances[:, 2] / shortest).clamp_max(rule.longest)
-    third = clouds.inner(lined.to(third), third) / clouds.inner(lined.to(third), one).clamp_min(1)
-    return uneven | ((share(alike > rule.clear, one) > rule.share) & (third > rule.third))
-
-
-def _alike(near: Neighbours, frames: Tensor, rule: UnevenRule) -> Tensor:
-    """How far the directions to the very nearest, of a point and those round it, are the same up to sign, ``(n,)``."""
-    unit = near.directions(frames, rule.nearest)
-    moment = frames @ (unit.mT @ unit) @ frames.mT
-    moment = moment + sum(moment[column] for column in near.indices[:, : rule.around].unbind(1))
-    inside = frames.mT @ moment @ frames
-    x, y, z = inside[:, 0, 0], inside[:, 1, 1], inside[:, 0, 1]
-    return ((x - y).square() + 4 * z.square()).sqrt() / (x + y)
-
-
-@dataclass(frozen=True)
-class CellRule:
-    """Constants of the cells of a surface, chosen on six meshes (even, random, in scan lines, in a step of density)."""
-
-    nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
-    further: int = 20  # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
-    irregular: float = 0.4  # first over sixth distance of a point among those: .5 and more if even, .14 if random
-    radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
-    wider: float = 1.5  # the same of cells with further neighbours, relative to the others
-    outward: float = 0.3  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
-    growing: float = 10.0  # added to it per slope of the spacing, where a surface turns away from its only scanner ...
-    usual: float = 0.045  # ... above that of edges like the rest (.02 to .06); .10 to .17 in views from one side
-    farthest: float = 1.5  # how far an open cell reaches outwards at most
-    chained: float = 0.0  # share of open cells beside two others from which they are the edge of the surface
-    strays: bool = True  # points far from all others have no cells
-    along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
-    thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
-    most: float = 6.0  # weight of a pair much closer than others: more would only shorten steps of the smoother
-    shared: float = 0.1  # of the difference of two masses that passes along their edge, for the same reason
-    bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
-    rows: int = 16384  # cells at a time on a CPU
-
-
-CELLS = CellRule()
-# Lines and steps: open cells in chains (.6 to .75 of them) are an edge, single ones (.2 to .5) gaps, which have no area
-# of their own.  Outwards, 1 loses at steps, 2.5 at edges; cells that further neighbours close cross the gaps
-# between sheets; the sparse side of a step is no stray.
-UNEVEN_CELLS = CellRule(further=0, outward=1.5, growing=0.0, chained=0.55, strays=False, most=math.inf, shared=0.0)
-
-
-def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
-    """The frames ``(n, d, 2)``, those of all neighbours where the nearest lie in a line, and where that is ``(n,)``."""
-    flat = near.offsets[:, : SELECTION.frame] @ frames
-    moment = flat.mT @ flat
-    det = moment[:, 0, 0] * moment[:, 1, 1] - moment[:, 0, 1].square()
-    thin = 4 * det < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
-    rows = thin.nonzero()[:, 0]
-    if len(rows):
-        frames = frames.index_copy(0, rows, tangent_frames(near.offsets[rows], near.distances[rows], 2))
-    return frames, thin
-
-
-class CellEdges(NamedTuple):
-    """Edges of Voronoi cells, their weights ``(e,)``, and areas ``(n,)`` between points and the edge of a surface."""
-
-    edges: Edges
-    weight: Tensor
-    rim: Tensor
-
-
-def cell_edges(
-    near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule = CELLS, outward: Tensor | None = None
-) -> CellEdges:
-    """Edges of the Voronoi cells of points that are no ``stray (n,)``, weighted by the mean of the cells of both ends.
-
-    Open ones end at ``outward (n,)`` of their inward reach, or where the rule says.
-
-    An end whose list does not have the other says nothing: dense points do not see the sparse side of a step.
-    """
-    k, n = near.indices.shape[1], len(thin)
-    few, more = min(rule.nearest, k), min(rule.further, k)
-    ratio = near.distances[:, 0] / near.distances[:, min(SELECTION.nearest, k) - 1]
-    weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    outward = torch.full_like(rim, rule.outward) if outward is None else outward
-
-    def measure(rows: Tensor, count: int, wider: float = 1.0) -> Tensor:
-        own = replace(rule, radius=wider * rule.radius)
-        found = _cells_in_planes(near, rows, frames[rows], count, stray, outward[rows], own)
-        weight[rows, :count], rim[rows] = found.weight, found.rim
-        return found.reach
-
-    block = rule.rows if thin.device.type == "cpu" else 16 * rule.rows
-    for rows in (~thin).nonzero()[:, 0].split(block):
-        reach = measure(rows, few)
-        if more > few:
-            beside = torch.minimum(ratio[rows], ratio[near.indices[rows, :few]].amin(1))
-            rows = rows[(2 * reach > near.distances[rows, few - 1]) & (beside < rule.irregular)]
-            measure(rows, more, rule.wider)
-    for rows in thin.nonzero()[:, 0].split(block):
-        measure(rows, k)
-    kept = weight.detach() > torch.finfo(weight.dtype).eps
-    edges, place = undirected(near.indices, kept)
-    ends = zip(kept.nonzero()[:, 0].split(block), near.indices[kept].split(block), strict=True)
-    both = torch.cat([(near.indices[other] == own[:, None]).any(1) for own, other in ends])
-    return CellEdges(edges, weight.new_zeros(len(edges)).index_add(0, place, weight[kept] / (1 + both.to(weight))), rim)
-
-
-class _PlaneCells(NamedTuple):
-    """Cells in tangent planes: edges over distances ``(r, count)``, areas at the edge and farthest corners ``(r,)``."""
-
-    weight: Tensor
-    rim: Tensor
-    reach: Tensor
-
-
-def _cells_in_planes(
-    near: Neighbours, rows: Tensor, frames: Tensor, count: int, stray: Tensor, outward: Tensor, rule: CellRule
-) -> _PlaneCells:
-    """Length of the edge of the Voronoi cell of each of some points towards its neighbours, over their distance.
-
-    The edge towards ``p`` lies on its bisector ``p / 2 + t J p``; every other neighbour ``q`` leaves the side
-    ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  Beyond the radius a cell is cut off: it may be open.
-    """
-    tiny, rounding = torch.finfo(frames.dtype).tiny, 8 * torch.finfo(frames.dtype).eps
-    real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
-    asked = (torch.arange(count, device=rows.device) < real) & ~stray[near.indices[rows, :count]]
-    offsets = near.offsets[rows, :count]
-    length = offsets.norm(dim=2).clamp_min(tiny)
-    flat = offsets @ frames
-    size = flat.norm(dim=2).clamp_min(tiny)
-    same = (asked & (size > rule.along * length)).mT.contiguous()  # (count, r): long rows are quick
-    # Turned into the plane at full length: arcs are longer by a fraction of the angle squared, but so is noise.
-    x, y = (flat * (length / size)[..., None]).permute(2, 1, 0).contiguous()
-    squared = x.square() + y.square()
-    radius = rule.radius * length[:, : SELECTION.nearest].mean(1)
-    if count > max(rule.nearest, rule.further):  # points in a line: the next lines end their cells
-        radius = torch.maximum(radius, length[:, -1] / 2)
-    limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
-    high, low, hidden = limit, -limit, ~same
-    for q in range(count):
-        side = x * y[q] - y * x[q]
-        room = (squared[q] - x * x[q] - y * y[q]) / 2
-        bound = room / torch.where(side == 0, 1.0, side)
-        high = torch.where(same[q] & (side > 0), torch.minimum(high, bound), high)
-        low = torch.where(same[q] & (side < 0), torch.maximum(low, bound), low)
-        hidden = hidden | (same[q] & (side == 0) & (room < -rounding * squared[q]))  # not by the neighbour itself
-    seen = ~hidden & (high - low > rounding)
-    reach = torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0).detach().amax(0).sqrt()
-    rim = torch.zeros_like(radius)
-    if bool((is_open := (seen & ((high >= limit) | (low <= -limit))).any(0)).any()):
-        high, low, rim = _ended(x, y, high, low, seen & is_open, outward)
-    return _PlaneCells(torch.where(seen, (high - low).clamp_min(0.0), 0.0).mT, rim, reach)
-
-
-def _ended(
-    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: Tensor
+def edge_directions(
+    chord: Tensor, edges: Edges, frames: Tensor, settings: Balance, field: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie inwards), and the rim.
-
-    The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j w_ij |l_ij|^2 / 4``.
-    """
-    tiny = torch.finfo(x.dtype).tiny
-    share = asked / (x.square() + y.square()).clamp_min(tiny).sqrt()
-    inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
-    inward = inward / inward.norm(dim=0).clamp_min(tiny)
-    along, slope = x * inward[0] + y * inward[1], x * inward[1] - y * inward[0]  # <inward, p>, <inward, J p>
-    outward = outward * torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0).amax(0)
-    end = -(outward + along / 2) / torch.where(slope == 0, 1.0, slope)
-    cut = asked & (low < end) & (end < high) & (slope != 0)
-    high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
-    low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
-    across = torch.where(cut, end * along - slope / 2, 0.0)  # <J inward, p / 2 + end J p>, on either side of the point
-    width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
-    return high, low, torch.where(cut.sum(0) > 1, width * outward / 2, 0.0)
+    """Directions of the edges at both ends ``(e, dim)``, as long as their arcs in the metric of the field, squared."""
+    forward, backward, length2 = chord, -chord, chord.square().sum(1)
+    if frames.shape[2] < chord.shape[1]:
+        forward, ahead = _logarithm(chord, length2, frames[edges.head], settings.steepest)
+        backward, behind = _logarithm(-chord, length2, frames[edges.tail], settings.steepest)
+        length2 = (ahead + behind) / 2
+    if field is not None:
+        flat = field if frames.shape[2] == chord.shape[1] else tangential(field, frames)
+        forward, backward = stretch(forward, flat[edges.head]), stretch(backward, flat[edges.tail])
+        length2 = (forward.square().sum(1) + backward.square().sum(1)) / 2
+    return forward, backward, length2
 
 
-def spacing_growth(near: Neighbours, rows: Tensor, inward: Tensor, rule: CellRule = CELLS) -> Tensor:
-    """How much the spacing of points along ``inward (r, d)`` grows per length outwards, ``(r,)``: 0 where it is even.
-
-    The slope of the line through the extents (root mean squares along it) of the nearest points of each neighbour.
-    """
-    tiny = torch.finfo(inward.dtype).tiny
-    count = min(rule.nearest, near.indices.shape[1])
-    outside = -(near.offsets[rows, :count] @ inward[..., None])[..., 0]
-    around = near.offsets[:, : SELECTION.nearest][near.indices[rows, :count]]  # (r, count, 6, d)
-    extent = (around @ inward[:, None, :, None])[..., 0].square().mean(2).clamp_min(tiny).sqrt()
-    outside = outside - outside.mean(1, keepdim=True)
-    return (outside * extent).sum(1) / outside.square().sum(1).clamp_min(tiny)
+def tangential(field: Tensor, frames: Tensor) -> Tensor:
+    """Components ``(n, dim)`` of the vectors turned into the tangent planes, their lengths kept."""
+    flat = (field[:, None] @ frames)[:, 0]
+    size = flat.norm(dim=1, keepdim=True).clamp_min(torch.finfo(flat.dtype).tiny)
+    return flat / size * field.norm(dim=1, keepdim=True)
 
 
-CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
-SAMPLE = 8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
-BLOCK = 1024  # points at a time: (1024, k, D) numbers
-GAP = 0.7 * math.pi  # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
-LINKED = 10  # nearest points that continue a chain
-CHAIN = 8  # points of the shortest chain
-DIRECTIONS = {1: 2, 2: 64, 3: 200}
+def edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
+    """Frames (n, d, dim) from the kept edges alone: covariances about their mean, or about a point that has too few."""
+    d = chord.shape[1]
+    if d > 8:
+        return fallback  # d x d moments per point would be the largest array of all
+    second = symmetric(edges.at(outer(weight, chord)), d)
+    first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
+    size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
+    first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
+    second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
+    return principal(second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension)
 
 
-def covered(smoother: Smoother) -> Tensor:
-    """Length, area or volume (``length^dim``) of the cloud of a smoother in its measure, in the units of its graph.
-
-    A number, with derivatives where the points of the graph and the mass have them.
-    """
-    graph, mass = smoother.graph, smoother.mass
-    if graph is None or not smoother.symmetric or graph.metric != "euclidean":
-        raise InputError("a volume needs a symmetric smoother on a Euclidean graph")
-    graph, dimension = graph.without_loops(), max(1, round(smoother.dimension))
-    rows = torch.arange(0, graph.n, max(1, -(-graph.n // SAMPLE)), device=graph.device)
-    if dimension > CELL_DIMENSIONS:
-        # n balls of k neighbours cover the volume k times over, whatever the density.
-        sizes = _ball(dimension) * graph.distances[rows, -1] ** dimension / graph.k
-    else:
-        sizes = torch.cat([_cells(graph, part, dimension)[0] for part in rows.split(BLOCK)])
-    if smoother.density is not None:
-        sizes = sizes * smoother.density[rows]
-    return sizes.sum() / mass[rows].double().sum() * mass.double().sum()
+def outer(weight: Tensor, vectors: Tensor) -> Tensor:
+    """Upper triangles ``(e, d (d + 1) / 2)`` of ``w v v^T``, for weights ``(e,)`` and vectors ``(e, d)``: long rows are
+    eight times as quick."""
+    rows, (i, j) = vectors.mT.contiguous(), torch.triu_indices(vectors.shape[1], vectors.shape[1])
+    return (rows[i] * (weight * rows)[j]).mT.contiguous()
 
 
-def at_boundary(smoother: Smoother) -> Tensor:
-    """Which points ``(n,)`` lie at the boundary: the nearest neighbours leave their cells open.
-
-    The boundary of a surface is made of loops: points alone or in small groups are gaps of a noisy or sparse sheet.
-    """
-    dimension = max(1, round(smoother.dimension))
-    if smoother.graph is None or smoother.graph.metric != "euclidean" or dimension > CELL_DIMENSIONS:
-        raise InputError("a boundary is found in Euclidean clouds of up to three dimensions: give a bool mask instead")
-    graph = smoother.graph.without_loops()
-    found = open_cells(graph, torch.arange(graph.n, device=graph.device), dimension)
-    return found & _in_loops(graph) if dimension == 2 and bool(found.any()) else found
+def symmetric(triangles: Tensor, size: int) -> Tensor:
+    """Symmetric matrices ``(n, size, size)`` from their upper triangles."""
+    place, (i, j) = torch.empty((size, size), dtype=torch.int64), torch.triu_indices(size, size)
+    place[i, j] = place[j, i] = torch.arange(triangles.shape[1])
+    return triangles[:, place]
 
 
-def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
-    """Which of some points ``(rows,)`` of a graph without self-loops have a cell that their neighbours do not close."""
-    found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-    places = torch.arange(len(rows), device=rows.device)
-    if dimension == 2:
-        # A neighbour at less than 60 degrees from a direction closes it (|l| <= 2 r cos), so that six sectors do which
-        # all have one: signs against three lines at 60 degrees to each other.
-        x, y = _in_planes(graph, rows, SELECTION.frame)
-        sector = (y > 0).long() + 2 * (y > 3**0.5 * x) + 4 * (y > -(3**0.5) * x)
-        places = (x.new_zeros((len(rows), 8)).scatter_(1, sector, 1.0).sum(1) < 6).nonzero()[:, 0]
-    for part in places.split(BLOCK):
-        found[part] = _cells(graph, rows[part], dimension)[1]
-    return found
-
-
-def _in_planes(graph: Graph, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Coordinates ``(rows, k)`` of the neighbours of some points in the planes of the ``count`` nearest."""
-    places, near = graph.points.mT.contiguous(), graph.indices[rows]  # an axis at a time: shorter gathers
-    offsets = torch.stack([axis.take(near) - axis[rows, None] for axis in places])  # (d, rows, k)
-    if len(places) > 2:
-        frames = tangent_frames(offsets[..., :count].permute(1, 2, 0), graph.distances[rows, :count], 2)
-        offsets = torch.stack([(axis.mT[..., None] * offsets).sum(0) for axis in frames.unbind(2)])
-    return offsets[0], offsets[1]
-
-
-def _in_loops(graph: Graph) -> Tensor:
-    """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all their neighbours."""
-    x, y = _in_planes(graph, torch.arange(graph.n, device=graph.device), graph.k)
-    angle = torch.atan2(y, x).sort(dim=1).values
-    wide = torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1) > GAP
-    near = graph.indices[:, :LINKED]
-    head, place = (wide[:, None] & wide[near]).nonzero(as_tuple=True)
-    _, labels = components(head, near[head, place], graph.n)
-    chained = wide & (torch.bincount(labels)[labels] >= CHAIN)
-    return chained | chained[near].any(1)
-
-
-def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
-    """Sizes ``(rows,)`` of the cells of some points, and whether the neighbours leave a cell open."""
-    points, indices, distances = graph.points, graph.indices, graph.distances
-    tiny = torch.finfo(points.dtype).tiny
-    offsets, length = points[indices[rows]] - points[rows, None], distances[rows].clamp_min(tiny)
-    if dimension < points.shape[1]:
-        few = slice(0, SELECTION.frame)
-        offsets = offsets @ tangent_frames(offsets[:, few], length[:, few], dimension)
-        if dimension == 2:  # the directions start at the nearest neighbour: no frame is better than another
-            x, y = (offsets[:, :1] / offsets[:, :1].norm(dim=2, keepdim=True).clamp_min(tiny)).unbind(2)
-            u, v = offsets.unbind(2)
-            offsets = torch.stack([x * u + y * v, x * v - y * u], 2)
-        # Chords that leave the tangent plane keep their length: near enough to an arc's.
-        offsets = offsets * (length / offsets.norm(dim=2).clamp_min(tiny))[..., None]
-    directions = even_directions(dimension).to(points)
-    closing = (2 * (offsets @ directions.T) / length.square()[..., None]).amax(1)  # 1 / r, (rows, D)
-    farthest = 1 / length.amax(1, keepdim=True)
-    outward = -(offsets / length[..., None]).mean(1)
-    is_open = closing.amin(1) < farthest[:, 0]
-    beyond = is_open[:, None] & (outward @ directions.T > 0)
-    radius = torch.where(beyond, 0.0, 1 / torch.maximum(closing, farthest))
-    return _ball(dimension) * (radius**dimension).mean(1), is_open
-
-
-def even_directions(dimension: int) -> Tensor:
-    """Unit vectors ``(D, dim)`` spread evenly: both ways, a ring, or a Fibonacci sphere."""
-    count = DIRECTIONS[dimension]
-    place = torch.arange(count, dtype=torch.float64)
-    if dimension == 1:
-        return 1 - 2 * place[:, None]
-    if dimension == 2:
-        angle = 2 * math.pi * place / count
-        return torch.stack([angle.cos(), angle.sin()], 1)
-    return sphere_directions(count)
-
-
-def _ball(dimension: int) -> float:
-    return math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1)
+def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -> tuple[Tensor, Tensor]:
+    """Tangential direction of each edge with the length of its arc, (e, dim), and that length squared, (e,)."""
+    flat = (chord[:, None] @ frames)[:, 0]
+    flat2 = flat.square().sum(1)
+    sine = (1 - flat2 / chord2).clamp(1e-8, steepest**2).sqrt()
+    length2 = chord2 * (torch.asin(sine) / sine).square()
+    return flat * (length2 / flat2.clamp_min(1e-12 * chord2)).sqrt()[:, None], length2

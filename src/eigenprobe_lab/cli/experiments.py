@@ -325,12 +325,11 @@ def everything(
     """
     root = session.folder("reproduced")
     if not shapes:
-        from eigenprobe.geometry import Shape, save
-
-        from ..shapes.meshing import creature
+        from eigenprobe.cli.tour import CREATURE
+        from eigenprobe.geometry import load, save
 
         shapes = [root / "creature.obj"]
-        save(Shape(*creature(16 if quick else 32)), shapes[0])
+        save(load(CREATURE), shapes[0])
     if features is None:
         from sklearn.datasets import load_digits
 

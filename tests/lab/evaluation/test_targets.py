@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import eigenprobe as ep
+from benchmarks.meshing import creature
 from eigenprobe.evaluation import compare_vectors, mass_correlation, nearest_sample_areas
 from eigenprobe.readers.shapes import find_shapes
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.paper.published import NINE, PAPER
-from eigenprobe_lab.shapes.meshing import creature
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*coincident vertices")
 

@@ -91,14 +91,15 @@ def test_the_shipped_network_beats_random_weights_and_its_best_input() -> None:
 def test_doubtful_edges_carry_a_share_and_no_mass() -> None:
     """w = 0.05 (1 + l^2 / (2 c h_i h_j))^-2 between two sheets; all else is as without them."""
     from eigenprobe.graph.graph import local_spacing
-    from eigenprobe.smoothers.balanced import BALANCE, balanced_stencil
+    from eigenprobe.smoothers.prepared import laplacian_stencil
+    from eigenprobe.smoothers.stencil import BALANCE
 
     x, half = sheets(3.0), len(sheets(3.0)) // 2
     one = build_graph(x[:half], 18)
     graph = stack([one, replace(one, points=x[half:])])
     graph = replace(graph, clouds=())
     pairs = torch.stack([torch.arange(0, half, 50), torch.arange(half, 2 * half, 50)], 1)
-    plain, joined = balanced_stencil(graph, 2), balanced_stencil(replace(graph, doubtful=pairs), 2)
+    plain, joined = laplacian_stencil(graph, 2), laplacian_stencil(replace(graph, doubtful=pairs), 2)
     faint = (joined.edges.head < half) & (joined.edges.tail >= half)
     assert plain.edges.components[0] == 2 and joined.edges.components[0] == 1
     assert torch.equal(torch.stack([joined.edges.head, joined.edges.tail], 1)[faint], pairs)

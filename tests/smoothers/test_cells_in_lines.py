@@ -13,19 +13,18 @@ import eigenprobe as ep
 from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.smoothers.balanced import EXACT, balanced_stencil
-from eigenprobe.smoothers.stencil import (
+from eigenprobe.smoothers.cells import (
     CELLS,
     UNEVEN,
     UNEVEN_CELLS,
-    Neighbours,
     _alike,
     cell_edges,
     planar_frames,
     spacing_growth,
-    tangent_frames,
     uneven_clouds,
 )
+from eigenprobe.smoothers.prepared import laplacian_stencil
+from eigenprobe.smoothers.stencil import EXACT, Neighbours, tangent_frames
 from tests import clouds as c
 
 
@@ -87,7 +86,7 @@ def test_cells_at_the_edge_of_a_sheet_end_beyond_their_points() -> None:
     """Squares of side h inside; at a side of a grid h by .5 h (1 + .3). A tenth of the difference is shared."""
     h, width = 0.1, 0.5 * (1 + CELLS.outward)
     grid = h * torch.cartesian_prod(*(torch.arange(9.0, dtype=torch.float64),) * 2)
-    stencil = balanced_stencil(build_graph(grid, 24).without_loops(), 2)
+    stencil = laplacian_stencil(build_graph(grid, 24).without_loops(), 2)
     mass, weight = stencil.mass.view(9, 9), torch.zeros(81, 81, dtype=torch.float64)
     weight[stencil.edges.head, stencil.edges.tail] = stencil.weight
     torch.testing.assert_close(mass[2:-2, 2:-2], torch.full((5, 5), h * h, dtype=torch.float64))
@@ -163,7 +162,7 @@ def test_derivatives_in_lines(rng: np.random.Generator) -> None:
     direction = torch.from_numpy(rng.normal(size=given.shape)) / 40
 
     def total(x: torch.Tensor) -> torch.Tensor:
-        stencil = balanced_stencil(replace(graph, points=x), 2, EXACT)
+        stencil = laplacian_stencil(replace(graph, points=x), 2, EXACT)
         return (stencil.weight * torch.linspace(0, 1, len(stencil.weight), dtype=x.dtype)).sum()
 
     moving = given.clone().requires_grad_()

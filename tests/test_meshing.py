@@ -1,13 +1,13 @@
-"""Tests of `shapes.meshing`."""
+"""Tests of `benchmarks.meshing`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from benchmarks.meshing import mesh_field
 from eigenprobe.geometry import is_closed
 from eigenprobe_lab.shapes import Builder
-from eigenprobe_lab.shapes.meshing import mesh_field
 from tests.lab.shapes.test_source import rng
 
 

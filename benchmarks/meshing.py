@@ -1,4 +1,4 @@
-"""From a field to a closed mesh, and the shape of the demo: a small four-legged animal.
+"""From a field to a closed mesh, and the shape that the package ships: a small four-legged animal.
 
     field (negative inside) on a grid -> marching tetrahedra -> vertices (v, 3), faces (f, 3)
 
@@ -14,9 +14,8 @@ import torch
 from eigenprobe.graph import Edges
 from eigenprobe.host.threads import limited_threads
 from eigenprobe.readers.mesh import Array
-
-from .fields import Builder, Field, Rng
-from .source import project
+from eigenprobe_lab.shapes.fields import Builder, Field, Rng
+from eigenprobe_lab.shapes.source import project
 
 LOW, HIGH = (-1.3, -1.12, -0.5), (1.5, 1.15, 0.5)  # a box around the animal
 # start (3,), end (3,), radius at the start, radius at the end; x is forward, y up
