@@ -148,7 +148,7 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     graph, dimension = prepared.smoother.graph, round(prepared.smoother.dimension)
     assert graph is not None
     graph = graph.without_loops()
-    head, tail, weight = _edges(prepared)
+    head, tail, _ = edges = _weighted_edges(prepared.smoother)
     count = SIGNS.nearest[dimension - 1]
     offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
     frames = tangent_frames(offsets, graph.distances[:, :count], dimension)
@@ -156,7 +156,7 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
     steep = along < SIGNS.steep[0] * length
-    share = _share(prepared, vectors, (head[steep], tail[steep], weight[steep]))
+    share = _share(prepared, vectors, edges, steep)
     return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
 
 
@@ -172,33 +172,31 @@ def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
     if not even and graph.points.shape[1] > 2:
         return False
-    head, tail, weight = _edges(prepared)
+    head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
     bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
     grouped = not even and float((last / third).median()) > SIGNS.groups[1]
-    return grouped or _share(prepared, vectors, (head[bridge], tail[bridge], weight[bridge])) > SIGNS.gaps[not even]
+    return grouped or _share(prepared, vectors, edges, bridge) > SIGNS.gaps[not even]
 
 
-def _edges(prepared: Prepared) -> tuple[Tensor, Tensor, Tensor]:
-    """The ends of all edges, once each, and their weights in energies: A_ij = w_ij / sqrt(m_i m_j)."""
-    rows, columns, values = prepared.smoother.entries()
+def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of all edges, once each, and the entries of the smoother there."""
+    rows, columns, values = smoother.entries()
     once = rows < columns
-    head, tail = rows[once], columns[once]
-    root = prepared.smoother.mass.sqrt()
-    return head, tail, values[once] * root[head] * root[tail]
+    return rows[once], columns[once], values[once]
 
 
-def _share(prepared: Prepared, vectors: Tensor, edges: tuple[Tensor, Tensor, Tensor]) -> float:
-    """The root mean square over functions ``vectors (n, K)`` of what some edges have of their energies."""
-    head, tail, weight = edges
-    if not len(head):
+def _share(prepared: Prepared, vectors: Tensor, edges: tuple[Tensor, Tensor, Tensor], chosen: Tensor) -> float:
+    """The root mean square over functions of what the ``chosen (e,)`` edges have of their energies."""
+    if not bool(chosen.any()):
         return 0.0
-    own = weight @ (vectors[head] - vectors[tail]).square().to(weight)
-    return float((own / _energy(prepared.smoother, vectors)).square().mean().sqrt())
+    (head, tail, values), root = (each[chosen] for each in edges), prepared.smoother.mass.sqrt()
+    energy = (values * root[head] * root[tail])[:, None] * (vectors[head] - vectors[tail]).square()
+    return float((energy.sum(0) / _energy(prepared.smoother, vectors)).square().mean().sqrt())
 
 
 def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
-    """The energies ``(K,)`` of functions ``vectors (n, K)`` on the kept points, above 0."""
+    """The energy ``(K,)`` of functions ``vectors (n, K)`` on the kept points, above 0: A_ij = w_ij / sqrt(m_i m_j)."""
     root = smoother.mass.sqrt()
     q = root[:, None] * vectors.to(root)
     return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
@@ -342,7 +340,7 @@ def is_closed(graph: Graph, mass: Tensor, dimension: int) -> bool:
 
 
 def _at_boundary(graph: Graph, mass: Tensor, dimension: int, samples: int) -> float:
-    """The share of the mass of points, or of a sample of them, whose cells are open."""
+    """The share of the mass of points, or of some ``samples`` of them, whose cells are open."""
     rows = torch.arange(0, graph.n, max(1, graph.n // samples), device=graph.device)
     own = mass[rows]
     return float(own[open_cells(graph, rows, dimension)].sum() / own.sum())
