@@ -15,6 +15,7 @@
                                                  turns and folds that lie as near each other as their points
     gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
                                                  d: to the twelfth neighbour of either end; over holes and slits
+                                                 of parts of the plane
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
@@ -69,7 +70,7 @@ class Signs:
     steep: tuple[float, float, float] = (0.5, 0.04, 0.05)  # cosine to the tangent at an end, and the share of such
     # edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a surface .06 to
     # .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution
-    long: tuple[float, float] = (2.0, 2.5)  # q of an edge over a gap: of an even cloud, of a random one in the plane
+    long: tuple[float, float] = (2.0, 2.5)  # q of an edge over a gap in the plane: of an even cloud, of a random one
     gaps: tuple[float, float] = (0.026, 0.112)  # share of such edges: even .03 to .34 where holes of two to five
     # spacings are filled (errors of .1 to 12), up to .02 in others; random .11 to .28 and .05 to .11
     groups: tuple[float, float] = (2.1, 2.21)  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6);
@@ -161,17 +162,15 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether much of the energy of functions ``vectors (n, K)`` on the kept points of a surface lies in edges that are
-    longer than its points lie apart: of an even cloud, or of a random one in the plane, where edges differ more."""
+    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a part of the plane lies in edges
+    that are longer than its points lie apart.  Thin limbs of surfaces in space have as many, and no gaps."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
-    if graph.k < 12:
+    if graph.k < 12 or graph.points.shape[1] > 2:
         return False
     first, third, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 5, 11))
     even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
-    if not even and graph.points.shape[1] > 2:
-        return False
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
     bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
