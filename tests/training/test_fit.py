@@ -116,3 +116,9 @@ def test_bad_input():
         fit_network(points, 5, held_out=2)
     with pytest.raises(InputError, match="distinct points"):
         fit_network(torch.ones(30, 3), 5)
+
+
+@pytest.mark.parametrize("clouds", [0, 4])
+def test_several_clouds_in_a_step_are_fresh_ones(clouds):
+    with pytest.raises(InputError, match=f"clouds={clouds}: expected 1, or more of them with resamplings='fresh'"):
+        fit_network(potato(60), 3, clouds=clouds)

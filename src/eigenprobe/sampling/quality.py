@@ -69,13 +69,17 @@ class Quality:
     copies: int  # how many times each place was sampled
     cleaned: bool = False  # whether points were moved back onto their surface since
 
+    @property
+    def roughness(self) -> float:
+        """The median deviation from quadrics over the spacing: noise, or details and thin parts."""
+        return float((self.noise / self.spacing).median())
+
     def noisy(self, least: float, certain: float, even: float) -> bool:
         """Whether deviations are noise: large everywhere, or larger than details of a shape ever are.
 
         Noise has one level, details have not: a fifth of the centres sees less than half of the median of them.
         """
-        relative = self.noise / self.spacing
-        middle = float(relative.median())
+        relative, middle = self.noise / self.spacing, self.roughness
         return middle > certain or (middle > least and float(relative.quantile(0.2)) > even * middle)
 
     def narrow(self, least: float) -> str | None:
@@ -96,7 +100,7 @@ class Quality:
         return {
             "spacing": spacing,
             "thickness": float(self.noise.median()),
-            "noise_over_spacing": round(float((self.noise / self.spacing).median()), 4),
+            "noise_over_spacing": round(self.roughness, 4),
             "anisotropy": round(float(ratio.median()), 2) if len(ratio) > 0.3 * len(lined) else 1.0,
             "copies": self.copies,
             "cleaned": self.cleaned,

@@ -213,8 +213,8 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
     averaged). Where the network sees no noise, what deviates from quadrics are thin parts, and no noise is left.
     """
     nothing = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    rough = quality.noisy(RULE.noisy[0], RULE.noisy[0], 1.0)  # the network tells layers from details better
-    if not rough or x.shape[1] != 3 or quality.dimension != 2 or len(x) > RULE.cleaned:
+    rough = quality.roughness > RULE.noisy[0]  # whether that is noise the network tells better than its evenness
+    if not rough or not _is_surface(x, quality) or len(x) > RULE.cleaned:
         return x, nothing, quality
     places, logits = clean(x)
     if torch.equal(places, x):
@@ -224,7 +224,12 @@ def _cleaned(x: Tensor, quality: Quality) -> tuple[Tensor, Tensor, Quality]:
 
 def _is_noisy(x: Tensor, quality: Quality) -> bool:
     """Whether these are noisy points of a surface in space."""
-    return quality.noisy(*RULE.noisy) and x.shape[1] == 3 and quality.dimension == 2
+    return quality.noisy(*RULE.noisy) and _is_surface(x, quality)
+
+
+def _is_surface(x: Tensor, quality: Quality) -> bool:
+    """Whether these are points of a surface in space, which the cleaning network knows."""
+    return x.shape[1] == 3 and quality.dimension == 2
 
 
 def _whole(points: Tensor, x: Tensor, kept: Tensor, stray: Tensor, facts: dict[str, Any]) -> WorkingSample:

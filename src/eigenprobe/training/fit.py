@@ -63,7 +63,7 @@ class FitSettings:
     subset
         Subsets are ``"farthest"`` points, or ``"uniform"`` draws (the paper's for rows of features).
     clouds
-        Fresh subsets in one step.
+        Subsets in one step, with ``resamplings="fresh"``; the loss is their mean.
     ritz
         Rotate the result within its span by the K x K Ritz problem of the smoother.
     reference
@@ -153,6 +153,8 @@ def fit_network(
         raise InputError(f"a network fit builds its own smoothers: expected one of {KINDS}, got {settings.smoother!r}")
     if not 1 <= k < len(points):
         raise InputError(f"expected 1 <= k < n={len(points)}, got k={k}")
+    if settings.clouds < 1 or (settings.clouds > 1 and settings.resamplings != "fresh"):
+        raise InputError(f"clouds={settings.clouds}: expected 1, or more of them with resamplings='fresh'")
     where = torch.device(points.device if device in (None, "auto") else device)  # type: ignore[arg-type]
     dtype = points.dtype if points.is_floating_point() else torch.float32
     cloud = points.detach().to(where, dtype)
