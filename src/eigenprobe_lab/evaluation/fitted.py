@@ -22,7 +22,7 @@ from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_net
 from eigenprobe.training.fit import network_basis
 
 from .samples import Sample, agreement
-from .surface_report import levels
+from .surfaces import levels
 
 CLOSE = 0.01  # relative distance to the closed-form loss that counts as reached
 SAMPLE_SEED = 1000  # of the points compared: apart from the seeds of the resamplings trained on

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
+from trimesh import Trimesh
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
@@ -87,11 +88,9 @@ class NeighbourMeasure:
 
 def mesh_distances(shape: Shape, rows: Array, neighbours: Array, block: int = 256) -> Array:
     """Lengths ``(n, k)`` of the shortest paths along edges from vertex ``rows[i]`` to ``rows[neighbours[i, j]]``."""
-    faces, vertices = np.asarray(shape.faces), np.asarray(shape.vertices)
-    both = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
-    low, high = np.unique(np.sort(both, axis=1), axis=0).T  # every edge once: scipy adds doubled ones up
-    length = np.linalg.norm(vertices[low] - vertices[high], axis=1)
-    matrix = coo_array((length, (low, high)), shape=(len(vertices),) * 2).tocsr()
+    mesh, vertices = Trimesh(shape.vertices, shape.faces, process=False), np.asarray(shape.vertices)
+    edges = tuple(mesh.edges_unique.T)  # scipy adds doubled ones up
+    matrix = coo_array((mesh.edges_unique_length, edges), shape=(len(vertices),) * 2).tocsr()
     found = np.empty(neighbours.shape)
     for start in range(0, len(rows), block):
         part = slice(start, start + block)

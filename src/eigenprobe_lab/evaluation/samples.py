@@ -19,7 +19,7 @@ from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, oracl
 from eigenprobe.host.files import Archive, write_npz
 from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array
+from eigenprobe.readers.mesh import Array, as_mesh
 
 Measured = tuple[list[Record], dict[str, str]]  # rows, and why some could not be had
 
@@ -54,10 +54,7 @@ class Sample:
     def load(cls, path: Path, k: int | None = None) -> Self:
         """What `save` wrote, its first ``k`` vectors."""
         wanted = ("vertices", "indices", "vectors", "eigenvalues", "areas")
-        with Archive(path) as archive:
-            held = archive.keys()
-            if missing := [name for name in wanted if name not in held]:
-                raise InputError(f"{path.name} is no saved sample: expected the array {missing[0]!r}")
+        with Archive(path) as archive:  # an error where it is no saved sample
             vertices, indices, vectors, values, areas = (archive[name] for name in wanted)
         if k is not None and k > len(values):
             raise InputError(f"{path.name} holds {len(values)} vectors of the oracle, got k={k}")
@@ -67,11 +64,11 @@ class Sample:
     @classmethod
     def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Self:
         """``n`` farthest vertices."""
-        _expect_mesh(shape)
+        vertices, faces = as_mesh(shape)
         if k >= n:
             raise InputError(f"{shape.name} has {n} points, too few for k={k} vectors")
-        indices = farthest_points(shape.vertices, n, seed)
-        exact = oracle(shape.vertices, shape.faces, k)
+        indices = farthest_points(vertices, n, seed)
+        exact = oracle(vertices, faces, k)
         return cls(shape, shape.vertices[indices], exact.vectors[indices], exact.eigenvalues, indices)
 
     @classmethod
@@ -79,7 +76,6 @@ class Sample:
         """``n`` spread points inside a closed mesh."""
         from .grid import grid_oracle
 
-        _expect_mesh(shape)
         points = sample_volume(shape, n, seed, spread=True)
         return cls(shape, points, *grid_oracle(shape, points, k))
 
@@ -101,11 +97,6 @@ class Sample:
     def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:
         """A basis at these points against the oracle."""
         return compare_vectors(vectors, self.vectors, eigenvalues, self.eigenvalues)
-
-
-def _expect_mesh(shape: Shape) -> None:
-    if shape.faces is None:
-        raise InputError(f"{shape.name} is a point cloud: an oracle needs a mesh")
 
 
 def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:

@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
-from inspect import signature
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -42,7 +41,7 @@ from .scanner import Scan, drawn, even, merged, one_sided
 WINDOW = 3  # a vector counts as captured near its index by those up to this many places before and after it
 TIMES = 16
 DENSER = {"noise": 4, "misregistered": 4}  # kinds whose clouds have so many times the points: fine and merged scans
-WHOLE = {"resolution": "all", "parts": "all"}  # what `plain` asks for, of the functions that know the words
+WHOLE: Any = {"resolution": "all", "parts": "all"}  # what `plain` asks for
 FAILURES = (InputError, ImportError, RuntimeError, ArithmeticError, ValueError)
 OPERATORS = ("even", "random", "rings:8", "voxels:128")
 KINDS: dict[str, tuple[str, Callable[[Any, int, float, s.Generator], Scan]]] = {  # mesh, points, amount, generator
@@ -67,15 +66,10 @@ ROWS = (
 )
 
 
-def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    return partial(function, **{name: value for name, value in WHOLE.items() if name in signature(function).parameters})
-
-
 # of points (n, 3): the basis of k vectors; L and M; distances from one row
-OURS: tuple[Callable[..., Any], ...] = (ep.decompose, ep.laplacian, ep.apps.geodesic_distance)
 METHODS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "plain": tuple(map(_whole, OURS)),
-    "ours": OURS,
+    "plain": (partial(ep.decompose, **WHOLE), partial(ep.laplacian, **WHOLE), ep.apps.geodesic_distance),
+    "ours": (ep.decompose, ep.laplacian, ep.apps.geodesic_distance),
     "robust_laplacian": (
         point_cloud,
         lambda x: extra("robust_laplacian").point_cloud_laplacian(x),

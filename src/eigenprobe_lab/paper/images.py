@@ -15,12 +15,13 @@ entropy.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 from scipy.optimize import brentq
 from scipy.special import softmax
 from scipy.stats import entropy
@@ -162,7 +163,6 @@ def run(
     labels: str | None = None,
     jobs: int = 1,
     fitted: Fitted | None = None,
-    say: Callable[[str], None] = log.info,
 ) -> Images:
     """Run the protocol on a table with labels and write its tables and figure into ``out``."""
     table = read_table(features, labels)
@@ -170,7 +170,7 @@ def run(
         raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
     x, y = np.asarray(table.features), np.asarray(table.labels)
     size = min(protocol.n, len(y))
-    say(f"{len(protocol.methods)} methods, {protocol.runs} subsets of {size} rows out of {len(y)}")
+    log.info("%d methods, %d subsets of %d rows out of %d", len(protocol.methods), protocol.runs, size, len(y))
     records = protocol.records(x, y, jobs, fitted)
     failed = {f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r}
     facts = {"table": features.stem, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}
@@ -190,20 +190,16 @@ def run(
 
 
 def latex(rows: Sequence[Row], title: str) -> str:
-    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a rule between the k."""
-    lines = [
-        r"\begin{tabular}{llccccccc}",
-        r"\toprule",
-        rf"\multicolumn{{9}}{{c}}{{\textbf{{{_escape(title)}}}}} \\",
-        r"\midrule",
-        "Method & $k$ & " + " & ".join(METRICS.values()) + r" \\",
-    ]
-    for index, row in enumerate(rows):
-        if index == 0 or row["k"] != rows[index - 1]["k"]:
-            lines.append(r"\midrule")
-        cells = [_score(rows, row, name, r"$\pm$", r"\textbf{%s}", r"\underline{%s}") for name in METRICS]
-        lines.append(" & ".join([_escape(METHODS[row["method"]]), str(row["k"]), *cells]) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a rule between the k.
+
+    It asks for the packages booktabs and multirow.
+    """
+    marks, shown = (r"$\pm$", r"\textbf{%s}", r"\underline{%s}"), []
+    for row in rows:
+        scores = {text: _score(rows, row, name, *marks) for name, text in METRICS.items()}
+        shown.append({"$k$": row["k"], "Method": METHODS[row["method"]], **scores})
+    table = DataFrame(shown).set_index(["$k$", "Method"])
+    return table.to_latex(escape=False, column_format="ll" + "c" * len(METRICS), caption=title.replace("_", r"\_"))
 
 
 def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str) -> str:
@@ -211,7 +207,3 @@ def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str
     rank = sum(other["k"] == row["k"] and other[metric] > row[metric] for other in rows)
     text = f"{row[metric]:.3f} {between} {row[f'{metric}_std']:.3f}"
     return marks[rank] % text if rank < len(marks) else text
-
-
-def _escape(text: str) -> str:
-    return text.replace("_", r"\_").replace("&", r"\&").replace("%", r"\%")
