@@ -66,7 +66,7 @@ def _scene(rng: np.random.Generator) -> np.ndarray:
 
 def test_suspects_are_found_by_their_definition(rng: np.random.Generator) -> None:
     x = _scene(rng)
-    bad, certain, reach = quality._suspects(torch.from_numpy(x), quality.RULE)
+    bad, certain, reach = quality._suspects(torch.from_numpy(x), None, quality.RULE)
     expected = _suspects(x)
     np.testing.assert_array_equal(bad, expected[0])
     np.testing.assert_array_equal(certain, expected[1])

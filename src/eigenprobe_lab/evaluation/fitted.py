@@ -61,11 +61,10 @@ def learn_shape(
     """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
     where = run.where
     watch = Watch(where)
-    if (settings.size or 0) >= len(sample.shape.vertices):
-        settings = replace(settings, held_out=0)
-    every = run.validate_every if settings.held_out else 0
     vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
-    settings = replace(settings, size=None if settings.size is None else min(settings.size, len(vertices)))
+    if settings.size is not None and settings.size >= len(vertices):
+        settings = replace(settings, size=len(vertices), held_out=0)
+    every = run.validate_every if settings.held_out else 0
     fit = fit_network(vertices, k, settings=settings, run=replace(run.watched(watch), validate_every=every))
     step, seconds = watch.reached()
     spent = fit.info["seconds"]

@@ -80,7 +80,7 @@ class NeighbourMeasure:
     def _cut(self, x: Array, sample: Sample) -> Any:
         """The smoother of the cloud without the edges that are short-cuts on the mesh."""
         graph = build_graph(torch.from_numpy(np.ascontiguousarray(x)), NEIGHBOURS["adaptive"])
-        far = mesh_distances(sample.shape, sample.rows, graph.indices.numpy())
+        far = mesh_distances(sample.shape, sample.indices, graph.indices.numpy())
         chord = np.linalg.norm(sample.points[graph.indices.numpy()] - sample.points[:, None], axis=2)
         kept = torch.from_numpy(far <= self.ratio * chord)
         return build_smoother(keep_only(graph, kept), dimension=2)

@@ -7,7 +7,6 @@ npz          what `Sample.save` wrote       for machines without the mesh librar
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,8 +31,8 @@ class Sample:
     points: Array  # (n, 3)
     vectors: Array  # (n, K) of the oracle
     eigenvalues: Array  # (K,)
-    indices: Array | None = None  # the points among the mesh's vertices, None for points inside
-    known_areas: Array | None = None  # (n,) of a sample read back without its faces
+    indices: Array  # (n,) the points among the mesh's vertices; (0,) of points inside
+    areas: Array  # (n,) of the surface nearest to each point; inside a solid, equal shares
 
     @classmethod
     def of_file(cls, path: Path, n: int, k: int, seed: int) -> Self:
@@ -69,7 +68,9 @@ class Sample:
             raise InputError(f"{shape.name} has {n} points, too few for k={k} vectors")
         indices = farthest_points(vertices, n, seed)
         exact = oracle(vertices, faces, k)
-        return cls(shape, shape.vertices[indices], exact.vectors[indices], exact.eigenvalues, indices)
+        points = vertices[indices]
+        areas = nearest_sample_areas((vertices, faces), points)
+        return cls(shape, points, exact.vectors[indices], exact.eigenvalues, indices, areas)
 
     @classmethod
     def inside(cls, shape: Shape, n: int, k: int, seed: int) -> Self:
@@ -77,22 +78,7 @@ class Sample:
         from .grid import grid_oracle
 
         points = sample_volume(shape, n, seed, spread=True)
-        return cls(shape, points, *grid_oracle(shape, points, k))
-
-    @property
-    def rows(self) -> Array:
-        """The points among the mesh's vertices (n,); an error of points inside."""
-        if self.indices is None:
-            raise InputError(f"the points inside {self.shape.name} are none of its vertices")
-        return self.indices
-
-    @cached_property
-    def areas(self) -> Array:
-        """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""
-        n = len(self.points)
-        if self.known_areas is not None:
-            return self.known_areas
-        return np.full(n, 1 / n) if self.indices is None else nearest_sample_areas(self.shape, self.points)
+        return cls(shape, points, *grid_oracle(shape, points, k), np.zeros(0, int), np.full(n, 1 / n))
 
     def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:
         """A basis at these points against the oracle."""

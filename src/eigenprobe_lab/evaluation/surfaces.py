@@ -259,7 +259,7 @@ def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tu
     folder.mkdir(parents=True, exist_ok=True)
     name = sample.shape.name
     points, faces = sample.points, None
-    if sample.indices is not None:
+    if len(sample.indices):
         points, faces = sample.shape.vertices, sample.shape.faces
 
     def carry(values: Array) -> Array:
@@ -273,7 +273,7 @@ def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tu
     figures.eigenvalue_curves({**curves, "oracle": sample.eigenvalues}, folder / f"{name}-eigenvalues.png", title=name)
     exact = {k: carry(rebuild_weighted(sample.vectors, sample.points, k, sample.areas)) for k in levels}
     share = len(sample.points) / len(points)  # the figure of the mass counts in equal shares of what it is given
-    truth = None if sample.indices is None else carry(sample.areas) * share
+    truth = None if faces is None else carry(sample.areas) * share
     for method, basis in bases.items():
         if method in PEERS:
             continue

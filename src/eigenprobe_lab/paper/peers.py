@@ -22,8 +22,7 @@ from eigenprobe.estimators import OptimalApproximationEigenmaps
 from eigenprobe.estimators.coordinates import coordinates, diffusion_time
 from eigenprobe.readers.mesh import Array
 
-Function = Callable[[Array], Array]
-Fitted = Mapping[str, Function]  # by method
+Fitted = Mapping[str, Callable[[Array], Array]]  # by method
 METHODS = {
     "direct": "Opt. App. Eigenmaps (direct)",
     "network": "Opt. App. Eigenmaps (network)",

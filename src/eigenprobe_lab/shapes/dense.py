@@ -9,7 +9,6 @@ Some clouds are two shapes, one turned and moved until it nearly touches the oth
 path leads from part to part.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -37,13 +36,12 @@ class Dense(NamedTuple):
     part: Tensor  # (c, N)
 
 
-@dataclass
 class DenseShapes(ProceduralShapes):
     """Seeded draws of dense clouds; `touching` is the share of pairs in contact."""
 
-    variation: Variation = WIDE
-    oversample: float = 2.5
-    touching: float = 0.25
+    def __init__(self, seed: int = 0, device: str | torch.device = "cpu", *, touching: float = 0.25) -> None:
+        super().__init__(seed, device, variation=WIDE, oversample=2.5)
+        self.touching = touching
 
     @torch.no_grad()
     def dense(self, count: int, n: int, draw: int) -> Dense:
