@@ -1,10 +1,15 @@
 """Commands that measure against an oracle: ``evaluate surfaces|volumes|scans``."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from eigenprobe.cli.session import Session
 from eigenprobe.errors import InputError
+
+if TYPE_CHECKING:
+    from ..evaluation.surfaces import Evaluation
 
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
 
@@ -132,7 +137,7 @@ def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
 
 
-def _index(folder: Path, result: Any, session: Session) -> None:
+def _index(folder: Path, result: Evaluation, session: Session) -> None:
     """A page with the figure and the numbers of the first method for every shape, and ``summary.csv``."""
     from eigenprobe.viz.index import Index
 

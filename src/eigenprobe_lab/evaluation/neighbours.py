@@ -9,7 +9,6 @@ The oracle cuts edges whose distance over the mesh is more than ``ratio`` times 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from eigenprobe.graph import build_graph
 from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array
 from eigenprobe.shortcuts.cuts import keep_only
-from eigenprobe.smoothers import NEIGHBOURS, build_smoother
+from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 
 from .samples import Measured, Sample, agreement, measure_files
 
@@ -77,7 +76,7 @@ class NeighbourMeasure:
         labels = {"shape": sample.shape.name, "n": len(x), "noise": noise, "neighbours": way}
         return labels | agreement(sample.compare(basis.vectors, basis.eigenvalues), LEVELS)
 
-    def _cut(self, x: Array, sample: Sample) -> Any:
+    def _cut(self, x: Array, sample: Sample) -> Smoother:
         """The smoother of the cloud without the edges that are short-cuts on the mesh."""
         graph = build_graph(torch.from_numpy(np.ascontiguousarray(x)), NEIGHBOURS["adaptive"])
         far = mesh_distances(sample.shape, sample.indices, graph.indices.numpy())

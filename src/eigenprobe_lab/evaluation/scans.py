@@ -24,7 +24,7 @@ from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
-from scipy.sparse import diags_array
+from scipy.sparse import csr_matrix, diags_array
 from scipy.sparse.linalg import splu
 
 import eigenprobe as ep
@@ -44,7 +44,7 @@ DENSER = {"noise": 4, "misregistered": 4}  # kinds whose clouds have so many tim
 WHOLE: Any = {"resolution": "all", "parts": "all"}  # what `plain` asks for
 FAILURES = (InputError, ImportError, RuntimeError, ArithmeticError, ValueError)
 OPERATORS = ("even", "random", "rings:8", "voxels:128")
-KINDS: dict[str, tuple[str, Callable[[Any, int, float, s.Generator], Scan]]] = {  # mesh, points, amount, generator
+KINDS: dict[str, tuple[str, Callable[[s.Mesh, int, float, s.Generator], Scan]]] = {  # mesh, points, amount, generator
     "even": ("even", lambda m, n, _, rng: even(m, n, rng)),
     "random": ("random", lambda m, n, _, rng: drawn(m, n, rng)),
     "rings": ("six spinning scans, rings {}:1", lambda m, n, a, rng: merged(m, n, rng, ratio=a)),
@@ -179,7 +179,7 @@ class Truth:
         heat = (v**2 @ np.exp(-np.outer(lam, times)) for v, lam in ((found, values), (self.vectors, exact)))
         return row | {"heat": self._error(*heat)}
 
-    def poisson(self, stiffness: Any, mass: Any) -> float:
+    def poisson(self, stiffness: csr_matrix, mass: csr_matrix) -> float:
         """Solutions with L and M of a cloud all of whose points are on the surface."""
         m, f, share = mass.diagonal(), self.vectors[:, 1:-WINDOW], self.areas / self.areas.sum()
         ground = 1e-8 * diags_array(np.maximum(m, 1e-3 * m.mean()))  # points that were left out have no mass

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE, Isomap, SpectralEmbedding
 
@@ -77,7 +78,7 @@ PEERS: dict[str, Callable[[int, int], Any]] = {  # of the number of coordinates 
 }
 
 
-def _on_sphere(vectors: Array, affinity: Any) -> Array:
+def _on_sphere(vectors: Array, affinity: csr_matrix) -> Array:
     """Eigenvectors ``(n, k)`` of the random walk of an affinity, diffused and projected as ours are."""
     degree = np.asarray(affinity.sum(1)).ravel()
     mass = degree / degree.sum()
