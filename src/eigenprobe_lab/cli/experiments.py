@@ -207,8 +207,9 @@ def generalisation(
     report = unseen.Generalisation([], {}, {"n": n, "k": k}, published=GENERALISATION)
     if way != "paper":
         network = SpectralModel.from_pretrained(model)
-        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes)
-        report = pretrained.run(files, comparison, folder if figures else None, published=GENERALISATION)
+        drawn = folder if figures else None
+        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes, drawn)
+        report = pretrained.run(files, comparison, published=GENERALISATION)
     if way != "ours":
         read = samples.Sample.of_file
         found, failed = samples.measure_files(lambda path: ([{"sample": read(path, n, k, session.seed)}], {}), files)
@@ -325,10 +326,8 @@ def everything(
     root = session.folder("reproduced")
     if not shapes:
         from eigenprobe.cli.tour import CREATURE
-        from eigenprobe.geometry import load, save
 
-        shapes = [root / "creature.obj"]
-        save(load(CREATURE), shapes[0])
+        shapes = [CREATURE]
     if features is None:
         from sklearn.datasets import load_digits
 

@@ -240,14 +240,11 @@ class Measure:
         return row
 
 
-def run(
-    paths: Sequence[str | Path], measure: Measure | None = None, jobs: int = 1, published: Published | None = None
-) -> Evaluation:
+def run(paths: Sequence[str | Path], measure: Measure, jobs: int = 1, published: Published | None = None) -> Evaluation:
     """Measure files and folders of meshes, ``jobs`` shapes at a time.
 
     A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
     """
-    measure = measure or Measure()
     facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
     return Evaluation(*measure_files(measure, paths, jobs), facts, published=published).beside_published()
 

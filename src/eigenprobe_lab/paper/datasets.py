@@ -22,6 +22,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -112,11 +113,10 @@ def unpack(archive: Path) -> Path:
                 with tarfile.open(archive) as members:
                     check_size(archive, sum(each.size for each in members))
                 shutil.unpack_archive(archive, partial, filter="data")
-        try:
+        with suppress(OSError):  # of another process that was first
             Path(partial).rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was first
-                raise
+    if not target.is_dir():
+        raise InputError(f"{archive.name} cannot be unpacked into {target.parent}")
     return target
 
 

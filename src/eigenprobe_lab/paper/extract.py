@@ -28,7 +28,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError, extra
 from eigenprobe.host.device import resolved
-from eigenprobe.host.files import atomic_path, write_npz
+from eigenprobe.host.files import Archive, atomic_path, write_npz
 from eigenprobe.host.progress import Progress
 
 from .datasets import ImageSet, Split, open_images
@@ -159,11 +159,9 @@ def _encode(
 
 
 def _finished(out: Path, key: str) -> bool:
-    try:
-        with np.load(out, allow_pickle=False) as stored:
-            return "key" in stored and str(stored["key"]) == key
-    except (ValueError, OSError, EOFError):  # not there, or not readable
-        return False
+    with suppress(InputError), Archive(out) as stored:  # an error where it is not there, or not readable
+        return str(stored["key"]) == key
+    return False
 
 
 def _key(found: ImageSet, encoder: Encoder, count: int) -> str:

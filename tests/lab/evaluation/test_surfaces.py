@@ -76,7 +76,7 @@ def test_bad_requests() -> None:
     with pytest.raises(InputError, match="k >= 2"):
         Measure(k=1)
     with pytest.raises(InputError, match="no such file"):
-        surfaces.run(["absent"])
+        surfaces.run(["absent"], Measure())
 
 
 def test_several_jobs_give_the_same_rows(mesh_folder) -> None:
