@@ -78,8 +78,7 @@ def toy1d(
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
     losses = {"paper": ("paper",), "ours": ("expected",), "both": ("paper", "expected")}[way]
-    recipe = interval.ToyRecipe(session.seed, steps, probes)
-    toy = interval.toy1d(recipe, losses, run).write(folder, "toy1d")
+    toy = interval.toy1d(interval.ToyRecipe(session.seed, steps, probes), losses, run).write(folder, "toy1d")
     _finish(toy, toy_lines(toy.rows), session, "learned the interval")
 
 

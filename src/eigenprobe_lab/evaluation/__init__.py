@@ -6,3 +6,7 @@ neighbours                   ways to choose neighbours on clouds of meshes
 scanner, scans               a mesh as scanners measure it, and what methods make of such clouds
 fitted, pretrained, unseen   networks on one shape and on unseen ones
 """
+
+from eigenprobe.evaluation import Alignment, compare, compare_vectors
+
+__all__ = ["Alignment", "compare", "compare_vectors"]

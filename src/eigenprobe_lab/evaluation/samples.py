@@ -88,9 +88,9 @@ class Sample:
 def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
     """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue errors."""
     names = ("cosine", "matched", "subspace")
-    measures = {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels}
-    measures["discrepancy"] = alignment.eigenvalue_discrepancy(levels[-1])
-    return measures | {"deviation": alignment.eigenvalue_deviation(levels[-1])}
+    k = levels[-1]
+    errors = {"discrepancy": alignment.eigenvalue_discrepancy(k), "deviation": alignment.eigenvalue_deviation(k)}
+    return {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels} | errors
 
 
 def measure_files(

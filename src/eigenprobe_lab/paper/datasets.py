@@ -123,9 +123,8 @@ def unpack(archive: Path) -> Path:
 def _only_folder(root: Path) -> Path | None:
     """The archive's own top folder: alone, and not a class of images itself."""
     children = [child for child in root.iterdir() if not child.name.startswith((".", "__MACOSX"))]
-    if len(children) == 1 and children[0].is_dir() and not _images(children[0]):
-        return children[0]
-    return None
+    alone = len(children) == 1 and children[0].is_dir() and not _images(children[0])
+    return children[0] if alone else None
 
 
 def _images(folder: Path, deep: bool = False) -> list[Path]:

@@ -120,8 +120,7 @@ def figure(toy: Toy, path: Path) -> Path:
     points = torch.as_tensor(next(iter(toy.bases.values())).points)
     target = reference(points).numpy() * POINTS**0.5
     with canvas(2.4 * VECTORS, 2.4, path) as drawing:
-        for i in range(VECTORS):
-            axes = drawing.add_subplot(1, VECTORS, i + 1)
+        for i, axes in enumerate(drawing.subplots(1, VECTORS)):
             axes.plot(points, target[:, i], color="0.75", linewidth=5, label="cosine")
             for (name, basis), style in zip(toy.bases.items(), ("C0-", "C3--"), strict=False):
                 v = basis.numpy().vectors[:, i]
