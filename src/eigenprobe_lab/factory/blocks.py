@@ -2,15 +2,17 @@
 
     step -> block, place:    each of the `size` batches of a block is seen `passes` times, in a new order each time
 
-What a step sees depends on the seed and the step alone.  With `workers`, so many processes prepare the next blocks while
-the network trains on as many of them, mixed.
+What a step sees depends on the seed and the step alone.  With `workers`, so many processes prepare the next blocks
+while the network trains on as many of them, mixed.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import fields, is_dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -111,8 +113,16 @@ _stream: FoldedStream[Any]  # of a worker process
 
 def _start(kind: type[FoldedStream[Any]], settings: TimedSettings, device: torch.device, rank: int) -> None:
     global _stream
+    Thread(target=_end_with_the_parent, daemon=True).start()
     torch.set_num_threads(1)
     _stream = kind(settings).to(device, rank)
+
+
+def _end_with_the_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
 
 
 def _block(number: int) -> list[Any]:
