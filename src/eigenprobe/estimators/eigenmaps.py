@@ -339,8 +339,10 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
 
     @property
     def suggest_components_(self) -> int:
-        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
-        return largest_gap(self.spectrum_)
+        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups, or than
+        their separate parts where these are more."""
+        beyond = int(self.basis_.info.get("components", 1)) - 1
+        return beyond if beyond >= len(self.spectrum_) else largest_gap(self.spectrum_)
 
     def plot_spectrum(self, path: str | os.PathLike[str] | None = None) -> Any:
         """The gaps ``1 - mu`` of `spectrum_` as a matplotlib Figure: groups end where they jump."""

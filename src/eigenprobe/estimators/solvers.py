@@ -7,12 +7,14 @@
 Fewer vectors than groups let some of these fall together: then there are more, which are folded into the coordinates
 (`coordinates.folding`). Vectors beyond the last group are inside of groups, and there are as many as rows. Where there
 are more separate parts than vectors, any functions that are constant on them would do, and principal directions of
-their centres are taken.
+their centres are taken; half of the vectors that are folded are then those inside of the largest parts, each of which
+would be one place otherwise.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..eigen import Span, basis_from_span, solve
+from ..eigen import Eigenpairs, Span, basis_from_span, solve
 from ..extensions import NeighbourhoodExtension, average
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..smoothers import Smoother
+from ..smoothers.smoother import csr
 from .coordinates import MOST_STEPS
 from .precomputed import smoother_of
 
@@ -65,6 +68,9 @@ def fit_direct(
     asked, own = count, torch.Generator().manual_seed(seed)
     if groups_per_vector < math.inf:
         count = needed_vectors(smoother, asked, groups_per_vector)
+    if asked < count < info["components"]:
+        pairs = _parts_and_insides(smoother, count, own)
+        return _basis(cloud, smoother, pairs, info)
     looked = count
     if count == asked and _may_go_on(smoother, asked, groups_per_vector):
         looked = 4 * asked - 3
@@ -80,16 +86,19 @@ def fit_direct(
     if count > asked and not pairs.residual <= INSIDE * TOLERANCE:  # no groups, but what is inside of them
         count = asked
         pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
-    columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
     if count < info["components"]:
-        columns = _part_columns(smoother, count)
+        pairs = pairs._replace(vectors=_part_columns(smoother, count))
+    return _basis(cloud, smoother, pairs, info)
+
+
+def _basis(cloud: Arranged, smoother: Smoother, pairs: Eigenpairs, info: dict[str, Any]) -> Basis:
     return basis_from_span(
-        Span(columns, pairs.gaps),
+        Span(pairs.vectors, pairs.gaps),
         smoother,
-        count,
+        len(pairs.gaps),
         cloud,
         extension=lambda r: NeighbourhoodExtension.of(cloud, smoother, r.vectors, 1 - r.gaps),
-        info=info,
+        info=info | {"solver": pairs.solver, "residual": pairs.residual},
     )
 
 
@@ -190,3 +199,23 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     random = torch.randn((parts, count - 1 - left.shape[1]), generator=generator, dtype=torch.float64).to(weight)
     columns = torch.linalg.qr(torch.cat([weight.sqrt(), left, random * weight.sqrt()], 1))[0]
     return mass.sqrt() * (columns / weight.sqrt())[labels]
+
+
+def _parts_and_insides(smoother: Smoother, count: int, generator: torch.Generator) -> Eigenpairs:
+    """``count`` vectors of a graph with more parts than that: half are constant on the parts, half are the leading ones
+    inside of as many of the largest parts, found without the others, since the matrix has a block for every part."""
+    (_, labels), half = smoother.components, count // 2
+    largest = torch.bincount(labels).argsort(descending=True, stable=True)[:half]
+    inside = torch.isin(labels, largest)
+    rows, columns, values = smoother.entries()
+    place, kept, n = inside.cumsum(0) - 1, inside[rows], int(inside.sum())
+    pointers = torch.nn.functional.pad(torch.bincount(place[rows[kept]], minlength=n).cumsum(0), (1, 0))
+    matrix = csr(pointers, place[columns[kept]], values[kept], (n, n))
+    mass, leaving = smoother.mass[inside], None if smoother.leaving is None else smoother.leaving[inside]
+    block = replace(smoother, matrix=matrix, mass=mass / mass.sum(), leaving=leaving, graph=None, edges=None)
+    found = solve(block, min(2 * half, n), tol=TOLERANCE, generator=generator)
+    beyond = found.vectors.new_zeros((smoother.n, found.vectors.shape[1] - half))
+    beyond[inside] = found.vectors[:, half:]
+    parts = _part_columns(smoother, count - beyond.shape[1]).to(beyond)
+    gaps = torch.cat([found.gaps.new_zeros(parts.shape[1]), found.gaps[half:]])
+    return found._replace(vectors=torch.cat([parts, beyond], 1), gaps=gaps)
