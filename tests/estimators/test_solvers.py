@@ -59,7 +59,8 @@ def test_large_parts_among_many_keep_their_insides(rng: np.random.Generator) -> 
     group, island = rng.integers(3, size=400), np.repeat(np.arange(110), 14)
     body = rng.standard_normal((400, 10)) + 3 * rng.standard_normal((3, 10))[group]
     x = np.concatenate([body, 40 * rng.standard_normal((110, 10))[island] + rng.standard_normal((len(island), 10))])
-    model = OptimalApproximationEigenmaps(6, random_state=0, device="cpu").fit(x)
+    model = OptimalApproximationEigenmaps(6, diffusion_steps=30.0, random_state=0, device="cpu").fit(x)
+    mapped = OptimalApproximationEigenmaps(6, random_state=0, device="cpu").fit(x)
     parts = model.basis_.info["components"]
     assert parts > solvers.MOST_FOLDED and model.suggest_components_ == parts - 1
     assert model.basis_.k == solvers.MOST_FOLDED + 1 and model.basis_.info["residual"] < solvers.TOLERANCE
@@ -70,9 +71,10 @@ def test_large_parts_among_many_keep_their_insides(rng: np.random.Generator) -> 
     assert np.linalg.norm(matrix @ q - q * mu, axis=0).max() < 2e-5
     inside = np.linalg.eigvalsh(matrix)[::-1][parts : parts + 5]  # the leading ones are those of the largest parts
     np.testing.assert_allclose(mu[51:56], inside, atol=1e-5)
-    y, labels = model.embedding_, np.append(group, 3 + island)
-    near = KNeighborsClassifier().fit(y[::2], labels[::2]).score(y[1::2], labels[1::2])
-    assert near > 0.97
+    labels = np.append(group, 3 + island)
+    for y in (model.embedding_, mapped.embedding_):
+        assert KNeighborsClassifier().fit(y[::2], labels[::2]).score(y[1::2], labels[1::2]) > 0.97
+    assert mapped.basis_.k == 7 and mapped.coordinates_ == "map"
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
