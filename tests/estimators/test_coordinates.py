@@ -367,8 +367,11 @@ def test_a_column_that_decides_all_distances_is_named(rng: np.random.Generator) 
     table = np.column_stack([rng.normal(size=(300, 5)), 1000 * rng.normal(size=300)])
     with pytest.warns(EigenprobeWarning, match=r"column 5 holds 100 % of the variance.*StandardScaler"):
         _model(3).fit(table)
+    other = np.column_stack([rng.normal(size=(300, 7)), table[:, 5], 700 * rng.normal(size=300)])
+    with pytest.warns(EigenprobeWarning, match=r"columns 7, 8 hold 100 % of the variance.* of them alone"):
+        _model(3).fit(other)
     thin = rng.normal(size=(300, 3)) * (1000, 1, 1)  # points in space have one unit
-    for quiet in (table / table.std(0), thin, np.column_stack([table[:, 5], np.zeros((300, 6))])):
+    for quiet in (table / table.std(0), thin, np.column_stack([table[:, 5], np.zeros((300, 6))]), other[:, 3:]):
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="column")
             _model(3).fit(quiet)

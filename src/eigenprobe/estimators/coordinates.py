@@ -71,17 +71,19 @@ def choose_coordinates(model: Any, rows: int) -> Coordinates:
     return "map" if mapped else "sphere"
 
 
-def warn_of_one_column(rows: torch.Tensor) -> None:
-    """A warning where one column of a table decides all Euclidean distances: those of other units count for nothing."""
-    if rows.shape[1] <= SPACE:
+def warn_of_few_columns(rows: torch.Tensor) -> None:
+    """A warning where a few columns of a table decide all Euclidean distances: other units count for nothing."""
+    spread, order = rows[:: max(1, len(rows) // MEASURED)].double().var(0).sort(descending=True)
+    shares = spread.cumsum(0) / spread.sum()
+    few = int((shares <= NEARLY_ALL).sum()) + 1
+    if few > SPACE or int((spread > 0).sum()) < FEWER * few:
         return
-    spread = rows[:: max(1, len(rows) // MEASURED)].double().var(0)
-    share, first = (spread / spread.sum()).max(0)
-    if float(share) > ONE_COLUMN and int((spread > 0).sum()) > SPACE:
-        warn(
-            f"column {int(first)} holds {100 * float(share):.4g} % of the variance, so that distances are those of it "
-            "alone: where columns have different units, scale them first (sklearn.preprocessing.StandardScaler)"
-        )
+    columns, verb, them = ("columns", "hold", "them") if few > 1 else ("column", "holds", "it")
+    names = ", ".join(map(str, sorted(order[:few].tolist())))
+    warn(
+        f"{columns} {names} {verb} {100 * float(shares[few - 1]):.4g} % of the variance, so that distances are those "
+        f"of {them} alone: where columns have different units, scale them first (sklearn.preprocessing.StandardScaler)"
+    )
 
 
 def directions(rows: torch.Tensor) -> float:
@@ -103,7 +105,8 @@ SAME = 1e-5  # relative distance below which coordinates are those of a fitted r
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle ...
 COSINE_DIRECTIONS = 9.0  # ... unless they vary in fewer directions; digits have 13, embeddings 20 to 90, a knot 2.4
 FOLDED_PAIRS, FOLDED_STEPS, FOLDED_NEAR = 4000, 20, 0.01  # pairs, steps, squared share that counts as fallen together
-SPACE, ONE_COLUMN = 3, 0.99  # columns of points in space, whose units are one; share of the variance that is nearly all
+SPACE, NEARLY_ALL = 3, 0.99  # columns of points in space, whose units are one; share of the variance that is nearly all
+FEWER = 4  # times as many columns as those few that decide
 MEASURED = 2000  # rows that these are measured on
 LEAST = 1e-9  # a factor counts as so much: that of two rows is 0, and a power of it would leave them in one place
 VANISHED = 1e-6  # of the first coordinate: a map of it is constant to single precision

@@ -49,7 +49,7 @@ from .coordinates import (
     diffusion_time,
     folding,
     local_averages,
-    warn_of_one_column,
+    warn_of_few_columns,
 )
 from .layout import SMALL, MapMixin, codes, on_cores
 from .network import Training, fit_by_network
@@ -247,7 +247,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
                 sample = self._sample(rows, limit, rng)
                 self.metric_ = choose_metric(self.metric, sample)
                 if self.metric_ == "euclidean":
-                    warn_of_one_column(sample)
+                    warn_of_few_columns(sample)
                 self._blank = sample.mean(0, dtype=torch.float64)
                 if neighbors is None:
                     neighbors = self._sparse_neighbours(rows, limit)
