@@ -368,6 +368,9 @@ def test_a_column_that_decides_all_distances_is_named(rng: np.random.Generator) 
     with pytest.warns(EigenprobeWarning, match=r"column 5 holds 100 % of the variance.*StandardScaler"):
         _model(3).fit(table)
     other = np.column_stack([rng.normal(size=(300, 7)), table[:, 5], 700 * rng.normal(size=300)])
+    with warnings.catch_warnings(action="error"):
+        for numbers in (np.full((9, 5), 1e200), np.ones((9, 5)), table[:6] * 1e200):
+            layout.warn_of_few_columns(torch.from_numpy(numbers))
     with pytest.warns(EigenprobeWarning, match=r"columns 7, 8 hold 100 % of the variance.* of them alone"):
         _model(3).fit(other)
     thin = rng.normal(size=(300, 3)) * (1000, 1, 1)  # points in space have one unit

@@ -75,7 +75,7 @@ def warn_of_few_columns(rows: torch.Tensor) -> None:
     """A warning where a few columns of a table decide all Euclidean distances: other units count for nothing."""
     spread, order = rows[:: max(1, len(rows) // MEASURED)].double().var(0).sort(descending=True)
     shares = spread.cumsum(0) / spread.sum()
-    few = int((shares <= NEARLY_ALL).sum()) + 1
+    few = int((shares > NEARLY_ALL).logical_not().sum()) + 1  # all columns and one where a variance is beyond numbers
     if few > SPACE or int((spread > 0).sum()) < FEWER * few:
         return
     columns, verb, them = ("columns", "hold", "them") if few > 1 else ("column", "holds", "it")
