@@ -90,7 +90,10 @@ def embed(
                     found = np.asarray(model.fit_transform(features))
                 seconds[k] = time.perf_counter() - start
             seconds.setdefault(k, seconds[max(ks)])
-            embeddings[k] = model.coordinates_of(k) if name in ("direct", "network") else found[:, :k]
+            if name in ("direct", "network"):
+                embeddings[k] = model.embedding_ if k == max(ks) else model.coordinates_of(k)
+            else:
+                embeddings[k] = found[:, :k]
             if sphere:
                 embeddings[k] = _on_sphere(embeddings[k], model.affinity_matrix_)
     return embeddings, seconds
