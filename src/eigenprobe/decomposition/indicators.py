@@ -17,7 +17,8 @@
                                                  d: to the twelfth neighbour of either end; over holes and slits
                                                  of parts of the plane
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
-    ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
+    ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
+                                                 of an end and what lies ahead of it: where a branch or crossing is
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
                                                  e = (i, j) of weight w_e that are short-cuts with probability p_e
 
@@ -80,6 +81,8 @@ class Signs:
         200,
     )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut open (.19), 4 to 8
     # in random knots cut at their widest gap, 14 and more in helices and spirals; ends that are looked at
+    ahead: tuple[float, float] = (0.8, 4.5)  # cosine between an end and what lies ahead of it, and spacings up to
+    # that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to .25), 4.4 to 8.8 in spirals
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -113,6 +116,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
         reason = (
             f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
         )
+    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.ahead[1]:
+        reason = f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -201,22 +206,40 @@ def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
     return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
-def ends_apart(prepared: Prepared) -> float:
-    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours: in their
-    median, or in those of the ends, which have neighbours on one side, where points are sparse there."""
+def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
+    """The graph, ends of a curve (points with one neighbour), these neighbours, and the distance of neighbours there:
+    their median, or that of the ends, which have neighbours on one side, where points are sparse."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
     rows, columns, values = prepared.smoother.entries()
-    joined = torch.bincount(rows[(rows != columns) & (values > 0)], minlength=graph.n)
-    ends = (joined == 1).nonzero()[:, 0]
+    linked = (rows != columns) & (values > 0)
+    rows, columns = rows[linked], columns[linked]
+    single = torch.bincount(rows, minlength=graph.n)[rows] == 1
+    own = graph.distances[rows[single], : NEAREST // 2].mean(1)
+    return graph, rows[single], columns[single], own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+
+
+def ends_apart(prepared: Prepared) -> float:
+    """The least distance of two ends of a curve in distances of neighbours."""
+    graph, ends, _, own = _ends(prepared)
     if not 1 < len(ends) <= SIGNS.ends[1]:
         return torch.inf
-    spacing = graph.distances[:, : NEAREST // 2].mean(1)
     head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
-    own = torch.minimum(spacing[ends[head]], spacing[ends[tail]])
-    own = own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
-    return float((torch.pdist(graph.points[ends]) / own).min())
+    return float((torch.pdist(graph.points[ends]) / torch.minimum(own[head], own[tail])).min())
+
+
+def gap_ahead(prepared: Prepared) -> float:
+    """The least distance of an end of a curve to a point that lies ahead of it, in distances of neighbours; turns of
+    a helix or a spiral lie beside its ends."""
+    graph, ends, before, own = _ends(prepared)
+    found = torch.inf
+    for end, last, unit in zip(*(each.tolist()[: SIGNS.ends[1]] for each in (ends, before, own)), strict=True):
+        along, chord = graph.points[end] - graph.points[last], graph.points - graph.points[end]
+        length = chord.norm(dim=1)
+        ahead = length[chord @ along > SIGNS.ahead[0] * length * along.norm()]
+        found = min(found, float(ahead.min()) / unit) if len(ahead) else found
+    return found
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
