@@ -234,3 +234,11 @@ def test_samples_are_spread_over_all_rows(
     monkeypatch.setattr(dimensions, name, lambda graph, rows: taken.append(rows) or answer)
     estimate_dimension(build_graph(torch.from_numpy(rng.random((n, columns))), 4))
     assert len(taken[0]) == expected and int(taken[0][0]) == 0 and len(taken[0].diff().unique()) == 1
+
+
+@pytest.mark.parametrize("expected", [1.0, 2.0, 4.0])
+def test_growth_of_the_shortest_lists(expected: float) -> None:
+    """Two or three neighbours: the radius of the last over that of the first has two or three times as many points."""
+    for k in (2, 3):
+        lengths = np.linspace(1, k ** (1 / expected), k)
+        assert estimate_dimension(_graph_of(np.tile(lengths, (30, 1)))) == pytest.approx(expected)
