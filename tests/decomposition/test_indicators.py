@@ -13,6 +13,7 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import KNOWN, copies, steps, strays
+from eigenprobe import geometry
 from eigenprobe.decomposition import entry, indicators
 from eigenprobe.decomposition.indicators import (
     SIGNS,
@@ -571,3 +572,19 @@ def test_crossings_that_are_cut_open_are_told() -> None:
         wrong += error > 0.1
         assert error < 0.1 or said(x)
     assert 0 < wrong < 12
+
+
+@pytest.mark.parametrize("n", [500, 1500])
+def test_slits_of_surfaces_in_space_are_told(n: int, rng: np.random.Generator) -> None:
+    """A cylinder that is cut open by three spacings is no closed one: (pi i / length)^2 + (pi j / height)^2."""
+    spacing = np.sqrt(4 * np.pi / n)
+    for gap in (0.0, 3.0):
+        length = 2 * np.pi - gap * spacing
+        draw = rng.random((8 * n, 2)) * [length, 2.0]
+        draw = draw[geometry.farthest_points(draw, n, start=0)] if gap else draw
+        x = np.column_stack([np.cos(draw[:, 0]), np.sin(draw[:, 0]), draw[:, 1]])
+        x = x if gap else x[geometry.farthest_points(x, n, start=0)]
+        around = (np.pi * np.arange(20) / length) ** 2 if gap else np.repeat(np.arange(10), 2)[1:] ** 2
+        exact = np.sort(np.add.outer(around, (np.pi * np.arange(20) / 2) ** 2).ravel())[1:11]
+        error = np.abs(ep.decompose(x, k=11).eigenvalues[1:] / exact - 1).mean()
+        assert (error > 0.1 and any("gaps" in each for each in said(x))) if gap else (error < 0.05 and said(x) == [])

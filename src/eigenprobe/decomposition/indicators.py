@@ -14,8 +14,8 @@
     jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
                                                  turns and folds that lie as near each other as their points
     gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
-                                                 d: to the twelfth neighbour of either end; over holes and slits
-                                                 of parts of the plane
+                                                 d: to the twelfth neighbour of either end, in space to the fourth;
+                                                 over holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
                                                  of an end and what lies ahead of it: where a branch or crossing is
@@ -71,9 +71,12 @@ class Signs:
     steep: tuple[float, float, float] = (0.5, 0.04, 0.05)  # cosine to the tangent at an end, and the share of such
     # edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a surface .06 to
     # .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution
-    long: tuple[float, float] = (2.0, 2.5)  # q of an edge over a gap in the plane: of an even cloud, of a random one
+    long: tuple[float, float, float] = (2.0, 2.5, 7.8)  # q of an edge over a gap in the plane, of an even cloud and of
+    # a random one; and in space
     gaps: tuple[float, float] = (0.026, 0.112)  # share of such edges: even .03 to .34 where holes of two to five
     # spacings are filled (errors of .1 to 12), up to .02 in others; random .11 to .28 and .05 to .11
+    slits: tuple[float, float] = (0.03, 0.08)  # the same in space: even .05 to .09 over slits of 2.5 and 3 spacings
+    # (errors of .2 to .3), up to .02 on 14 meshes below .05; random .09 to .12 and .02 to .06
     groups: tuple[float, float] = (2.1, 2.21)  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6);
     # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and squares, up to 2.7
     ends: tuple[float, int] = (
@@ -167,20 +170,23 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a part of the plane lies in edges
-    that are longer than its points lie apart.  Thin limbs of surfaces in space have as many, and no gaps."""
+    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a surface lies in edges that are
+    longer than its points lie apart: than twelve of them in the plane, and than four in space, where thin limbs have
+    no twelve on one side."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
-    if graph.k < 12 or graph.points.shape[1] > 2:
+    if graph.k < 12:
         return False
-    first, third, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 5, 11))
+    first, third, fourth, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 3, 5, 11))
     even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
+    flat = graph.points.shape[1] == 2
+    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.long[2])
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
-    bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
-    grouped = not even and float((last / third).median()) > SIGNS.groups[1]
-    return grouped or _share(prepared, vectors, edges, bridge) > SIGNS.gaps[not even]
+    bridge = 3 * squared > times * torch.maximum(reach[head], reach[tail]).square()
+    grouped = flat and not even and float((last / third).median()) > SIGNS.groups[1]
+    return grouped or _share(prepared, vectors, edges, bridge) > (SIGNS.gaps if flat else SIGNS.slits)[not even]
 
 
 def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
