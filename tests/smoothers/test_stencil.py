@@ -12,7 +12,7 @@ import torch
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Edges, Graph, stack
+from eigenprobe.graph import Edges, Graph, stack, undirected
 from eigenprobe.graph.graph import build_graph, local_spacing
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from eigenprobe.smoothers import stencil as stencils
@@ -515,3 +515,17 @@ def test_a_gap_is_wide_for_the_points_at_both_its_ends() -> None:
         keep = stencils._adjacent(near, torch.eye(2, 1, dtype=x.dtype).expand(len(x), 2, 1))
         kept = bool((keep[30] & (near.indices[30] == 31)).any())
         assert kept != cut
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-3, 1e70])
+def test_frames_of_edges_are_those_of_any_unit(scale: float, rng: np.random.Generator) -> None:
+    """Tangent planes of a bowl, whose moments are squares of lengths: of these only ratios count."""
+    x = rng.random((80, 2)) * 2 - 1
+    x = torch.from_numpy(np.column_stack([x, 0.3 * (x**2).sum(1)]))
+    edges = undirected(build_graph(x, 8).indices)[0]
+    chord, weight = x[edges.tail] - x[edges.head], torch.ones(len(edges.head), dtype=x.dtype)
+    frames = [stencils.edge_frames(s * chord, edges, weight, 2, torch.zeros(80, 3, 2)) for s in (1.0, scale)]
+    planes = [frame @ frame.mT for frame in frames]
+    torch.testing.assert_close(*planes)
+    normal = torch.from_numpy(np.column_stack([-0.6 * x[:, :2].numpy(), np.ones(80)]))
+    assert float((planes[1] @ normal[..., None]).norm(dim=1).median()) < 0.2
