@@ -10,6 +10,7 @@ are made by `viz` and files for other programs by `geometry`, imported when one 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .cloud import Array, Origin, strided, unmasked
+from .cloud import LARGEST, Array, Origin, strided, unmasked
 from .errors import InputError
 from .host.device import moved
 from .host.files import Facts, atomic_path, reading
@@ -120,7 +121,7 @@ class Basis:
     source: OperatorSource | None = field(default=None, repr=False)  # of `graph` and `smoother`: not in the file
 
     def __post_init__(self) -> None:
-        shapes = [getattr(each, "shape", None) for each in (self.normalized, self.mass, self.eigenvalues)]
+        shapes = [_shape(each) for each in (self.normalized, self.mass, self.eigenvalues)]
         if None in shapes or len(self.normalized.shape) != 2:
             raise InputError(f"expected arrays: a basis (n, K), mass (n,) and eigenvalues (K,), got shapes {shapes}")
         n, k = self.normalized.shape
@@ -220,7 +221,7 @@ class Basis:
         given = strided(points) if isinstance(points, Tensor) else unmasked(points)
         if given.is_complex() if isinstance(given, Tensor) else given.dtype.kind not in "fiu":
             raise InputError(f"expected new points of real numbers, got dtype {given.dtype}")
-        x = given if isinstance(given, Tensor) else torch.as_tensor(np.ascontiguousarray(given, np.float64))
+        x = given if isinstance(given, Tensor) else torch.as_tensor(np.require(given, np.float64, ["C", "W"]))
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
@@ -289,7 +290,10 @@ class Basis:
                 extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
             names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts", "lifted")
             stored: dict[str, Any] = {name: tensors.get(name) for name in names}
-            stored |= {"info": dict(header.get("info", {})), "extension": extension, "source": _recorded(header)}
+            info = dict(header.get("info", {}))
+            if isinstance(dimension := info.get("dimension", 0.0), bool) or not 0 <= float(dimension) < math.inf:
+                raise InputError(f"expected a dimension, got {dimension!r} in {path}")
+            stored |= {"info": info, "extension": extension, "source": _recorded(header)}
             return cls(**stored).numpy()
 
     def plot(
@@ -347,6 +351,12 @@ class Basis:
         return f
 
 
+def _shape(values: Any) -> tuple[int, ...] | None:
+    """The shape of a tensor or an array of real numbers, None of anything else."""
+    real = isinstance(values, Tensor) or (isinstance(values, np.ndarray) and values.dtype.kind in "fiu")
+    return tuple(values.shape) if real else None
+
+
 def _recorded(header: Facts) -> OperatorSource | None:
     """The settings of the operator that a file holds, if it has any."""
     if header.get("operator") is None:
@@ -362,12 +372,20 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
+        if name != "eigenvalues" and tensor.numel() and float(tensor.double().abs().max()) > LARGEST:
+            raise InputError(f"expected numbers of at most {LARGEST:.0e}, got others in {name!r} of {path}")
+        whole = not name.startswith("extension.") or name.endswith("indices")
+        if not whole and tensor.dtype not in (torch.float32, torch.float64):
+            raise InputError(f"expected single or double precision, got {tensor.dtype} in {name!r} of {path}")
     q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
     sound = (mass > 0).all() if "lifted" not in tensors else (mass >= 0).all()
     if q.ndim != 2 or not q.is_floating_point() or not bool(sound):
         raise InputError(f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}")
     if points is not None and (points.ndim != 2 or len(points) != len(q)):
         raise InputError(f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}")
+    lifted = tensors.get("lifted")
+    if lifted is not None and lifted.shape != q.shape:
+        raise InputError(f"expected lifted vectors {tuple(q.shape)}, got {tuple(lifted.shape)} in {path}")
     faces, rows = tensors.get("faces"), tensors.get("rows")
     if faces is not None and not (faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())):
         raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .errors import InputError, warn
+from .host.device import resolved
 from .host.validation import as_array
 
 R = TypeVar("R")
@@ -209,16 +210,11 @@ def check_points(
         raise InputError(f"expected points of shape (n, d), got {tuple(array.shape)}")
     check_count(array.shape[0], k)
     _warn_of_columns(array)
-    tensor = torch.as_tensor(np.ascontiguousarray(array, np.float64) if is_numpy else array)
+    tensor = torch.as_tensor(np.require(array, np.float64, ["C", "W"]) if is_numpy else array)  # writable
     floating = array.dtype.kind == "f" if is_numpy else tensor.is_floating_point()
     single = floating and (array.dtype.itemsize if is_numpy else tensor.element_size()) <= 4
     origin = Origin(array, torch.float32 if single else torch.float64, tensor.device, is_numpy)
-    try:
-        tensor = tensor.detach().to(device=device, dtype=torch.float64)
-    except (RuntimeError, AssertionError) as error:
-        if device is None:
-            raise
-        raise InputError(f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}") from error
+    tensor = tensor.detach().to(device=None if device is None else resolved(device), dtype=torch.float64)
     if finite and not bool((sound := torch.isfinite(tensor).all(1)).all()):
         bad = (~sound).nonzero()[:, 0]
         raise InputError(f"expected finite points, got {len(bad)} with NaN or infinity, the first in row {int(bad[0])}")

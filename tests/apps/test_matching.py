@@ -113,3 +113,26 @@ def test_directions_that_no_function_has_are_left_alone(basis: Basis) -> None:
         expected = np.zeros((k, k))
         expected[range(4), range(4)] = 1.0
         np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("landmarks", [None, [[3, 8], [40, 1]]])
+def test_a_match_is_its_steps(basis: Basis, other: Basis, landmarks: list[list[int]] | None) -> None:
+    """Signatures everywhere and from landmarks, the functional map between them, ZoomOut, and back to points."""
+    from eigenprobe.apps import hks, wks
+
+    a, b = [wks(basis, 10)], [wks(other, 10)]
+    if landmarks is not None:
+        for signature, count in ((wks, 10), (hks, 5)):
+            a.append(signature(basis, count, sources=[3, 40], scaled=True))
+            b.append(signature(other, count, sources=[8, 1], scaled=True))
+    matrix = functional_map(basis, other, np.concatenate(a, 1), np.concatenate(b, 1), k=6, weight=0.02)
+    matrix = zoomout(matrix, basis, other, k=12, step=2)
+    points, found = match(basis, other, landmarks=landmarks, k=6, refine_to=12, step=2, weight=0.02, descriptors=10)
+    np.testing.assert_allclose(found, matrix, atol=1e-9)
+    np.testing.assert_array_equal(points, point_map(matrix, basis, other))
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_a_map_grows_by_steps_of_at_least_one(basis: Basis, other: Basis, step: int) -> None:
+    with pytest.raises(InputError, match="expected step >= 1"):
+        zoomout(np.eye(4), basis, other, step=step)

@@ -13,6 +13,7 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import KNOWN, copies, steps, strays
+from eigenprobe import geometry
 from eigenprobe.decomposition import entry, indicators
 from eigenprobe.decomposition.indicators import (
     SIGNS,
@@ -21,6 +22,7 @@ from eigenprobe.decomposition.indicators import (
     distance_leap,
     doubtful_shares,
     ends_apart,
+    gap_ahead,
     has_gaps,
     is_closed,
     is_rough,
@@ -539,3 +541,51 @@ def test_a_ring_of_few_points_is_not_called_thick_where_its_dimension_is_given(n
     assert said(ring, dimension=1) == []
     values = ep.decompose(ring, k=5, dimension=1).eigenvalues
     np.testing.assert_allclose(values, [0, 1, 1, 4, 4], rtol=0.03, atol=1e-9)
+
+
+def test_what_lies_ahead_of_an_end_is_measured_and_told() -> None:
+    """A line that ends before another, at every distance; beside or behind it nothing is ahead."""
+    rail = np.stack([np.arange(-40.0, 41), np.zeros(81)], 1)
+    for gap in (5.0, 6.0, 9.0):
+        up, along = np.arange(gap, 40), np.arange(60.0)
+        way = [up * 0, up], [along, along * 0 + 40], [np.full(40, 60.0), 40 - along[:40]], [60 - np.arange(100), 0]
+        x = np.concatenate([np.stack(np.broadcast_arrays(*each), 1) for each in way])
+        prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
+        near = float(prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median())
+        assert gap_ahead(prepared) * near * prepared.cloud.frame.scale == pytest.approx(gap)
+    beside = np.concatenate([rail, rail + [0.0, 5.0]])
+    assert gap_ahead(OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(beside)) == np.inf
+    ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
+    assert gap_ahead(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+
+
+def test_crossings_that_are_cut_open_are_told() -> None:
+    """Random points of a figure eight, two loops at a vertex: k l = 2 pi m three times, (2 m + 1) pi once each."""
+    t = np.linspace(0, 2 * np.pi, 20001)
+    eight = np.stack([np.sin(t), 0.8 * np.sin(t) * np.cos(t)], 1)
+    length = np.append(0, np.cumsum(np.linalg.norm(np.diff(eight, axis=0), axis=1)))
+    exact = (np.pi * np.array([1, 2, 2, 2, 3, 4, 4, 4, 5, 6]) / (length[-1] / 2)) ** 2
+    wrong = 0
+    for seed in range(24):
+        at = np.random.default_rng(seed).random(500 if seed % 2 else 800) * length[-1]
+        x = np.stack([np.interp(at, length, each) for each in eight.T], 1)
+        error = np.abs(ep.decompose(x, k=11).eigenvalues[1:] / exact - 1).mean()
+        wrong += error > 0.1
+        assert error < 0.1 or said(x)
+    assert 0 < wrong < 12
+
+
+@pytest.mark.parametrize("n", [500, 1500])
+def test_slits_of_surfaces_in_space_are_told(n: int, rng: np.random.Generator) -> None:
+    """A cylinder that is cut open by three spacings is no closed one: (pi i / length)^2 + (pi j / height)^2."""
+    spacing = np.sqrt(4 * np.pi / n)
+    for gap in (0.0, 3.0):
+        length = 2 * np.pi - gap * spacing
+        draw = rng.random((8 * n, 2)) * [length, 2.0]
+        draw = draw[geometry.farthest_points(draw, n, start=0)] if gap else draw
+        x = np.column_stack([np.cos(draw[:, 0]), np.sin(draw[:, 0]), draw[:, 1]])
+        x = x if gap else x[geometry.farthest_points(x, n, start=0)]
+        around = (np.pi * np.arange(20) / length) ** 2 if gap else np.repeat(np.arange(10), 2)[1:] ** 2
+        exact = np.sort(np.add.outer(around, (np.pi * np.arange(20) / 2) ** 2).ravel())[1:11]
+        error = np.abs(ep.decompose(x, k=11).eigenvalues[1:] / exact - 1).mean()
+        assert (error > 0.1 and any("gaps" in each for each in said(x))) if gap else (error < 0.05 and said(x) == [])

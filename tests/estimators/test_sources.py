@@ -126,3 +126,29 @@ def test_missing_entries_of_sparse_rows_are_named(rng: np.random.Generator) -> N
     rows[17, 4], rows[16] = np.nan, 0
     with pytest.raises(InputError, match="features must be finite, row 17 has NaN or infinity in column 4"):
         OptimalApproximationEigenmaps(4).fit(sparse.csr_matrix(rows))
+
+
+def test_rows_that_are_fitted_fit_into_half_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 bytes per number, 400 per neighbour and 60 per component, within the limits."""
+    from eigenprobe.estimators import sources
+
+    model = _estimator(n_neighbors=30, device="cpu")  # two components
+    for memory, columns in ((10 << 30, 64), (300 << 30, 2), (64 << 30, 5000), (1 << 20, 9)):
+        monkeypatch.setattr(sources.os, "sysconf", lambda name, m=memory: 4096 if name == "SC_PAGE_SIZE" else m // 4096)
+        expected = memory / 2 / (16 * columns + 400 * 30 + 60 * 12)
+        found = sources.rows_to_fit(model, columns)
+        assert found == int(min(sources.MOST_ROWS, max(sources.LEAST_ROWS, expected)))
+    model.max_samples = 777
+    assert sources.rows_to_fit(model, 3) == 777
+
+
+def test_rows_of_a_dask_table_are_as_many_as_its_columns_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = pytest.importorskip("dask.array")
+    from eigenprobe.estimators import sources
+
+    asked = []
+    monkeypatch.setattr(sources, "rows_to_fit", lambda model, columns: asked.append(columns) or 50)
+    x = np.arange(800.0).reshape(200, 4)
+    found = sources.sampled(_estimator(random_state=0), array.from_array(x, chunks=(70, 4)))
+    assert asked == [4] and found.shape == (50, 4)
+    assert len(np.unique(found[:, 0])) == 50 and np.isin(found[:, 0], x[:, 0]).all()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from eigenprobe import InputError, OptimalApproximationEigenmaps
 from tests.estimators.test_precomputed import _model
@@ -49,3 +50,42 @@ def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) 
     plain = _model(3).fit(X)
     plain.save(tmp_path / "plain")
     assert OptimalApproximationEigenmaps.load(tmp_path / "plain")._place is None
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("options", [{"k": 2, "coordinates": "map"}, {"metric": "cosine"}])
+def test_files_that_were_changed_are_refused_or_used(
+    tmp_path: Path, rng: np.random.Generator, options: dict[str, Any]
+) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    x, folder = rng.normal(size=(90, 6)), tmp_path / "fitted"
+    _model(**options).fit(x).save(folder)
+
+    def use() -> None:
+        try:
+            found = OptimalApproximationEigenmaps.load(folder).transform(x[:3])
+        except InputError as error:
+            assert "\n" not in str(error).strip()
+            return
+        assert np.isfinite(found).all()
+
+    path = folder / "estimator.json"
+    facts = json.loads(path.read_text())
+    for name in facts["parameters"]:
+        for odd in (None, True, -1, 0, 1e9, "a", "", [], {"a": 1}, float("nan"), 10**400):
+            path.write_text(json.dumps(facts | {"parameters": facts["parameters"] | {name: odd}}))
+            use()
+    path.write_text(json.dumps(facts))
+    for path in (folder / "rows.safetensors", folder / "basis.safetensors"):
+        with safe_open(path, "np") as file:
+            metadata = file.metadata()
+        arrays = load_file(path)
+        for name, array in arrays.items():
+            spoiled = np.full_like(array, np.nan) if array.dtype.kind == "f" else array + 10**6
+            for other in (array[:-1], array[:0], array[..., None], spoiled, array.astype(np.float16)):
+                save_file(arrays | {name: np.ascontiguousarray(other)}, path, metadata)
+                use()
+            save_file({key: each for key, each in arrays.items() if key != name}, path, metadata)
+            use()
+        save_file(arrays, path, metadata)

@@ -9,6 +9,7 @@ import torch
 from eigenprobe import extensions
 from eigenprobe.errors import InputError
 from eigenprobe.extensions.kernel import NEIGHBOURS, KernelExtension
+from eigenprobe.search.neighbours import Metric
 from tests import clouds as c
 
 
@@ -102,3 +103,14 @@ def test_averages_are_sums_over_the_neighbours_of_every_row(k: int, width: int, 
     indices = torch.from_numpy(rng.integers(9, size=(25, k)))
     found = extensions.average(weight, values, indices)
     torch.testing.assert_close(found, torch.einsum("ij,ijk->ik", weight, values[indices]))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_fitted_points_have_their_values_bit_by_bit(metric: Metric, rng: np.random.Generator) -> None:
+    x, values = torch.from_numpy(rng.normal(size=(50, 4))), torch.from_numpy(rng.normal(size=(50, 3)))
+    x[20:40] = torch.from_numpy(rng.integers(0, 3, (20, 4)).astype(float)) + 5  # many at equal distances
+    unit = x / x.norm(dim=1, keepdim=True) if metric == "cosine" else x
+    first = np.unique(unit.numpy().round(9), axis=0, return_index=True)[1]
+    extension = KernelExtension(x[first], values[first], metric)
+    assert torch.equal(extension(x[first]), values[first])
+    assert not torch.equal(extension(x[first] + 1e-3), values[first])

@@ -224,6 +224,21 @@ def test_affinities_of_new_rows_are_weights(rng: np.random.Generator) -> None:
     weight = (affinities / affinities.sum(1, keepdim=True)).numpy()
     np.testing.assert_allclose(found, weight @ extension.values.numpy() / extension.factors.numpy(), atol=1e-6)
     np.testing.assert_allclose(mass, weight @ extension.mass.numpy(), atol=1e-9)
-    for bad in (torch.zeros(1, 30), torch.cat([affinities[:1], -affinities[:1] + 1e-3])):
+    for bad in (torch.zeros(1, 30), torch.cat([affinities[:1], -affinities[:1] + 1e-3]), affinities - 1e-3):
         with pytest.raises(InputError, match="affinities of at least 0"):
             extension.with_mass(bad.double())
+
+
+def test_distances_to_fitted_points_are_as_good_as_points(points: torch.Tensor, generator: torch.Generator) -> None:
+    """New rows of distances to all fitted points, in any order of these, and the points themselves: the same values."""
+    extension, new = _extension(points, 6), torch.randn(9, 5, generator=generator, dtype=torch.float64)
+    frame = Frame(torch.zeros(len(points), dtype=torch.float64), 1.0)
+    other = replace(extension, metric="precomputed", frame=frame)
+    for found, expected in zip(other.with_mass(torch.cdist(new, points)), extension.with_mass(new), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_files_of_before_have_the_usual_sameness(points: torch.Tensor) -> None:
+    extension = _extension(points, 6)
+    facts = {name: fact for name, fact in extension.facts().items() if name != "same"}
+    assert NeighbourhoodExtension.from_tensors(extension.tensors(), facts).same == 1e-5

@@ -9,6 +9,7 @@ import eigenprobe as ep
 from eigenprobe import geometry
 from eigenprobe.errors import InputError
 from eigenprobe.geometry.draws import draw_surface, sample_surface, sample_volume, winding_number
+from eigenprobe.readers.mesh import signed_volume
 from eigenprobe.sampling.farthest import farthest_points
 from tests.meshes import cube, sphere, torus
 from tests.spectra import ball_neumann
@@ -101,3 +102,22 @@ def test_spread_points_are_the_farthest_of_four_times_as_many() -> None:
     many = sample_volume(mesh, 400, seed=3)
     few = sample_volume(mesh, 100, spread=True, seed=3)
     np.testing.assert_array_equal(few, many[np.sort(farthest_points(many, 100, start=0))])
+
+
+def test_a_needle_along_the_diagonal_of_its_box_is_filled() -> None:
+    """A ten-thousandth of the box lies inside, so the first draws find nothing."""
+    start, end = np.zeros(3), np.ones(3)
+    sides = 0.006 * np.linalg.svd(end[None])[2][1:]
+    corners = np.array([sides[0], sides[1], -sides[0] - sides[1]])
+    vertices = np.concatenate([start + corners, end + corners])
+    faces = [[0, 2, 1], [3, 4, 5]]
+    for i in range(3):
+        j = (i + 1) % 3
+        faces += [[i, j, 3 + j], [i, 3 + j, 3 + i]]
+    faces = np.array(faces)
+    if not geometry.is_closed(faces)[0] or signed_volume(vertices, faces) < 0:
+        faces = faces[:, ::-1].copy()
+    for seed in range(3):
+        found = geometry.sample_volume((vertices, faces), 2, seed=seed)
+        along = found @ end / 3
+        assert np.linalg.norm(found - along[:, None] * end, axis=1).max() < 0.02 and (np.abs(along - 0.5) < 0.51).all()

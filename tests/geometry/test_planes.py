@@ -40,3 +40,14 @@ def test_the_command_line_leaves_the_floor_out(tmp_path):
     read = read_points(tmp_path / "scene.npy", None, False, 0, remove_plane=True)
     assert 550 <= len(read.points) <= 600 and read.rows.max() < 600
     assert len(read_points(tmp_path / "scene.npy", 200, False, 0, remove_plane=True).points) == 200
+
+
+def test_triples_of_equal_points_span_no_plane():
+    """Most of the points are copies of a few: their triples are left out, and the floor is found."""
+    rng = np.random.default_rng(0)
+    floor = np.c_[rng.uniform(-2, 2, (900, 2)), np.zeros(900)]
+    x = np.concatenate([floor, np.tile(rng.normal(size=(3, 3)) + [0, 0, 3], (200, 1))])
+    rows, plane = ep.geometry.remove_plane(x, thickness=0.05)
+    assert abs(plane.normal[2]) > 0.9999
+    np.testing.assert_array_equal(plane.rows, np.arange(900))
+    np.testing.assert_array_equal(rows, np.arange(900, 1500))

@@ -254,3 +254,15 @@ def test_few_groups_and_large_ones_are_no_copies(
     cloud = arrange(torch.from_numpy(x + 1e-6 * rng.normal(size=x.shape)), 5, 4)
     with warnings.catch_warnings(action="ignore"):
         assert (without_near_copies(cloud) is not cloud) == merged
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize(("copies", "merged"), [(6, False), (8, True)])
+def test_copies_are_one_where_they_are_most_of_the_neighbours(
+    copies: int, merged: bool, rng: np.random.Generator
+) -> None:
+    """Five of twelve neighbours are copies, or seven."""
+    places = np.repeat(rng.normal(size=(150, 5)), copies, axis=0)
+    cloud = arrange(torch.from_numpy(places + 1e-7 * rng.normal(size=places.shape)), 12, 4)
+    found = arranged.without_near_copies(cloud)
+    assert (found is not cloud) == merged and found.graph.n == (150 if merged else 150 * copies)

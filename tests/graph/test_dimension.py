@@ -202,6 +202,16 @@ def test_a_dimension_is_at_least_one() -> None:
     assert estimate_dimension(_graph_of(np.ones((30, 8)), "euclidean", 5)) == 1  # equal points in five columns
 
 
+@pytest.mark.parametrize("columns", [12, 40])
+def test_distances_that_are_equal_but_for_rounding_are_no_growth(columns: int, rng: np.random.Generator) -> None:
+    """Rows of zeros and ones have few distances: their dimension does not depend on the unit, nor on a rotation."""
+    x = rng.integers(0, 2, (400, columns)).astype(float)
+    turned = x @ np.linalg.qr(rng.normal(size=(columns, columns)))[0]
+    expected = dimension(x)
+    for other in (1e-3 * x, x / 7, turned, turned / 3):
+        assert dimension(other) == pytest.approx(expected, rel=1e-9)
+
+
 def test_three_dimensions_among_more_are_a_growth(rng: np.random.Generator) -> None:
     """Principal axes count curves and surfaces, of at most sixteen columns; beyond, dimensions are no whole numbers."""
     for columns, flat, whole in ((6, 2, True), (16, 2, True), (6, 3, False), (17, 2, False)):
@@ -224,3 +234,11 @@ def test_samples_are_spread_over_all_rows(
     monkeypatch.setattr(dimensions, name, lambda graph, rows: taken.append(rows) or answer)
     estimate_dimension(build_graph(torch.from_numpy(rng.random((n, columns))), 4))
     assert len(taken[0]) == expected and int(taken[0][0]) == 0 and len(taken[0].diff().unique()) == 1
+
+
+@pytest.mark.parametrize("expected", [1.0, 2.0, 4.0])
+def test_growth_of_the_shortest_lists(expected: float) -> None:
+    """Two or three neighbours: the radius of the last over that of the first has two or three times as many points."""
+    for k in (2, 3):
+        lengths = np.linspace(1, k ** (1 / expected), k)
+        assert estimate_dimension(_graph_of(np.tile(lengths, (30, 1)))) == pytest.approx(expected)

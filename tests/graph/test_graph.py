@@ -92,6 +92,11 @@ def test_truncate_and_components():
 
 def test_precision_and_errors():
     assert build_graph(points(50, 3).float(), 4).distances.dtype == torch.float32
+    corner = [[0, 0], [3, 0], [0, 4], [9, 9]]
+    for dtype in (torch.int64, torch.uint8, torch.float16, torch.bfloat16):  # distances are no whole numbers
+        found = build_graph(torch.tensor(corner, dtype=dtype), 2).distances
+        assert found[:3].flatten().tolist() == [3, 4, 3, 5, 4, 5]
+        assert found[3].tolist() == pytest.approx([106**0.5, 117**0.5])
     with pytest.raises(InputError, match="at least 11 points, got 10"):
         build_graph(points(10, 3), 10)
     with pytest.raises(InputError, match="backend must be"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eigenprobe.errors import InputError
 from eigenprobe.host.device import PIECE, fused, graphed, moved, resolved
 
 
@@ -39,3 +40,9 @@ def test_much_memory_comes_back_from_a_gpu_as_it_is(dtype: torch.dtype):
     y = x * 2  # still being computed when it is asked for
     assert torch.equal(moved(y, "cpu"), y.to("cpu")) and torch.equal(moved(y[:, 1], "cpu"), y[:, 1].to("cpu"))
     assert moved(torch.ones((), device="cuda"), "cpu") == 1
+
+
+@pytest.mark.parametrize("name", ["meta", "toaster", "", "cuda:77"])
+def test_a_device_that_holds_no_numbers_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"device '{name}' cannot be used here"):
+        resolved(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,3 +159,16 @@ def test_two_stored_neighbours_are_enough_and_one_is_not(count: int, rng: np.ran
             exact = np.linalg.norm(x[:, None] - x, axis=2)
             assert np.array_equal(np.asarray(found[0]), np.argsort(exact, 1)[:, 1 : count + 1])
             np.testing.assert_allclose(found[1], np.sort(exact, 1)[:, 1 : count + 1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "cells", "expected"), [(2, 40, 2), (3, 40, 2), (4, 40, 3), (10, 40, 9), (90, 40, 39)]
+)
+def test_neighbours_that_were_lost_are_searched_again_as_many_as_before(asked: int, cells: int, expected: int) -> None:
+    """Scanpy counts the cell itself; at least two, and no more than there are other cells."""
+    facts = {"params": {"metric": "manhattan", "n_neighbors": asked}}
+    adata = SimpleNamespace(uns={"neighbors": facts}, obsp={"distances": csr_matrix((cells, cells))})
+    options: dict[str, Any] = {}
+    with pytest.warns(ep.EigenprobeWarning, match="0 neighbours of some cells"):
+        assert _neighbours(adata, "neighbors", options) is None
+    assert options == {"metric": "manhattan", "n_neighbors": expected}

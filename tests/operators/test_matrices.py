@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import eigsh, splu, spsolve
 
@@ -282,3 +283,15 @@ def test_sizes_whose_areas_and_volumes_are_beyond_all_numbers(
     unit, own = ep.laplacian(x, dimension=dimension)
     np.testing.assert_allclose(mass.diagonal() / near**dimension, own.diagonal(), rtol=1e-6)
     np.testing.assert_allclose(stiffness.diagonal() / near ** (dimension - 2), unit.diagonal(), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_differences_of_copies_are_the_last_vectors(rng: np.random.Generator) -> None:
+    """The spectrum of a cloud with copies is that of its distinct points, and above it one value for every copy."""
+    x = c.random_sphere(60, rng) * [1.0, 1.3, 0.6]
+    for copied in (x[:5], np.tile(x[:2], (3, 1))):
+        (stiffness, mass), (whole, shared) = ep.laplacian(x), ep.laplacian(np.concatenate([x, copied]))
+        expected = eigh(stiffness.toarray(), mass.toarray(), eigvals_only=True)
+        found = eigh(whole.toarray(), shared.toarray(), eigvals_only=True)
+        np.testing.assert_allclose(found[:60], expected, rtol=1e-6, atol=1e-9)
+        assert len(found) == 60 + len(copied) and found[60] >= expected[-1]

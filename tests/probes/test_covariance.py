@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from eigenprobe.errors import InputError
+from eigenprobe.probes import covariance as covariances
 from eigenprobe.probes.covariance import Covariance, visible_scales
 
 
@@ -204,3 +206,15 @@ def test_as_many_products_as_the_highest_power(symmetric):
     Covariance(smoother, terms={2: 1.0, 6: 0.5})(smoother.matrix)
     expected = {"apply": 6, "apply_transpose": 0} if symmetric else {"apply": 3, "apply_transpose": 3}
     assert {name: calls.count(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "terms", [((1, 2.0),), ((0, 1.0), (3, -0.5)), ((40, 1.0),), ((900, 1.0),), ((5, 1.0), (5000, 2.0))]
+)
+def test_powers_in_chebyshev_polynomials(terms):
+    """On all of [-1, 1], to rounding: as many nodes as the highest power needs, and no more terms than are seen."""
+    series = covariances._chebyshev(terms)
+    x = np.linspace(-1, 1, 4001)
+    expected = sum(coefficient * x**power for power, coefficient in terms)
+    np.testing.assert_allclose(np.polynomial.chebyshev.chebval(x, series), expected, atol=1e-11)
+    assert 2 <= len(series) <= max(2, max(power for power, _ in terms) + 1)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eigenprobe.eigen.span import Span, rotate
 from eigenprobe.errors import InputError
 from eigenprobe.probes import estimates as spectrum
 from eigenprobe.probes.objective import expected_errors, prefix_errors
+from eigenprobe.smoothers import build_smoother
 
 
 def test_worst_is_the_min_max_theorem():
@@ -63,3 +65,12 @@ def test_errors_that_rounding_lets_grow_and_batches():
         spectrum.rayleigh(torch.tensor([1.0, 0.0]), 1.0, form="log")
     torch.testing.assert_close(spectrum.rayleigh(torch.tensor([0.75]), 0.5), torch.tensor([0.5]))
     assert float(spectrum.rayleigh(torch.tensor([0.5]), 2.0, form="log")) == pytest.approx(0.34657359)
+
+
+@pytest.mark.parametrize("kind", ["mean", "worst", "rayleigh"])
+def test_a_basis_of_the_constant_alone_keeps_its_eigenvalue(kind):
+    """No vectors before it leave an error to estimate by."""
+    points = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    smoother = build_smoother(points, "symmetric", k=8, dimension=3)
+    rotation = rotate(Span(smoother.mass.sqrt()[:, None], torch.zeros(1).double()), smoother, 1)
+    assert spectrum.with_eigenvalues(rotation, smoother, kind) is rotation

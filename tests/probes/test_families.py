@@ -224,3 +224,29 @@ def test_probes_of_a_family_are_its_polynomial_of_the_same_noise(name, terms):
     torch.testing.assert_close(drawn, expected, atol=1e-10, rtol=1e-8)
     rows = family("hadamard").draw(sphere, 128, 0)  # any random numbers: rows of one Hadamard matrix are orthogonal
     torch.testing.assert_close(rows @ rows.T, 128 * torch.eye(sphere.n, dtype=rows.dtype))
+
+
+def test_large_clouds_make_no_dense_covariance(monkeypatch):
+    """Above so many points the leading eigenvectors come from products alone, and are those of the matrix."""
+    from eigenprobe.probes import families
+    from eigenprobe.probes.covariance import Covariance
+
+    a = smoother(90)
+    covariance = family("heat").covariance(a, 3)
+    values, vectors = families.leading(covariance, 90, 5, a)
+    mu, u = torch.linalg.eigh(covariance.dense().matrix.double())
+    torch.testing.assert_close(values, mu.flip(0)[:5])
+    made = []
+    dense = Covariance.dense
+    monkeypatch.setattr(Covariance, "dense", lambda self: made.append(1) or dense(self))
+    families.leading(covariance, 90, 5, a)
+    assert made
+    monkeypatch.setattr(families, "DENSE", 89)
+    made.clear()
+    by_products = families.leading(covariance, 90, 5, a)
+    assert not made
+    torch.testing.assert_close(by_products[0], values, rtol=1e-6, atol=0)
+    for basis in (vectors, by_products[1]):
+        torch.testing.assert_close(
+            (basis.T @ u[:, -5:]).abs().square().sum(1), torch.ones(5).double(), rtol=1e-5, atol=0
+        )

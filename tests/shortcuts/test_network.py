@@ -135,3 +135,25 @@ def test_a_network_is_written_over_an_earlier_one(tmp_path: Path) -> None:
     for _ in range(2):
         write_shortcut(tmp_path / "a" / "b", shipped(), {"steps": 1})
     assert read_shortcut(tmp_path / "a" / "b").describe() == shipped().describe()
+
+
+def test_every_layer_has_a_say() -> None:
+    """Rounds of messages, and views of the landmarks after every second one: each weight moves the logits."""
+    network, suspects = _tiny()
+    network(suspects).square().sum().backward()
+    idle = [name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert not [name for name in idle if name.startswith(("rounds", "views", "shape", "encode", "meeting", "out"))], (
+        idle
+    )
+
+
+@torch.no_grad()
+def test_views_come_after_every_second_round() -> None:
+    network, suspects = _tiny()
+    seen = []
+    for kind in ("rounds", "views"):
+        for number, layer in enumerate(getattr(network, kind)):
+            layer.register_forward_hook(lambda *_, place=(kind, number): seen.append(place))
+    network(suspects)
+    rounds = [("rounds", i) for i in range(4)]
+    assert seen == [*rounds[:2], ("views", 0), *rounds[2:], ("views", 1)]

@@ -225,3 +225,4 @@ def test_curvature_is_a_weighted_fit_of_a_cubic(
         along = vectors[:, order[0]]
         direction = frame @ [*along, along @ [a, b]]
         assert abs(float(found.direction[i].numpy() @ direction)) == pytest.approx(np.linalg.norm(direction), rel=1e-6)
+    torch.testing.assert_close(found.direction.norm(dim=1), torch.ones(60).double())

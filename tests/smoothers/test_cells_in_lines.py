@@ -229,3 +229,13 @@ def test_a_view_from_one_side_reaches_its_edge(shape: str, bound: float, rng: np
         seen = np.c_[z, np.sqrt(1 - (z**2).sum(1))] * size
         errors.append(np.abs(ep.decompose(seen, k=12, resolution="all").eigenvalues[1:] / exact - 1).mean())
     assert max(errors) < bound
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_lines_are_lines_in_any_unit(scale: float, rng: np.random.Generator) -> None:
+    """Lines of points 1 apart that lie 6 apart, and the same points on a square grid."""
+    place = np.stack(np.meshgrid(np.arange(60.0), np.arange(20.0)), -1).reshape(-1, 2)
+    place += 0.05 * rng.normal(size=place.shape)
+    for spacing, expected in ((6.0, True), (1.0, False)):
+        near, frames = nearest(scale * np.column_stack([place * [1.0, spacing], np.zeros(len(place))]))
+        assert uneven_clouds(near, frames, ()).tolist() == [expected]

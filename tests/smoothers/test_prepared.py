@@ -146,3 +146,12 @@ def test_network_and_pretrained_know_theirs() -> None:
         quotients = (q * basis.smoother.apply(q)).sum(0)
         values = (1 - quotients) / basis.smoother.step_time
         assert np.allclose(values.numpy(), basis.eigenvalues, rtol=1e-3, atol=1e-3)
+
+
+def test_a_graph_of_angles_has_one_minus_their_cosines(rng: np.random.Generator) -> None:
+    """In any unit of the rows, whose lengths do not count."""
+    rows = rng.normal(size=(90, 6)) * rng.uniform(1, 50, (90, 1))
+    graph = ep.decompose(rows, 4, metric="cosine").graph
+    unit = rows / np.linalg.norm(rows, axis=1)[:, None]
+    nearest = np.sort(1 - unit @ unit.T, axis=1)[:, 1 : graph.distances.shape[1] + 1]
+    np.testing.assert_allclose(graph.distances, nearest, atol=1e-9)

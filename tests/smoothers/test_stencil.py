@@ -12,7 +12,7 @@ import torch
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Edges, Graph, stack
+from eigenprobe.graph import Edges, Graph, stack, undirected
 from eigenprobe.graph.graph import build_graph, local_spacing
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from eigenprobe.smoothers import stencil as stencils
@@ -471,3 +471,61 @@ def test_the_ends_of_a_wound_curve_are_not_joined_to_its_other_turns(shape: str,
         ends = torch.stack([edges.head, edges.tail]).sort(0).values
         expected = torch.stack([torch.arange(399), torch.arange(1, 400)])
         torch.testing.assert_close(ends[:, ends[0].argsort()], expected)
+
+
+def arc(share: float, n: int, rng: np.random.Generator | None) -> tuple[np.ndarray, float]:
+    """Even or random points of a circle without ``share`` of it, and the length of what is left."""
+    place = np.arange(n) / (n - 1) if rng is None else rng.random(n)
+    angle = 2 * np.pi * (share / 2 + (1 - share) * place)
+    return np.stack([np.cos(angle), np.sin(angle)], 1), 2 * np.pi * (1 - share)
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.02, 400), (0.05, 200), (0.1, 100), (0.14, 100), (0.2, 100), (0.02, 1000)])
+def test_an_arc_is_open_where_its_gap_is_wider_than_its_points_lie_apart(share: float, n: int) -> None:
+    """Closed, as it was with gaps of up to thirty spacings, its first eigenvalue is almost four times as large."""
+    points, length = arc(share, n, None)
+    found = decompose(points, 6, dimension=1).eigenvalues
+    np.testing.assert_allclose(found[1:], (np.pi * np.arange(1, 6) / length) ** 2, rtol=3e-3)
+
+
+def test_random_curves_are_closed_and_open_as_they_are(rng: np.random.Generator) -> None:
+    """A gap of forty spacings is none of random points, and one of ten may be."""
+    for _ in range(4):
+        points, length = arc(0.05, 800, rng)
+        assert decompose(points, 3).eigenvalues[1] == pytest.approx((np.pi / length) ** 2, rel=0.02)
+    closed = [decompose(arc(0.0, 2000, rng)[0], 3).eigenvalues[1] for _ in range(6)]
+    assert sum(each == pytest.approx(1, rel=0.02) for each in closed) >= 5
+
+
+@pytest.mark.parametrize("ratio", [30.0, 300.0])
+def test_sparse_parts_of_a_closed_curve_are_no_gaps(ratio: float, rng: np.random.Generator) -> None:
+    """A quarter of the circle has so many times fewer points per length: those of it have far neighbours, too."""
+    few = max(4, int(1500 / (3 * ratio)))
+    angle = np.concatenate([np.pi / 2 + 1.5 * np.pi * rng.random(1500), (np.arange(few) + 0.5) / few * np.pi / 2])
+    found = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), 4, dimension=1, resolution="all").eigenvalues
+    np.testing.assert_allclose(found[1:3], 1, rtol=0.1)
+
+
+def test_a_gap_is_wide_for_the_points_at_both_its_ends() -> None:
+    """Steps of 1, then one of 7.5: cut where six points lie nearer at either end, kept where at one they are sparse."""
+    for steps, cut in (([1.0] * 30 + [7.5] + [1.0] * 30, True), ([1.0] * 30 + [7.5] + [6.0] * 30, False)):
+        x = torch.tensor(np.cumsum([0.0, *steps])[:, None] * [1.0, 0.0])
+        graph = build_graph(x, 12)
+        near = Neighbours.of(x, graph.indices, graph.distances)
+        keep = stencils._adjacent(near, torch.eye(2, 1, dtype=x.dtype).expand(len(x), 2, 1))
+        kept = bool((keep[30] & (near.indices[30] == 31)).any())
+        assert kept != cut
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-3, 1e70])
+def test_frames_of_edges_are_those_of_any_unit(scale: float, rng: np.random.Generator) -> None:
+    """Tangent planes of a bowl, whose moments are squares of lengths: of these only ratios count."""
+    x = rng.random((80, 2)) * 2 - 1
+    x = torch.from_numpy(np.column_stack([x, 0.3 * (x**2).sum(1)]))
+    edges = undirected(build_graph(x, 8).indices)[0]
+    chord, weight = x[edges.tail] - x[edges.head], torch.ones(len(edges.head), dtype=x.dtype)
+    frames = [stencils.edge_frames(s * chord, edges, weight, 2, torch.zeros(80, 3, 2)) for s in (1.0, scale)]
+    planes = [frame @ frame.mT for frame in frames]
+    torch.testing.assert_close(*planes)
+    normal = torch.from_numpy(np.column_stack([-0.6 * x[:, :2].numpy(), np.ones(80)]))
+    assert float((planes[1] @ normal[..., None]).norm(dim=1).median()) < 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 import subprocess
@@ -15,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.readers.rows import open_rows
@@ -168,6 +171,50 @@ def test_a_basis_must_be_finite_and_fit_together(tmp_path: Path) -> None:
     header["extension"]["kind"] = "unknown"
     save_file(tensors, bad, metadata={"eigenprobe": json.dumps(header)})
     assert outcome(Basis.load, bad) == "InputError"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["plain", "sampled", "potential", "cosine"])
+def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(kind: str, tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    if kind == "sampled":  # strays have values and no mass
+        x[:6] *= rng.uniform(3, 5, (6, 1))
+    made = {"potential": np.abs(x[:, 0])} if kind == "potential" else {}
+    path = tmp_path / "a.safetensors"
+    ep.decompose(x, 4, metric="cosine" if kind == "cosine" else "euclidean", **made).save(path)
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["eigenprobe"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+    def used() -> str:
+        found = outcome(Basis.load, path)
+        if found == "ok":
+            basis = Basis.load(path)
+            assert np.isfinite(basis(x[:3])).all() and repr(basis)
+            with contextlib.suppress(InputError):
+                assert np.isfinite(basis.uncertainty.eigenvalues).all()
+        return found
+
+    for name, tensor in tensors.items():
+        for other in (tensor.to(torch.int8), tensor.half().to(torch.float16), tensor.double() * 1e300, tensor.flip(0)):
+            save_file({**tensors, name: other.contiguous()}, path, {"eigenprobe": json.dumps(header)})
+            assert used() in ("ok", "InputError"), (name, other.dtype)
+    if kind == "sampled":
+        save_file({**tensors, "lifted": tensors["lifted"][:-1]}, path, {"eigenprobe": json.dumps(header)})
+        assert used() == "InputError"
+    save_file({name: t for name, t in tensors.items() if name != "points"}, path, {"eigenprobe": json.dumps(header)})
+    with pytest.raises(InputError, match=r"expected new points of shape \(m, 3\)"):
+        Basis.load(path)(np.ones((2, 5)))
+    for place, key in [("info", key) for key in header["info"]] + [("operator", key) for key in header["operator"]]:
+        for odd in (None, True, -1, 1e9, "a", "", [], [1], {"a": 1}, float("nan"), 10**400):
+            changed = {**header, place: {**header[place], key: odd}}
+            save_file(tensors, path, {"eigenprobe": json.dumps(changed)})
+            assert used() in ("ok", "InputError"), (place, key, odd)
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:

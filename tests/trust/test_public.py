@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -192,3 +193,53 @@ def test_odd_arguments(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             except Exception as error:
                 raw.append(f"{argument}={word}: {type(error).__name__}: {str(error)[:150]!r}")
     assert not raw, "\n".join([f"{len(raw)} raw errors of {name}", *raw])
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray], Any]] = {
+    "descending": lambda x: x[::-1].copy()[::-1],
+    "other bytes": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "longer": lambda x: x.astype(np.longdouble),
+    "every other": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+    "read-only": lambda x: np.frombuffer(x.tobytes()).reshape(x.shape),
+}
+
+
+def numbers(value: Any) -> list[np.ndarray]:
+    """All arrays of numbers in what a call gives."""
+    if isinstance(value, ep.Basis):
+        return numbers([value.eigenvalues, value.vectors, value.mass])
+    if isinstance(value, (list, tuple)):
+        return [found for each in value for found in numbers(each)]
+    if hasattr(value, "__dict__") and not hasattr(value, "dtype"):
+        return numbers(list(vars(value).values()))
+    if hasattr(value, "toarray"):
+        return [value.toarray()]
+    if isinstance(value, torch.Tensor):
+        return [value.to_dense().numpy()]
+    return [value] if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" else []
+
+
+@pytest.mark.parametrize("name", sorted(set(calls()) - {"load", "from_pretrained", "geometry.load", "find_shapes"}))
+def test_numbers_are_the_same_in_any_layout(name: str) -> None:
+    """Torch takes no negative strides, no other byte order and no long double, and warns of read-only arrays."""
+    if name == "partial_fit":  # every call adds rows
+        return
+    function, arguments = calls()[name]
+    held = {key for key, value in arguments.items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = numbers(function(**arguments))
+    for word, layout in LAYOUTS.items() if held else ():
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = numbers(function(**arguments | {key: layout(arguments[key]) for key in held}))
+        assert len(found) == len(expected), word
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9, err_msg=word)
+        assert not [each for each in said if "writable" in str(each.message)], word
+
+
+@pytest.mark.parametrize("wrong", [np.array([["a"] * 6] * 60), np.ones((60, 6), object), [[1.0] * 6] * 60, "a"])
+def test_a_basis_is_made_of_numbers(wrong: Any) -> None:
+    with pytest.raises(ep.InputError, match="expected arrays"):
+        ep.Basis(wrong, basis().mass, basis().eigenvalues)

@@ -69,16 +69,13 @@ class Session:
 
     def device(self) -> str:
         """The device by name, ``auto`` resolved; an error where this machine has no such device."""
-        import torch
-
         from ..host.device import resolved
 
         try:
-            torch.empty(0, device=(device := resolved(self.device_name)))
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"--device {self.device_name} cannot be used here: {reason}") from error
-        return str(device)
+            return str(resolved(self.device_name))
+        except InputError as error:
+            reason = str(error).partition(" cannot")[2]
+            raise InputError(f"--device {self.device_name} cannot{reason}") from error
 
     def folder(self, default: str) -> Path:
         """The output folder, made now: a folder that cannot be written should fail before the work, not after."""

@@ -14,10 +14,11 @@
     jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
                                                  turns and folds that lie as near each other as their points
     gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
-                                                 d: to the twelfth neighbour of either end; over holes and slits
-                                                 of parts of the plane
+                                                 d: to the twelfth neighbour of either end, in space to the fourth;
+                                                 over holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
-    ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut
+    ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
+                                                 of an end and what lies ahead of it: where a branch or crossing is
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
                                                  e = (i, j) of weight w_e that are short-cuts with probability p_e
 
@@ -94,16 +95,23 @@ class Signs(NamedTuple):
     # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
     # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
-    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane
+    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane ...
+    long_in_space: float = 7.8  # ... and in space
     # Share of such edges: even .03 to .34 where holes of two to five spacings are filled (errors of .1 to 12), up to
     # .02 in others; random .11 to .28 and .05 to .11.
     gaps: BySampling = BySampling(even=0.026, random=0.112)
+    # The same in space: even .05 to .09 over slits of 2.5 and 3 spacings (errors of .2 to .3), up to .02 on 14 meshes
+    # below .05; random .09 to .12 and .02 to .06.
+    slits: BySampling = BySampling(even=0.03, random=0.08)
     even: float = 2.1  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6)
     strips: float = 2.21  # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and
     # squares, up to 2.7
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
     most_ends: int = 200  # that are looked at
+    ahead: float = 0.8  # cosine between an end and what lies ahead of it
+    near_ahead: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10
+    # to .25), 4.4 to 8.8 in spirals
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -138,6 +146,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
         reason = (
             f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
         )
+    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.near_ahead:
+        reason = f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -192,20 +202,23 @@ def _tangents(graph: Graph) -> Tensor:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a part of the plane lies in edges
-    that are longer than its points lie apart.  Thin limbs of surfaces in space have as many, and no gaps."""
+    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a surface lies in edges that are
+    longer than its points lie apart: than twelve of them in the plane, and than four in space, where thin limbs have
+    no twelve on one side."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
-    if graph.k < 12 or graph.points.shape[1] > 2:
+    if graph.k < 12:
         return False
-    first, third, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 5, 11))
+    first, third, fourth, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 3, 5, 11))
     even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.even
+    flat = graph.points.shape[1] == 2
+    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.long_in_space)
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
-    bridge = 3 * squared > SIGNS.long[not even] * torch.maximum(last[head], last[tail]).square()
-    grouped = not even and float((last / third).median()) > SIGNS.strips
-    return grouped or _share(prepared, vectors, edges, bridge) > SIGNS.gaps[not even]
+    bridge = 3 * squared > times * torch.maximum(reach[head], reach[tail]).square()
+    grouped = flat and not even and float((last / third).median()) > SIGNS.strips
+    return grouped or _share(prepared, vectors, edges, bridge) > (SIGNS.gaps if flat else SIGNS.slits)[not even]
 
 
 def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
@@ -231,22 +244,40 @@ def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
     return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
-def ends_apart(prepared: Prepared) -> float:
-    """The least distance of two ends of a curve, points with one neighbour each, in distances of neighbours: in their
-    median, or in those of the ends, which have neighbours on one side, where points are sparse there."""
+def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
+    """The graph, ends of a curve (points with one neighbour), these neighbours, and the distance of neighbours there:
+    their median, or that of the ends, which have neighbours on one side, where points are sparse."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
     rows, columns, values = prepared.smoother.entries()
-    joined = torch.bincount(rows[(rows != columns) & (values > 0)], minlength=graph.n)
-    ends = (joined == 1).nonzero()[:, 0]
+    linked = (rows != columns) & (values > 0)
+    rows, columns = rows[linked], columns[linked]
+    single = torch.bincount(rows, minlength=graph.n)[rows] == 1
+    own = graph.distances[rows[single], : NEAREST // 2].mean(1)
+    return graph, rows[single], columns[single], own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+
+
+def ends_apart(prepared: Prepared) -> float:
+    """The least distance of two ends of a curve in distances of neighbours."""
+    graph, ends, _, own = _ends(prepared)
     if not 1 < len(ends) <= SIGNS.most_ends:
         return torch.inf
-    spacing = graph.distances[:, : NEAREST // 2].mean(1)
     head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
-    own = torch.minimum(spacing[ends[head]], spacing[ends[tail]])
-    own = own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
-    return float((torch.pdist(graph.points[ends]) / own).min())
+    return float((torch.pdist(graph.points[ends]) / torch.minimum(own[head], own[tail])).min())
+
+
+def gap_ahead(prepared: Prepared) -> float:
+    """The least distance of an end of a curve to a point that lies ahead of it, in distances of neighbours; turns of
+    a helix or a spiral lie beside its ends."""
+    graph, ends, before, own = _ends(prepared)
+    found = torch.inf
+    for end, last, unit in zip(*(each.tolist()[: SIGNS.most_ends] for each in (ends, before, own)), strict=True):
+        along, chord = graph.points[end] - graph.points[last], graph.points - graph.points[end]
+        length = chord.norm(dim=1)
+        ahead = length[chord @ along > SIGNS.ahead * length * along.norm()]
+        found = min(found, float(ahead.min()) / unit) if len(ahead) else found
+    return found
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:

@@ -267,7 +267,10 @@ class Unrecorded:
 
 def settings_from_record(record: Facts) -> OperatorSettings | Unrecorded:
     """The settings that `OperatorSettings.record` wrote into a file."""
-    return Unrecorded(record) if record.get("arrays") else OperatorSettings(**record)
+    arrays = record.get("arrays")
+    if arrays and not (isinstance(arrays, list) and all(isinstance(name, str) for name in arrays)):
+        raise InputError(f"expected names of arrays, got {arrays!r}")
+    return Unrecorded(record) if arrays else OperatorSettings(**record)
 
 
 def geometry_of(basis: Basis) -> Prepared:

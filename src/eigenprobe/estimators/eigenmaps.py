@@ -314,7 +314,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         points = self.basis_.points
         if points is None or points.shape[1] != self.n_features_in_:
             raise InputError("inverse_transform needs fitted rows: not for distances or wide sparse matrices")
-        places = torch.as_tensor(as_array(X, np.float64))
+        places = torch.as_tensor(np.require(as_array(X, np.float64), requirements="W"))
         if places.ndim != 2 or places.shape[1] != self.n_components:
             raise InputError(f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}")
         known = self._mapped(self.n_components) if self.coordinates_ == "map" else self._known()

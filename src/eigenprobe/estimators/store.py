@@ -17,11 +17,13 @@ import torch
 from scipy.sparse import csr_matrix
 
 from ..basis import Basis
+from ..cloud import LARGEST
 from ..errors import InputError
 from ..graph import Graph
 from ..host.files import atomic_path, reading, writable_folder, write_json
 from ..host.validation import as_array
 from ..search.layout import as_scipy
+from .coordinates import check_parameters
 from .precomputed import AffinityGraph
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ def read_estimator(
         given = facts["parameters"]  # JSON has no tuples
         stages = given.get("map_stages") and tuple(map(tuple, given["map_stages"]))
         model = cls(**given | {"map_stages": stages, "hidden_layer_sizes": tuple(given["hidden_layer_sizes"])})
+        check_parameters(model)
         model.basis_ = Basis.load(path.with_name("basis.safetensors"))
         if facts["names"]:
             model.feature_names_in_ = np.array(facts["names"], dtype=object)
@@ -96,6 +99,7 @@ def read_estimator(
             model._blank = known["blank"]
         extension: Any = getattr(model.basis_.extension, "context", model.basis_.extension)
         _check_indices(known, len(extension.points), len(model.basis_.mass))
+        _check_numbers(arrays, facts["metric"])
         if "w_data" in known:
             n, parts = len(known["indices"]), tuple(arrays[f"w_{name}"] for name in WEIGHTS)
             model._graph = AffinityGraph.of(csr_matrix(parts, shape=(n, n)), extension.points.device)
@@ -111,6 +115,17 @@ def read_estimator(
         if model.map_dimensions in model._maps:
             model.layout_  # noqa: B018 (it was made, and is again)
     return model
+
+
+def _check_numbers(arrays: dict[str, np.ndarray], metric: str) -> None:
+    """Numbers of a damaged file may be no numbers, and maps of other rows."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not (np.abs(array) < LARGEST).all():
+            raise InputError(f"expected finite numbers, got others in {name!r}")
+        if name.startswith("map") and array.shape not in [(len(arrays["vectors"]), d) for d in (2, 3)]:
+            raise InputError(f"expected a map of {len(arrays['vectors'])} rows, got {array.shape}")
+    if metric == "cosine" and "blank" not in arrays:
+        raise InputError("expected what stands for empty rows, which angles have none of")
 
 
 def _check_indices(known: dict[str, torch.Tensor], distinct: int, rows: int) -> None:

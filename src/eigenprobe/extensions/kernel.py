@@ -50,7 +50,9 @@ class KernelExtension:
         return self.values - scale * smooth, scale
 
     def __call__(self, points: Tensor) -> Tensor:
-        x = points.to(self.points)
+        x, width = points.to(self.points), self.points.shape[1]
+        if x.shape[1] != width:
+            raise InputError(f"expected new points of shape (m, {width}), got {tuple(x.shape)}")
         size = BLOCK[x.device.type != "cpu"]
         return torch.cat([self._rows(part) for part in x.split(size)]) if len(x) else self.values[:0]
 
@@ -67,6 +69,8 @@ class KernelExtension:
         n, k = t["values"].shape
         if t["points"].shape[:-1] != (n,) or t["remainder"].shape != (n, k) or t["scale"].shape != (k,):
             raise InputError(f"expected an extension of {n} points and {k} vectors, got {[*t['points'].shape]} points")
+        if len(kinds := {each.dtype for each in t.values()}) > 1:
+            raise InputError(f"expected an extension of one precision, got {sorted(map(str, kinds))}")
         return cls(t["points"], t["values"], cast(Metric, facts["metric"]), (t["remainder"], t["scale"]))
 
     def _rows(self, points: Tensor) -> Tensor:

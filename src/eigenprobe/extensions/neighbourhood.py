@@ -133,5 +133,10 @@ class NeighbourhoodExtension:
         metric, options = facts.get("metric", "euclidean"), facts.get("options", {})
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
             raise InputError(f"expected indices of {len(t['values'])} rows, got others")
+        (n, k), d = t["values"].shape, t["centre"].shape[0]
+        shapes = {"points": (n, d), "mass": (n,), "factors": (k,), "centre": (d,)}
+        for name, shape in shapes.items():
+            if tuple(t[name].shape) != shape:
+                raise InputError(f"expected {name} {shape} of {n} rows and {k} vectors, got {tuple(t[name].shape)}")
         arrays = (t["points"], t["indices"], t["values"], t["mass"], t["factors"])
         return cls(frame, *arrays, metric, options, facts.get("same", 1e-5))

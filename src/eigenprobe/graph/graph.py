@@ -316,6 +316,7 @@ def build_graph(
     """
     if not isinstance(points, Tensor):
         return build_graph(as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend).numpy()
+    points = as_tensor(points)
     n = min(clouds) if clouds else points.shape[0]
     if not 1 <= k <= n - (not self_loops):
         raise InputError(f"a graph of {k} neighbours needs at least {max(k, 1) + (not self_loops)} points, got {n}")
@@ -333,6 +334,7 @@ def build_graph(
     return Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)
 
 
+TIED = 1e-6  # relative difference of distances that are equal but for rounding
 PCA_DIMENSIONS = 16  # ambient dimension up to which local principal components estimate the intrinsic one
 
 
@@ -366,12 +368,10 @@ def estimate_dimension(graph: Graph) -> float:
         count = max(1, int((_variances(graph, sample).median(0).values > THICKNESS.flat).sum()))
         if count <= 2:
             return float(count)
-    near, far = _radii(graph)
-    proper = (near > 0) & (far > near)
-    if graph.k < 2 or not bool(proper.any()):
+    slope = _slopes(graph)
+    if graph.k < 2 or bool(slope.isnan().all()):
         return 1.0
-    # Where all distances are equal, as between one-hot rows, there is no growth.
-    return min(float(d or math.inf), max(1.0, _growth(graph) / float(torch.log(far[proper] / near[proper]).mean())))
+    return min(float(d or math.inf), max(1.0, _growth(graph) / float(slope.nanmean())))
 
 
 def cloud_dimensions(graph: Graph) -> list[float]:
@@ -393,9 +393,7 @@ def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
         label = _ordinary(graph, chosen)
         label = label[_around(graph, chosen)].median(1).values if samples is None else label
         return label.to(graph.distances.dtype)
-    near, far = _radii(graph)
-    slope = torch.where((near > 0) & (far > near), torch.log(far / near), torch.nan)
-    grown = slope[_around(graph, chosen)].nanmean(1)
+    grown = _slopes(graph)[_around(graph, chosen)].nanmean(1)
     dimension = torch.where(grown > 0, _growth(graph) / grown, 1.0).clamp_min(1)
     if _comparable(graph):
         rows, place = _around(graph, chosen).unique(return_inverse=True)
@@ -453,9 +451,11 @@ def _variances(graph: Graph, rows: Tensor) -> Tensor:
     return variances / variances[:, :1].clamp_min(torch.finfo(variances.dtype).tiny)
 
 
-def _radii(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Distances ``(n,)`` to the neighbour half way down the list and to the last."""
-    return graph.distances[:, max(1, graph.k // 2) - 1], graph.distances[:, -1]
+def _slopes(graph: Graph) -> Tensor:
+    """Logarithms ``(n,)`` of the distance to the last neighbour over that to the one half way down the list; NaN where
+    the two are equal but for rounding, as between one-hot rows: there is no growth."""
+    near, far = graph.distances[:, max(1, graph.k // 2) - 1], graph.distances[:, -1]
+    return torch.where((near > 0) & (far > near * (1 + TIED)), torch.log(far / near), torch.nan)
 
 
 def _growth(graph: Graph) -> float:

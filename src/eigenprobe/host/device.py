@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import warn
+from ..errors import InputError, warn
 from .threads import side_by_side
 
 Function = Callable[..., Any]
@@ -23,9 +23,14 @@ PIECE = 1 << 24  # bytes that a core fetches at once
 
 
 def resolved(device: str | torch.device) -> torch.device:
-    """The device by its name; ``"auto"`` is a GPU where torch finds one."""
+    """The device by its name; ``"auto"`` is a GPU where torch finds one. One that holds no numbers here is an error."""
     best = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(best if device == "auto" else device)
+    try:
+        found = torch.device(best if device == "auto" else device)
+        torch.zeros(1, device=found).item()
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}") from error
+    return found
 
 
 def fused(function: Function) -> Function:

@@ -28,7 +28,8 @@ def validated(function: F) -> F:
     """A public function (or dataclass) whose arguments must be what their annotations say, or are one `InputError`.
 
     Known are int, float (finite), bool, str, None, paths, ``Literal``, classes, pairs ``tuple[int, int]``, functions
-    and ``Array``: finite numbers in a list, an array or a tensor; a list becomes an array. Others are not looked at.
+    and ``Array``: finite numbers in a list, an array or a tensor; a list becomes an array, and an array one that torch
+    takes. Others are not looked at.
     """
     if isinstance(function, type):
         function.__init__ = validated(function.__init__)  # type: ignore[misc]
@@ -68,16 +69,21 @@ def _annotated(function: Callable[..., Any]) -> dict[str, tuple[list[Kind], bool
 
 
 def as_array(value: Any, dtype: Any = None) -> Any:
-    """A numpy array of what is one."""
+    """A numpy array of what is one, in a layout that torch takes: native bytes, ascending, at most double precision."""
     import numpy as np
 
     try:
         if hasattr(value, "detach"):
             value = value.detach().cpu()
             value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()  # numpy has no bfloat16
-        return np.asarray(value, dtype=dtype)
+        array = np.asarray(value, dtype=dtype)
     except (ValueError, TypeError) as error:
         raise InputError(f"expected an array of numbers: {error}") from error
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    elif array.dtype.kind in "fiu":
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array.copy() if min(array.strides, default=0) < 0 else array
 
 
 def _kinds(annotation: str, names: Mapping[str, Any]) -> list[Kind]:
@@ -145,7 +151,10 @@ def _as_one_of(kinds: list[Kind], name: str, value: Any) -> Any:
             got += " with NaN, infinity or masked entries" if _numeric(value, finite=False) else ""
         asked = [words for words, _ in kinds if not (words.startswith("a list") and len(kinds) > 1)]
         raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
-    return value
+    if not hasattr(value, "strides") or not any(words == ARRAY for words, _ in kinds):
+        return value
+    array = as_array(value)
+    return array if array.flags.writeable else array.copy()  # torch warns of what it could not write to
 
 
 def _numeric(value: Any, finite: bool = True) -> bool:

@@ -75,7 +75,9 @@ def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, vali
     if tensor and not (single and x.device.type == "cpu"):
         indices = _in_batch(x, n, generator, start, weight, valid)
         return indices[0] if single else indices
-    clouds, weights, masks = ([None] * len(x) if a is None else a.numpy() if tensor else a for a in (x, weight, valid))
+    clouds, weights, masks = (
+        [None] * len(x) if a is None else as_array(a) if tensor else a for a in (x, weight, valid)
+    )
     rows = zip(clouds, weights, masks, strict=True)
     chosen = np.stack([_on_host(cloud, n, generator, start, w, mask) for cloud, w, mask in rows])
     answer = torch.from_numpy(chosen) if tensor else chosen

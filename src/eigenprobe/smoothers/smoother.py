@@ -285,7 +285,7 @@ def laplacian_smoother(
     clouds = Segments(sizes or (edges.n,), mass.device)
     steps = 0.5 / clouds.padded(rate).amax(1)
     each, normalised = clouds.spread(steps), mass / clouds.spread(clouds.sum(mass))
-    leaving, step = each * rate, steps if sizes else float(steps)
+    leaving, step = each * rate, steps if sizes else float(steps.detach())
     off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * each[edges.head]
     matrix = symmetric_matrix(edges, off, 1 - leaving)
     return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, leaving, edges=edges)

@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import Any, Generic, Self, TypeVar
@@ -133,9 +133,9 @@ def _block(number: int) -> list[Any]:
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Dataclasses and tuples with their tensors or arrays changed."""
-    if is_dataclass(value):
-        return type(value)(*(_mapped(getattr(value, each.name), change) for each in fields(value)))
-    if isinstance(value, tuple):
-        parts = (_mapped(each, change) for each in value)
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value if isinstance(value, int) else change(value)
+    if isinstance(value, int):
+        return value
+    names = value._fields if hasattr(value, "_fields") else getattr(value, "__dataclass_fields__", ())
+    if names:
+        return type(value)(*(_mapped(getattr(value, name), change) for name in names))
+    return tuple(_mapped(each, change) for each in value) if isinstance(value, tuple) else change(value)
