@@ -20,6 +20,7 @@ from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array, as_mesh
 
+Part = tuple[Any, ...]  # of what is measured of a file: further arguments
 Measured = tuple[list[Record], dict[str, str]]  # rows, and why some could not be had
 
 
@@ -94,10 +95,7 @@ def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
 
 
 def measure_files(
-    measure: Callable[..., Measured],
-    paths: Sequence[str | Path],
-    jobs: int = 1,
-    parts: Sequence[tuple[Any, ...]] = ((),),
+    measure: Callable[..., Measured], paths: Sequence[str | Path], jobs: int = 1, parts: Sequence[Part] = ((),)
 ) -> Measured:
     """``measure(file, *part)`` of files and of all that folders hold, ``jobs`` at a time. A file that cannot be used is
     skipped and its reason kept; only when none can is it an error."""

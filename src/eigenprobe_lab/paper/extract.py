@@ -94,6 +94,7 @@ def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
     return Encoder(source, model.eval().to(device), kind.from_dict(usual), clip)
 
 
+WORKERS = 4  # threads that decode images
 CHUNK = 256  # images, decoded ahead of the encoder: 150 MB
 
 
@@ -105,12 +106,11 @@ def run(
     split: Split = "all",
     batch_size: int = 64,
     device: str = "auto",
-    workers: int = 4,
     limit: int | None = None,
 ) -> Path:
     """Extract features of ``images`` (a folder or official archive) into the npz ``out``; returns ``out``.
 
-    ``limit`` keeps an evenly spread part of the images; ``workers`` threads decode them.
+    ``limit`` keeps an evenly spread part of the images.
     """
     if out.suffix != ".npz":
         raise InputError(f"features are written to an .npz file, got {out.name}")
@@ -127,7 +127,7 @@ def run(
     parts = out.with_suffix(".parts")
     if not (parts / key).is_dir():
         shutil.rmtree(parts, ignore_errors=True)  # of another model or of other images
-    arrays: dict[str, Any] = {"features": _encode(found, encoder, rows, parts / key, batch_size, workers)}
+    arrays: dict[str, Any] = {"features": _encode(found, encoder, rows, parts / key, batch_size)}
     arrays |= {"names": np.array([found.names[i] for i in rows]), "key": np.array(key)}
     if found.labels is not None:
         arrays |= {"labels": found.labels[rows], "classes": np.array(found.classes)}
@@ -136,12 +136,10 @@ def run(
     return out
 
 
-def _encode(
-    found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int, workers: int
-) -> np.ndarray:
+def _encode(found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int) -> np.ndarray:
     """Features (n, d), chunk by chunk; a chunk that is on disk already is read."""
     features = []
-    with Progress("features", total=len(rows)) as bar, ThreadPoolExecutor(workers) as pool:
+    with Progress("features", total=len(rows)) as bar, ThreadPoolExecutor(WORKERS) as pool:
         for start in range(0, len(rows), CHUNK):
             chunk, part = rows[start : start + CHUNK], parts / f"{start // CHUNK:06d}.npy"
             if not part.is_file():

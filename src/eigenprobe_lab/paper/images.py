@@ -19,7 +19,6 @@ nearly all rows in one class, which its scores exclude, so the range is read as 
 entropy.
 """
 
-import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +47,6 @@ from eigenprobe.readers.tables import read_table
 
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 
-log = logging.getLogger(__name__)
 DEFICIT = (0.01, 0.1)
 SCORES = (*METRICS, "trustworthiness", "seconds")
 Fitted = Mapping[str, Callable[[Array], Array]]  # by method
@@ -246,8 +244,6 @@ def run(
     if table.labels is None:
         raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
     x, y = np.asarray(table.features), np.asarray(table.labels)
-    size = min(protocol.n, len(y))
-    log.info("%d methods, %d subsets of %d rows out of %d", len(protocol.methods), protocol.runs, size, len(y))
     records = protocol.records(x, y, jobs, fitted)
     failed = {f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r}
     facts = {"table": features.stem, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}

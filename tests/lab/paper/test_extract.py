@@ -36,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize(("name", "width"), [("clip", 16), ("dinov2", 32)])
 def test_features_of_a_folder(tmp_path: Path, photos: Path, models: dict[str, Path], name: str, width: int) -> None:
-    out = extract.run(photos, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu", workers=2)
+    out = extract.run(photos, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu")
     with np.load(out) as stored:
         assert stored["features"].shape == (10, width)
         assert np.isfinite(stored["features"]).all()
