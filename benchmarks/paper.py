@@ -113,7 +113,7 @@ def prepare(o: argparse.Namespace) -> None:
         sample = Sample.on_surface(shape, min(o.n, shape.n), o.k, 0 if o.n == 1500 else SAMPLE_SEED)
         if o.n == 1500:  # unseen shapes: nothing but the points compared is needed
             small = geometry.Shape(sample.points, None, shape.name)
-            sample = replace(sample, shape=small, indices=range(o.n), known_areas=sample.areas)
+            sample = replace(sample, shape=small, indices=range(o.n))
         sample.save(o.data / f"{path.stem}.npz")
 
 

@@ -21,7 +21,7 @@ from eigenprobe import decompose, geometry
 from eigenprobe.probes.scale import learn_scale
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
-from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.evaluation.surfaces import levels
 
 PAPER = 0.101  # sigma of the paper's fixed setting, shapes scaled to the unit sphere
 

@@ -42,7 +42,7 @@ from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, fit_network
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.samples import Sample
-from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.evaluation.surfaces import levels
 from eigenprobe_lab.factory.probes import learn_probes
 from eigenprobe_lab.paper.overfit import covariance
 from eigenprobe_lab.paper.published import FIXED, NINE, single_shape, tuned

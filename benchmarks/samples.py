@@ -184,9 +184,9 @@ def paper_generalisation(n: int, k: int, steps: int, seed: int = 0) -> Numbers:
 
 
 def toy(steps: int, seed: int = 0) -> Numbers:
-    from eigenprobe_lab.paper.toy1d import FUNCTIONS, toy1d
+    from eigenprobe_lab.paper.toy1d import FUNCTIONS, ToyRecipe, toy1d
 
-    found = toy1d(seed=seed, steps=steps, probes=2000).rows
+    found = toy1d(ToyRecipe(seed, steps, 2000)).rows
     return {row["loss"]: [row[name] for name in FUNCTIONS] for row in found}
 
 

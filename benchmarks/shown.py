@@ -16,10 +16,9 @@ from benchmarks.record import spread
 from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.neighbours import NeighbourReport
 from eigenprobe_lab.evaluation.scans import ScanReport
-from eigenprobe_lab.evaluation.surface_report import Evaluation
+from eigenprobe_lab.evaluation.surfaces import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
-from eigenprobe_lab.paper.images import Images
-from eigenprobe_lab.paper.peers import FITTED, METHODS
+from eigenprobe_lab.paper.images import FITTED, METHODS, Images
 from eigenprobe_lab.paper.published import COLLECTIONS, FACES, NINE, PAPER, collection, single_shape
 from eigenprobe_lab.paper.reproduction import CONTROL, THEIRS
 

@@ -11,8 +11,8 @@ from benchmarks.shown import COSINES, LEVELS, Document, evaluation
 from eigenprobe.host.tables import grouped, markdown
 from eigenprobe_lab.evaluation.clustering import METRICS
 from eigenprobe_lab.evaluation.unseen import Generalisation
+from eigenprobe_lab.paper.images import FITTED
 from eigenprobe_lab.paper.images_recipe import ImagesRecipe
-from eigenprobe_lab.paper.peers import FITTED
 from eigenprobe_lab.paper.published import (
     COLLECTIONS,
     DIFFERENT,

@@ -148,7 +148,9 @@ def train_and_measure(
     options: dict[str, Any] = {"precision": "bf16" if gpu else "32", "accelerate": "graph" if gpu else "none"}
     options |= {"objective": settings.objective(), "optimisation": settings.schedule(preset), "seed": settings.seed}
     module = ProbesModule(network, paper, rule, **options) if rule else SpectralModule(network, **options)
-    source = Fresh(vertices, watched.frame, paper, min(settings.size or len(vertices), len(vertices)), settings.seed)
+    source = Fresh(
+        watched.frame(vertices, torch.float32), paper, min(settings.size or len(vertices), len(vertices)), settings.seed
+    )
     how = replace(watched.run, source={"rule": str(rule), "k": str(k)})
     trainer = train(module, ManifoldData(source, None, module.optimisation.steps), how)
     module.to(run.where).eval()

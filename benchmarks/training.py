@@ -38,7 +38,7 @@ from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED, learn_shape
 from eigenprobe_lab.evaluation.samples import Sample, agreement
-from eigenprobe_lab.evaluation.surface_report import levels
+from eigenprobe_lab.evaluation.surfaces import levels
 from eigenprobe_lab.paper.published import NINE
 
 SECTIONS = ("loss", "step", "quality", "shapes")

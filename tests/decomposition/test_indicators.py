@@ -17,6 +17,7 @@ from eigenprobe import geometry
 from eigenprobe.decomposition import entry, indicators
 from eigenprobe.decomposition.indicators import (
     SIGNS,
+    ByShape,
     boundary,
     distance_leap,
     doubtful_shares,
@@ -98,7 +99,7 @@ def test_turns_that_are_joined_are_told(monkeypatch: pytest.MonkeyPatch) -> None
     """Whatever share of steep edges is allowed, more of it is told, of a curve alone."""
     curve = cloud("knot", 300)
     assert said(curve) == []
-    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, steep=(0.5, -1.0, 1.0)))
+    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(jumps=ByShape(curve=-1.0, surface=1.0)))
     assert "turns of the curve" in said(curve)[0] and said(cloud("sphere", 600)) == []
 
 
@@ -222,7 +223,7 @@ def test_points_side_by_side_are_counted() -> None:
     solid = ep.build_graph(torch.from_numpy(cube), 8)
     assert layers(solid, (np.pi / 14) ** 2, 3) == pytest.approx(14)
     random = ep.build_graph(torch.from_numpy(cube + 0.3 * np.random.default_rng(0).normal(size=cube.shape)), 8)
-    assert layers(random, (np.pi / 14) ** 2, 3) is None and SIGNS.layers[1] > 14
+    assert layers(random, (np.pi / 14) ** 2, 3) is None and SIGNS.layers.solid > 14
 
 
 def test_doubtful_shares_are_sums_over_edges(rng: np.random.Generator) -> None:
@@ -342,11 +343,11 @@ def test_gaps_are_shares_of_long_edges(monkeypatch: pytest.MonkeyPatch) -> None:
 
         for times, told in ((0.999, True), (1.001, False)):
             most = (times * share, 1.0) if even else (1.0, times * share)
-            monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, long=limit, gaps=most, groups=(2.1, 9.0)))
+            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(long=limit, gaps=most, strips=9.0))
             assert has_gaps(prepared, vectors) == told
-            monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, gaps=(1.0, 1.0), groups=(0.1, times * groups)))
+            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(gaps=(1.0, 1.0), even=0.1, strips=times * groups))
             assert has_gaps(prepared, vectors) == told
-        monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, gaps=(1.0, 1.0), groups=(9.0, 0.1)))
+        monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(gaps=(1.0, 1.0), even=9.0, strips=0.1))
         assert not has_gaps(prepared, vectors)  # groups are looked for among random points alone
 
 
@@ -396,13 +397,13 @@ def test_jumps_between_turns_are_found_and_corners_are_not() -> None:
     rng = np.random.default_rng(1)
     for name in ("helix", "spiral"):
         sparse = steps(KNOWN[name], 500, rng)
-        assert jumps_of(ep.decompose(sparse, k=11, dimension=1)) > SIGNS.steep[1]
+        assert jumps_of(ep.decompose(sparse, k=11, dimension=1)) > SIGNS.jumps.curve
         assert any("turns of the curve" in each for each in said(sparse)) and said(sparse, dimension=1)
         assert jumps_of(ep.decompose(cloud(name, 1500), k=5)) < 1e-3
     t = np.sort(rng.random(300)) * 4
     corners = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
     outline = corners[t.astype(int)] + (t % 1)[:, None] * np.diff(corners, axis=0)[t.astype(int)]
-    assert jumps_of(ep.decompose(outline, k=5, dimension=1, resolution="all")) < SIGNS.steep[1]
+    assert jumps_of(ep.decompose(outline, k=5, dimension=1, resolution="all")) < SIGNS.jumps.curve
     # Two lines that stay apart
     line = np.arange(60.0)
     ladder = np.concatenate([np.stack([line, 0 * line], 1), np.stack([line, 0 * line + 30], 1)])
@@ -414,7 +415,7 @@ def test_jumps_between_turns_are_found_and_corners_are_not() -> None:
     values = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     dense, mass = bent.smoother.matrix.to_dense().double(), bent.smoother.mass
     near = bent.smoother.graph.without_loops()
-    total, steep = np.zeros((2, 4)), SIGNS.steep[0]
+    total, steep = np.zeros((2, 4)), SIGNS.steep
     frame = tangent_frames(near.points[near.indices[:, :6]] - near.points[:, None], near.distances[:, :6], 1)[..., 0]
     for i in range(40):
         for j in range(i):
@@ -442,11 +443,11 @@ def test_a_rough_cloud_is_compared_with_its_half(monkeypatch: pytest.MonkeyPatch
     """Thin legs on 800 points: those of half of the points differ by 12 %."""
     shape = ep.geometry.load(Path(ep.__file__).parent / "cli" / "creature.ply")
     x = ep.geometry.sample_surface(shape, 800, seed=1)
-    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, half=0.1))
+    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(half=0.1))
     assert "half of the points differ by" in said(x)[0]
     assert said(x[::-1]) == said(x)  # whichever order they come in
     assert "half of the points differ by" in said(1e6 * x + 7.0)[0]
-    monkeypatch.setattr(indicators, "SIGNS", replace(SIGNS, half=0.14, steep=(0.5, 0.04, 1.0)))
+    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(half=0.14, jumps=ByShape(curve=0.04, surface=1.0)))
     assert said(x) == []
     monkeypatch.setattr(indicators, "SIGNS", SIGNS)
     asked = []
@@ -486,7 +487,7 @@ def test_roughness_is_asked_of_small_surfaces_taken_as_they_are(rng: np.random.G
     assert not is_rough(OperatorSettings(resolution="all").prepare(cloud("sphere", 800)))
     assert not is_rough(OperatorSettings(resolution="all", dimension=3).prepare(x))
     assert not is_rough(OperatorSettings(resolution=400).prepare(x))
-    monkeypatched = replace(SIGNS, rough=(0.1, 799))
+    monkeypatched = SIGNS._replace(small=799)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indicators, "SIGNS", monkeypatched)
         assert not is_rough(prepared)

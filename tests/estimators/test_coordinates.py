@@ -281,7 +281,8 @@ def test_samples_of_blocks(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("kind", ["parts of parts", "parts of several groups", "many groups"])
 def test_groups_beyond_the_coordinates_are_not_lost(kind: str, tmp_path: Path) -> None:
-    """Ten coordinates for 30 to 72 groups, in separate parts or one: folded vectors find them, the first ten do not."""
+    """Ten coordinates for 30 to 72 groups, in separate parts or one: a map tells them apart, and so do folded vectors,
+    which a given time of diffusion asks for; the first ten vectors do not."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score
 
@@ -295,21 +296,25 @@ def test_groups_beyond_the_coordinates_are_not_lost(kind: str, tmp_path: Path) -
     X = rng.standard_normal((1500, width)) + centres[labels]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # separate parts
-        model, plain = _model(10).fit(X), _model(10, coordinates="sphere").fit(X)
-    found, lost = (
+        mapped, plain = _model(10).fit(X), _model(10, coordinates="sphere").fit(X)
+        folded = _model(10, diffusion_steps=30.0).fit(X)
+    placed, found, lost = (
         adjusted_rand_score(labels, KMeans(groups, n_init=4, random_state=0).fit_predict(each.embedding_))
-        for each in (model, plain)
+        for each in (mapped, folded, plain)
     )
+    assert placed > 0.97 and placed > lost + (0.0 if kind == "many groups" else -0.01)
     assert found > 0.97 and found > lost + (0.0 if kind == "many groups" else -0.01)
-    assert model.embedding_.shape == model.vectors_.shape == (1500, 10) and len(model.eigenvalues_) == 10
-    assert model.basis_.k > 40 and plain.basis_.k == 11
-    np.testing.assert_allclose(model.transform(X[:20]), model.embedding_[:20], atol=1e-9)
-    np.testing.assert_allclose(model.coordinates_of(10), model.embedding_)
-    assert model.coordinates_of(3).shape == (1500, 3)
-    model.save(tmp_path)
-    again = OptimalApproximationEigenmaps.load(tmp_path)
-    np.testing.assert_allclose(again.embedding_, model.embedding_, atol=1e-9)
-    np.testing.assert_allclose(again.transform(X[:20] + 0.1), model.transform(X[:20] + 0.1), atol=1e-6)
+    assert mapped.coordinates_ == "map" and folded.coordinates_ == "sphere"
+    assert mapped.basis_.k == plain.basis_.k == 11 and folded.basis_.k > 40
+    np.testing.assert_allclose(folded.coordinates_of(10), folded.embedding_)
+    for name, model in {"mapped": mapped, "folded": folded}.items():
+        assert model.embedding_.shape == model.vectors_.shape == (1500, 10) and len(model.eigenvalues_) == 10
+        np.testing.assert_allclose(model.transform(X[:20]), model.embedding_[:20], atol=1e-9)
+        assert model.coordinates_of(3).shape == (1500, 3)
+        model.save(tmp_path / name)
+        again = OptimalApproximationEigenmaps.load(tmp_path / name)
+        np.testing.assert_allclose(again.embedding_, model.embedding_, atol=1e-9)
+        np.testing.assert_allclose(again.transform(X[:20] + 0.1), model.transform(X[:20] + 0.1), atol=1e-6)
 
 
 def test_a_shape_is_not_folded(rng: np.random.Generator) -> None:
@@ -362,8 +367,14 @@ def test_a_column_that_decides_all_distances_is_named(rng: np.random.Generator) 
     table = np.column_stack([rng.normal(size=(300, 5)), 1000 * rng.normal(size=300)])
     with pytest.warns(EigenprobeWarning, match=r"column 5 holds 100 % of the variance.*StandardScaler"):
         _model(3).fit(table)
+    other = np.column_stack([rng.normal(size=(300, 7)), table[:, 5], 700 * rng.normal(size=300)])
+    with warnings.catch_warnings(action="error"):
+        for numbers in (np.full((9, 5), 1e200), np.ones((9, 5)), table[:6] * 1e200):
+            layout.warn_of_few_columns(torch.from_numpy(numbers))
+    with pytest.warns(EigenprobeWarning, match=r"columns 7, 8 hold 100 % of the variance.* of them alone"):
+        _model(3).fit(other)
     thin = rng.normal(size=(300, 3)) * (1000, 1, 1)  # points in space have one unit
-    for quiet in (table / table.std(0), thin, np.column_stack([table[:, 5], np.zeros((300, 6))])):
+    for quiet in (table / table.std(0), thin, np.column_stack([table[:, 5], np.zeros((300, 6))]), other[:, 3:]):
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="column")
             _model(3).fit(quiet)

@@ -168,3 +168,43 @@ def test_a_map_with_labels_pulls_equal_ones_together(tmp_path: Path, rng: np.ran
         OptimalApproximationEigenmaps(2, target_weight=2).fit(X, y)
     with pytest.raises(InputError, match="expected labels of the 100 rows that are fitted"):
         OptimalApproximationEigenmaps(4, target_weight=0.5, max_samples=100).fit(X, y)
+
+
+def test_a_step_in_more_dimensions_is_down_the_gradient(rng: np.random.Generator) -> None:
+    """With all rows as the sample that repels: against the derivative of ``-e sum p log w + log sum w``."""
+    n, exaggeration = 40, 2.0
+    graph = build_graph(torch.from_numpy(rng.normal(size=(n, 6))), 5)
+    joint, start = layout.joint(graph), rng.normal(size=(n, 4))
+
+    def after(steps: int) -> np.ndarray:
+        return layout.descend(start, joint, ((exaggeration, steps),), np.random.default_rng(1))
+
+    y = torch.from_numpy(after(0)).requires_grad_()
+    w = 1 / (1 + (y[:, None] - y).square().sum(2))
+    p = torch.from_numpy(joint.toarray())
+    w = w - torch.eye(n, dtype=w.dtype)
+    loss = -exaggeration * (p * torch.where(w > 0, w, 1).log()).sum() + w.sum().log()
+    loss.backward()  # type: ignore[no-untyped-call]
+    steady = n / np.maximum(1, n * joint.toarray().sum(1, keepdims=True))
+    moved = steady / (4 * exaggeration) * y.grad.numpy()  # type: ignore[union-attr]
+    np.testing.assert_allclose(after(1) - after(0), -moved, atol=2e-6)
+    np.testing.assert_array_equal(after(30), after(30))
+    assert after(0).std() == pytest.approx(layout.FIRST_SIZE / 2, rel=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_a_map_of_more_dimensions(rng: np.random.Generator) -> None:
+    """Twelve groups in six coordinates of a map; new rows at their groups, each on its own; hubs do not diverge."""
+    labels = rng.integers(12, size=700)
+    x = rng.standard_normal((700, 20)) + 4 * rng.standard_normal((12, 20))[labels]
+    model = OptimalApproximationEigenmaps(6, coordinates="map", random_state=0, device="cpu").fit(x[:600])
+    known = KNeighborsClassifier(1).fit(model.embedding_, labels[:600])
+    placed = model.transform(x[600:])
+    assert known.score(placed, labels[600:]) == 1 and model.coordinates_ == "map"
+    np.testing.assert_allclose(model.transform(x[650:651]), placed[50:51], atol=1e-6)
+    assert model.layout_.shape == (600, 2), "the map to look at is another one"
+    star = np.zeros((80, 80))
+    star[0, 1:] = star[1:, 0] = 1
+    hub = OptimalApproximationEigenmaps(5, metric="precomputed_affinity", coordinates="map", device="cpu")
+    places = hub.fit(star + np.eye(80)).embedding_
+    assert np.isfinite(places).all() and np.abs(places).max() < 100

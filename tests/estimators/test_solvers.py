@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.estimators import solvers
@@ -50,6 +51,30 @@ def test_vectors_that_are_not_found_are_not_asked_for(
 
     monkeypatch.setattr(solvers, "solve", solve)
     assert solvers.fit_direct(cloud, 5, 0, None, 2.5).k == 5 and asked == [30, 5]
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_large_parts_among_many_keep_their_insides(rng: np.random.Generator) -> None:
+    """A body of three groups and 110 islands: with 100 vectors constant on the parts the body would be one place."""
+    group, island = rng.integers(3, size=400), np.repeat(np.arange(110), 14)
+    body = rng.standard_normal((400, 10)) + 3 * rng.standard_normal((3, 10))[group]
+    x = np.concatenate([body, 40 * rng.standard_normal((110, 10))[island] + rng.standard_normal((len(island), 10))])
+    model = OptimalApproximationEigenmaps(6, diffusion_steps=30.0, random_state=0, device="cpu").fit(x)
+    mapped = OptimalApproximationEigenmaps(6, random_state=0, device="cpu").fit(x)
+    parts = model.basis_.info["components"]
+    assert parts > solvers.MOST_FOLDED and model.suggest_components_ == parts - 1
+    assert model.basis_.k == solvers.MOST_FOLDED + 1 and model.basis_.info["residual"] < solvers.TOLERANCE
+    smoother = neighbourhood_smoother(model._graph)
+    q, matrix = model.basis_.normalized.astype(np.float64), smoother.matrix.to_dense().double().numpy()
+    mu = 1 - model.basis_.eigenvalues * model.basis_.info["step_time"]
+    np.testing.assert_allclose(q.T @ q, np.eye(q.shape[1]), atol=1e-5)
+    assert np.linalg.norm(matrix @ q - q * mu, axis=0).max() < 2e-5
+    inside = np.linalg.eigvalsh(matrix)[::-1][parts : parts + 5]  # the leading ones are those of the largest parts
+    np.testing.assert_allclose(mu[51:56], inside, atol=1e-5)
+    labels = np.append(group, 3 + island)
+    for y in (model.embedding_, mapped.embedding_):
+        assert KNeighborsClassifier().fit(y[::2], labels[::2]).score(y[1::2], labels[1::2]) > 0.97
+    assert mapped.basis_.k == 7 and mapped.coordinates_ == "map"
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe.graph import build_graph
 from eigenprobe.sampling import quality
 from eigenprobe.sampling.quality import find_strays
 from tests import clouds as c
@@ -66,7 +67,7 @@ def _scene(rng: np.random.Generator) -> np.ndarray:
 
 def test_suspects_are_found_by_their_definition(rng: np.random.Generator) -> None:
     x = _scene(rng)
-    bad, certain, reach = quality._suspects(torch.from_numpy(x), quality.RULE)
+    bad, certain, reach = quality._suspects(torch.from_numpy(x), None, quality.RULE)
     expected = _suspects(x)
     np.testing.assert_array_equal(bad, expected[0])
     np.testing.assert_array_equal(certain, expected[1])
@@ -114,7 +115,7 @@ def test_rounds_of_a_search_for_strays(rounds: list[Any], expected: set[int], mo
     """Those of one round no longer hide others in the next; nothing begins without three beyond doubt, six at most."""
     x, said = torch.arange(100.0)[:, None].expand(100, 3), iter(rounds)
 
-    def suspects(live: torch.Tensor, rule: Any) -> Any:
+    def suspects(live: torch.Tensor, lists: Any, rule: Any) -> Any:
         bad, certain = (torch.isin(live[:, 0].long(), torch.tensor(sorted(each)).long()) for each in next(said))
         return bad, certain, torch.ones(len(live))
 
@@ -122,3 +123,10 @@ def test_rounds_of_a_search_for_strays(rounds: list[Any], expected: set[int], mo
     found = quality.find_strays(x)
     assert set(found.nonzero()[:, 0].tolist()) == expected
     assert not bool(quality.find_strays(x[:47]).any())  # fewer than four times twelve are not looked at
+
+
+def test_lists_that_are_at_hand_say_the_same_as_a_search(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(np.concatenate([c.random_sphere(900, rng), rng.uniform(-1.5, 1.5, (40, 3))]))
+    graph = build_graph(x, 20)
+    found = find_strays(x, (graph.indices, graph.distances))
+    assert torch.equal(found, find_strays(x)) and int(found.sum()) > 10

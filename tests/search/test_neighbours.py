@@ -156,13 +156,15 @@ def test_a_point_comes_first_in_its_own_list() -> None:
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("entries", [1 << 24, 300])
+@pytest.mark.parametrize("filled", [0.05, 0.9])
 def test_sparse_rows_have_the_neighbours_of_dense_ones(
-    metric: Metric, entries: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    metric: Metric, entries: int, filled: float, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the size of a block; distances of either metric."""
+    """Whatever the size of a block, dense or not; distances of either metric."""
     monkeypatch.setattr(neighbours, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(neighbours, "FILLED", filled)
     x = rng.random((70, 12)) * (rng.random((70, 12)) < 0.4)
-    x[:, 0] += 0.1
+    x[:, 0] += 0.1 + rng.random(70)  # no copies, whose order is open
     found, lengths = nearest_sparse(csr_matrix(x), 5, metric)
     space = x / np.linalg.norm(x, axis=1, keepdims=True) if metric == "cosine" else x
     expected, chords = (each[:, 1:] for each in _brute(space, space, 6))

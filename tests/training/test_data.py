@@ -41,12 +41,14 @@ def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():
 def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
     points = 50 * ellipsoid()
     frame = Frame.of(points)
-    first, again = (Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3) for _ in range(2))
+    first, again = (
+        Fresh(frame(points, torch.float32), Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3) for _ in range(2)
+    )
     assert first.at(0).points.shape == (1, 100, 3)
     assert not torch.equal(first.at(0).points, first.at(1).points)
     assert torch.equal(first.at(200).points, again.at(200).points)  # asked out of order
     assert float(first.at(0).points.norm(dim=-1).max()) == pytest.approx(1, abs=0.1)
-    uniform = Fresh(points, frame, Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
+    uniform = Fresh(frame(points, torch.float32), Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform")
     spacing = [torch.cdist(f.at(0).points[0], f.at(0).points[0]).fill_diagonal_(9).min() for f in (first, uniform)]
     assert spacing[0] > 1.2 * spacing[1]
 
@@ -68,7 +70,7 @@ def test_the_whole_way_on_a_cloud_of_radius_100():
 def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
     points = ellipsoid()
     probes = Probes(5, steps=2, k=6, sigma=0.1)
-    batch = Fresh(points, Frame.of(points), probes, 100, seed=3).at(2)
+    batch = Fresh(Frame.of(points)(points, torch.float32), probes, 100, seed=3).at(2)
     assert callable(batch.probes)
     expected = probes.draw(batch.points[0], torch.Generator().manual_seed(0))
     torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0))[0], expected)
@@ -78,7 +80,7 @@ def test_a_fresh_sampling_is_smoothed_on_its_own_graph():
 def test_samplings_of_one_step_are_smoothed_each_on_its_own_graph(size):
     points = ellipsoid(400)
     probes = Probes(5, steps=2, k=6, sigma=0.1)
-    source = Fresh(points, Frame.of(points), probes, size, seed=3, how="uniform", clouds=3)
+    source = Fresh(Frame.of(points)(points, torch.float32), probes, size, seed=3, how="uniform", clouds=3)
     batch = source.at(2)
     assert batch.points.shape == (3, size, 3)
     assert torch.equal(batch.points[0], batch.points[1]) == (size == 400)  # subsets differ, the whole cloud is one
@@ -86,7 +88,7 @@ def test_samplings_of_one_step_are_smoothed_each_on_its_own_graph(size):
     expected = probes.draw(batch.points, torch.Generator().manual_seed(0))
     torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0)), expected)
     assert not torch.equal(expected[0], expected[1])
-    again = Fresh(points, Frame.of(points), probes, size, seed=3, how="uniform", clouds=3)
+    again = Fresh(Frame.of(points)(points, torch.float32), probes, size, seed=3, how="uniform", clouds=3)
     assert torch.equal(again.at(200).points, source.at(200).points)
 
 

@@ -42,7 +42,7 @@ def test_an_archive_is_unpacked_in_its_own_folder(name: str, tmp_path: Path, mon
         assert (unpack(archive) / name[1:]).is_file()
         assert not Path(name).exists()
         return
-    with pytest.raises(InputError, match=r"images.tar cannot be unpacked"):
+    with pytest.raises(InputError, match=r"cannot read .*images.tar: .*(outside|absolute)"):
         unpack(archive)
     assert not list(tmp_path.rglob("escaped.txt")) and not list(tmp_path.rglob("link"))
 

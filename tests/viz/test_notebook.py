@@ -17,6 +17,7 @@ from matplotlib.text import Text
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
+from eigenprobe.host.tables import say
 from tests.clouds import fibonacci_sphere
 from tests.meshes import blob
 
@@ -129,7 +130,7 @@ def test_a_real_notebook_draws_everything_inline() -> None:
 def test_model_table() -> None:
     model = ep.SpectralModel.from_pretrained("surface")
     count = sum(p.numel() for p in model.network.parameters())
-    assert str(count) in model._repr_html_() and "surface" in repr(model)
+    assert say(count) in model._repr_html_() and "surface" in repr(model)
 
 
 def test_alignment_table(basis: ep.Basis) -> None:

@@ -17,7 +17,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser
+
     from .arguments import Command
+    from .session import Session
 
 COMPLETION = "--completion"
 COMMANDS = "eigenprobe.commands"  # entry points: functions that return a `Command`
@@ -122,7 +125,7 @@ def _run(words: list[str]) -> int:
 
 
 @contextmanager
-def _opened(options: dict[str, Any]) -> Iterator[Any]:
+def _opened(options: dict[str, Any]) -> Iterator[Session]:
     """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
     from ..errors import EigenprobeWarning, InputError
     from ..host import progress
@@ -140,7 +143,7 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
     for each in levels:
         each.setLevel(logging.DEBUG if session.debug and each is logger else level)
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
         if session.debug or (issubclass(category, EigenprobeWarning) and not session.quiet):
             progress.hide()
@@ -159,7 +162,7 @@ def _opened(options: dict[str, Any]) -> Iterator[Any]:
             each.setLevel(before)
 
 
-def _completion(parser: Any, words: list[str]) -> int:
+def _completion(parser: ArgumentParser, words: list[str]) -> int:
     shells = ("bash", "zsh", "tcsh")
     if len(words) != 1 or words[0] not in shells:
         return _fail(f"{COMPLETION} takes one of {', '.join(shells)}, got {' '.join(words)!r}", 2)
@@ -172,6 +175,6 @@ def _fail(line: str, code: int) -> int:
     return code
 
 
-def _terminated(*_: Any) -> NoReturn:
+def _terminated(*_: object) -> NoReturn:
     """SIGTERM as an exception, so that half-written files are removed on the way out."""
     raise SystemExit(TERMINATED)

@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from jsonargparse import ActionYesNo, ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from ..errors import near
+from ..host.validation import in_words
 
 SHORT = {"k": "-k", "out": "-o", "verbose": "-v", "quiet": "-q", "method": "-m"}
 # One word for one thing on every command; the second one is what it was called before.
@@ -264,8 +265,8 @@ def descriptions(function: Callable[..., Any]) -> dict[str, str]:
 def _bare(hint: Any) -> Any:
     """``X`` of ``X | None`` and of ``list[X]``."""
     if get_origin(hint) in (Union, UnionType):
-        kept = [part for part in get_args(hint) if part is not NoneType]
-        return _bare(kept[0]) if len(kept) == 1 else hint
+        kept = tuple(part for part in get_args(hint) if part is not NoneType)
+        return _bare(kept[0]) if len(kept) == 1 else Union[kept]  # noqa: UP007 (of a tuple)
     return _bare(get_args(hint)[0]) if get_origin(hint) is list else hint
 
 
@@ -274,15 +275,6 @@ def _metavar(hint: Any, name: str) -> str:
     if get_origin(bare) is Literal:
         return "{" + ",".join(map(str, get_args(bare))) + "}"
     return {int: "N", float: "X", Path: "FOLDER" if name == "out" else "FILE"}.get(bare, name.upper())
-
-
-def _expected(hint: Any) -> str:
-    bare = _bare(hint)
-    if get_origin(bare) is Literal:
-        return "one of " + ", ".join(map(str, get_args(bare)))
-    if get_origin(bare) in (Union, UnionType):
-        return " or ".join(_expected(part) for part in get_args(bare) if part is not NoneType)
-    return {int: "a whole number", float: "a number", Path: "a path"}.get(bare, "a value")
 
 
 def one_line(error: ArgumentError, command: Command) -> str:
@@ -294,7 +286,7 @@ def one_line(error: ArgumentError, command: Command) -> str:
         option = options.get(name)
         if option is not None and value is not None:
             shown = name.upper() if option.positional else _flags(name)[0]
-            return f"{shown} takes {_expected(option.hint)}, got {value[1]!r}"
+            return f"{shown} takes {in_words(_bare(option.hint))}, got {value[1]!r}"
     if match := re.match(r"the following arguments are required: (.*)", message):
         names = [name.split(".")[-1] for name in match[1].split(", ")]
         return "missing " + " and ".join(name.upper() for name in names)

@@ -17,6 +17,9 @@ from .arguments import Command, options_of
 from .session import Session, explanation
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..basis import Basis
     from ..viz.index import Index
 
@@ -35,9 +38,9 @@ LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 class Read(NamedTuple):
     """The points of a file, its faces where they are exactly the vertices, and which of its points they are."""
 
-    points: Any
-    faces: Any = None
-    rows: Any = None
+    points: NDArray[np.floating]
+    faces: NDArray[np.int64] | None = None
+    rows: NDArray[np.int64] | None = None
 
 
 def _library() -> Callable[..., Any]:
@@ -116,7 +119,7 @@ def decompose(
             raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
         return cloud
 
-    def solve(points: Any, rows: Any = None) -> Any:
+    def solve(points: Any, rows: NDArray[np.int64] | None = None) -> Any:
         return _library()(points, **{name: _rows_of(value, rows) for name, value in settings.items()})
 
     def write(file: Path, basis: Basis, began: float) -> Path:
@@ -162,7 +165,7 @@ def _settings(options: dict[str, Any], session: Session) -> dict[str, Any]:
     return {"k": usual["k"], "method": method, **chosen, "seed": session.seed, "device": session.device()}
 
 
-def _rows_of(value: Any, rows: Any) -> Any:
+def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
     """Of an array with a row per point of the file, the rows of the points that were chosen."""
     whole = not hasattr(value, "shape") or rows is None or len(value) == len(rows)
     return value if whole else value[rows]

@@ -1,15 +1,26 @@
 """Commands on tables of embeddings: ``embed`` one, and ``features`` to make one from a folder of images."""
 
+from __future__ import annotations
+
 import shutil
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError, warn
 from ..host import progress
 from ..host.files import atomic_path, write_npz
 from .session import Session
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..estimators import OptimalApproximationEigenmaps as Eigenmaps
+    from ..readers.rows import Rows
+    from ..readers.tables import Table
+
+Source = tuple[Path, str | None, str | None]  # a table, the names of its labels and of its array
 TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
 BLOCK, LEAST_BLOCKS = 1 << 25, 8  # numbers in a block of rows, and how many blocks a small table still makes
 
@@ -136,7 +147,7 @@ def _words(given: str | None) -> list[str]:
     return [] if given is None else [word.strip() for word in given.split(",") if word.strip()]
 
 
-def _complete(path: Path, table: Any, missing: str) -> Any:
+def _complete(path: Path, table: Table, missing: str) -> slice | NDArray[np.int64]:
     """Rows without missing values: a slice of all of them, or numbers where others are left out."""
     import numpy as np
     from scipy.sparse import issparse
@@ -156,7 +167,9 @@ def _complete(path: Path, table: Any, missing: str) -> Any:
     return np.flatnonzero(whole)
 
 
-def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, scheduler: str, force: bool) -> Any:
+def _spread_rows(
+    source: Source, fitted: Path, layout: bool, estimator: Eigenmaps, scheduler: str, force: bool
+) -> tuple[Eigenmaps, dict[str, NDArray[Any]]]:
     """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted`` is not done anew."""
     import numpy as np
 
@@ -197,7 +210,7 @@ def _spread_rows(source: Any, fitted: Path, layout: bool, estimator: Any, schedu
 
 
 @lru_cache(maxsize=1)
-def _opened(source: Any, fitted: Path, stamp: int) -> tuple[Any, Any]:
+def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
     """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
     from ..estimators import OptimalApproximationEigenmaps
     from ..readers.rows import open_rows
@@ -205,7 +218,7 @@ def _opened(source: Any, fitted: Path, stamp: int) -> tuple[Any, Any]:
     return open_rows(*source), OptimalApproximationEigenmaps.load(fitted)
 
 
-def _place_rows(opened: Any, start: int, stop: int, target: Path) -> str:
+def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
     """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is what went wrong."""
     import numpy as np
 

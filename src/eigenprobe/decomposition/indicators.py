@@ -29,7 +29,7 @@ to .10 or said to be wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,55 +44,82 @@ from ..smoothers.prepared import Prepared
 from ..smoothers.stencil import tangent_frames
 
 
-@dataclass(frozen=True)
-class Signs:
+class ByShape(NamedTuple):
+    """A number for each kind of shape; infinite where nothing is asked of it."""
+
+    curve: float = torch.inf
+    surface: float = torch.inf
+    solid: float = torch.inf
+
+    def of(self, dimension: int) -> float:
+        return self[dimension - 1]
+
+
+class BySampling(NamedTuple):
+    """A number for clouds of even points, and one for random points."""
+
+    even: float
+    random: float
+
+
+class Signs(NamedTuple):
     """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
 
     resolution: float = 1.0  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
-    layers: tuple[float, float] = (6.0, 17.0)  # across a surface: .05 to .17 with 5, .01 to .05 with 7; in a solid grid
+    layers: ByShape = ByShape(surface=6.0, solid=17.0)  # across: .05 to .17 with 5, .01 to .05 with 7; of a solid grid
     equal: float = 1.01  # sixth over first distance of a grid
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
-    solid: tuple[float, float] = (0.25, 1.8)  # both, of a solid: .10 to .25 where a third has 5 % of the density; 1.2
+    sparse_solid: float = 0.25  # both, of a solid: .10 to .25 where a third has 5 % of the density ...
+    sparseness_solid: float = 1.8  # ... and 1.2 else
     regular: float = 1.5  # times as much of a grid, all of whose cells at a boundary are open: .05 in squares (.19)
-    boundary: tuple[float, float] = (0.25, 0.4)  # of a surface: .14 in noisy circles (.31), .01 to .04 in tubes and
-    # rings of 500 points (.15 to .24); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below
-    closed: tuple[float, float] = (0.45, 0.05)  # resolution, and share at a boundary, below which a count of three
-    # dimensions stands: .02 to .04 on 3-spheres and tori of 1500 points (.3, 0), 4-cubes counted so have .3
+    # Share at a boundary. Of a surface: .14 in noisy circles (.31), .01 to .04 in tubes and rings of 500 points (.15 to
+    # .24); of a solid: .10 to .15 in rods and slabs (.40 to .51), .06 below.
+    boundary: ByShape = ByShape(surface=0.25, solid=0.4)
+    # A count of three dimensions stands below both: .02 to .04 on 3-spheres and tori of 1500 points (.3, 0), 4-cubes
+    # counted so have .3.
+    closed_resolution: float = 0.45
+    closed_boundary: float = 0.05  # share at a boundary
     leap: float = 2.0  # of distances of neighbours: 1.4 for random points of a surface, 1.7 in a hexagonal grid
     cuts: float = 1.5  # edges cut per point: two grids one spacing apart 4.5, solids of a few layers 2; meshes 0 to 1
     fewest: int = 48  # points: three times those by which a dimension is chosen
-    thickness: tuple[float, float] = (0.1, 0.25)  # of a curve and of a surface; random points of either: 0
-    turned: tuple[float, float] = (0.03, 1.7)  # share of the area at a boundary, and its points' own over the mean: in
-    # views from one side .033 to .12 and 1.6 to 4.9, on closed, flat and cut shapes up to .078 and 1.56 (84 draws)
-    nearest: tuple[int, int] = (6, 10)  # neighbours that it is measured on
+    thickness: ByShape = ByShape(curve=0.1, surface=0.25)  # random points of either: 0
+    nearest_curve: int = 6  # neighbours that it is measured on
+    nearest_surface: int = 10
+    # In views from one side .033 to .12 and 1.6 to 4.9, on closed, flat and cut shapes up to .078 and 1.56 (84 draws).
+    turned_share: float = 0.03  # of the area at a boundary
+    turned_thin: float = 1.7  # area of its points over the mean
     noise: float = 0.185  # .10 to .15 on noisy surfaces of 500 points (.185 to .27), .05 to .09 below, .03 without
     wide: int = 32  # coordinates up to which it is looked for
-    steep: tuple[float, float, float] = (0.5, 0.04, 0.05)  # cosine to the tangent at an end, and the share of such
-    # edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a surface .06 to
-    # .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution
-    long: tuple[float, float, float] = (2.0, 2.5, 7.8)  # q of an edge over a gap in the plane, of an even cloud and of
-    # a random one; and in space
-    gaps: tuple[float, float] = (0.026, 0.112)  # share of such edges: even .03 to .34 where holes of two to five
-    # spacings are filled (errors of .1 to 12), up to .02 in others; random .11 to .28 and .05 to .11
-    slits: tuple[float, float] = (0.03, 0.08)  # the same in space: even .05 to .09 over slits of 2.5 and 3 spacings
-    # (errors of .2 to .3), up to .02 on 14 meshes below .05; random .09 to .12 and .02 to .06
-    groups: tuple[float, float] = (2.1, 2.21)  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6);
-    # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and squares, up to 2.7
-    ends: tuple[float, int] = (
-        10.0,
-        200,
-    )  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut open (.19), 4 to 8
-    # in random knots cut at their widest gap, 14 and more in helices and spirals; ends that are looked at
-    ahead: tuple[float, float] = (0.8, 4.5)  # cosine between an end and what lies ahead of it, and spacings up to
-    # that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to .25), 4.4 to 8.8 in spirals
+    steep: float = 0.5  # cosine to the tangent at an end
+    # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
+    # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
+    jumps: ByShape = ByShape(curve=0.04, surface=0.05)
+    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane
+    # Share of such edges: even .03 to .34 where holes of two to five spacings are filled (errors of .1 to 12), up to
+    # .02 in others; random .11 to .28 and .05 to .11.
+    gaps: BySampling = BySampling(even=0.026, random=0.112)
+    far: float = 7.8  # q of an edge over a gap in space
+    # Share of such edges: even .05 to .09 over slits of 2.5 and 3 spacings (errors of .2 to .3), up to .02 on 14 meshes
+    # below .05; random .09 to .12 and .02 to .06.
+    slits: BySampling = BySampling(even=0.03, random=0.08)
+    even: float = 2.1  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6)
+    strips: float = 2.21  # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and
+    # squares, up to 2.7
+    ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
+    # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
+    most_ends: int = 200  # that are looked at
+    ahead: float = 0.8  # cosine between an end and what lies ahead of it
+    faced: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to
+    # .25), 4.4 to 8.8 in spirals
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
     doubt: float = 0.0145  # rms of the first ten: on procedural shapes, half of them folded until parts touch or
     # cross, below it for one of 67 errors above .1, above it alone for three of 197 of those below .05 (at .016: four
     # and none)
-    rough: tuple[float, int] = (0.1, 5000)  # noise above which, and points up to which, half of the points are solved
+    rough: float = 0.1  # noise above which half of the points are solved, ...
+    small: int = 5000  # ... of clouds of up to so many
     half: float = 0.125  # mean of the first ten: on rough development shapes of 500 to 1500 points up to .10 where the
     # error is below .05, .13 for one of .06; on 62 meshes above it for 5 errors above .1 and 3 below .05
 
@@ -113,13 +140,13 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     if reason is None and cuts > SIGNS.cuts * graph.n:
         reason = f"{cuts} edges were taken for short-cuts, so sheets lie one spacing apart: compare neighbours='plain'"
     first, flat = rotation.vectors[:, 1:11], round(smoother.dimension)
-    if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.steep[1]:
+    if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.jumps.curve:
         reason = "turns of the curve lie as near each other as its points: use more points there"
-    if reason is None and flat == 1 and (apart := ends_apart(prepared)) < SIGNS.ends[0]:
+    if reason is None and flat == 1 and (apart := ends_apart(prepared)) < SIGNS.ends:
         reason = (
             f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
         )
-    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.ahead[1]:
+    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.faced:
         reason = f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
@@ -127,10 +154,10 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
             reason = "parts lie so near each other that edges between them may be short-cuts: use more points there"
     if reason is None and is_rough(prepared) and (apart := _apart(eigenvalues, half)) > SIGNS.half:
         reason = f"those of half of the points differ by {apart:.0%}, so details are as small as the spacing: use more"
-    folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.rough[1]  # of more points folds lie far apart
-    if reason is None and folded and jumps(prepared, first) > SIGNS.steep[2]:
+    folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.small  # of more points folds lie far apart
+    if reason is None and folded and jumps(prepared, first) > SIGNS.jumps.surface:
         reason = "folds of the surface lie as near each other as its points: use more points there"
-    if reason is None and flat == 2 and graph.n <= SIGNS.rough[1] and has_gaps(prepared, first):
+    if reason is None and flat == 2 and graph.n <= SIGNS.small and has_gaps(prepared, first):
         reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
@@ -138,10 +165,10 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
 
 def is_rough(prepared: Prepared) -> bool:
     """Whether a small cloud, taken as it is, has details near its spacing: then its half is worth a second solve."""
-    graph, (least, most) = prepared.smoother.graph, SIGNS.rough
-    if graph is None or graph.n > most or prepared.sample is not None or round(prepared.smoother.dimension) != 2:
+    graph = prepared.smoother.graph
+    if graph is None or graph.n > SIGNS.small or prepared.sample is not None or round(prepared.smoother.dimension) != 2:
         return False
-    return noise(graph.without_loops()) > least
+    return noise(graph.without_loops()) > SIGNS.rough
 
 
 def _apart(eigenvalues: Tensor, half: Callable[[int], Tensor]) -> float:
@@ -158,15 +185,20 @@ def jumps(prepared: Prepared, vectors: Tensor) -> float:
     assert graph is not None
     graph = graph.without_loops()
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
-    count = SIGNS.nearest[dimension - 1]
-    offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
-    frames = tangent_frames(offsets, graph.distances[:, :count], dimension)
+    frames = _tangents(graph) if dimension == 1 else graph.planes
     chord = graph.points[tail] - graph.points[head]
     length = chord.norm(dim=1)
     along = torch.minimum(*((chord[:, None] @ frames[end])[:, 0].norm(dim=1) for end in (head, tail)))
-    steep = along < SIGNS.steep[0] * length
+    steep = along < SIGNS.steep * length
     share = _share(prepared, vectors, edges, steep)
     return max(share, float(length[steep].sum() / length.sum())) if dimension == 1 else share
+
+
+def _tangents(graph: Graph) -> Tensor:
+    """Directions ``(n, d, 1)`` of a curve."""
+    count = SIGNS.nearest_curve
+    offsets = graph.points[graph.indices[:, :count]] - graph.points[:, None]
+    return tangent_frames(offsets, graph.distances[:, :count], 1)
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
@@ -179,13 +211,13 @@ def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     if graph.k < 12:
         return False
     first, third, fourth, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 3, 5, 11))
-    even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.groups[0]
+    even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.even
     flat = graph.points.shape[1] == 2
-    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.long[2])
+    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.far)
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
     bridge = 3 * squared > times * torch.maximum(reach[head], reach[tail]).square()
-    grouped = flat and not even and float((last / third).median()) > SIGNS.groups[1]
+    grouped = flat and not even and float((last / third).median()) > SIGNS.strips
     return grouped or _share(prepared, vectors, edges, bridge) > (SIGNS.gaps if flat else SIGNS.slits)[not even]
 
 
@@ -229,7 +261,7 @@ def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
 def ends_apart(prepared: Prepared) -> float:
     """The least distance of two ends of a curve in distances of neighbours."""
     graph, ends, _, own = _ends(prepared)
-    if not 1 < len(ends) <= SIGNS.ends[1]:
+    if not 1 < len(ends) <= SIGNS.most_ends:
         return torch.inf
     head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
     return float((torch.pdist(graph.points[ends]) / torch.minimum(own[head], own[tail])).min())
@@ -240,10 +272,10 @@ def gap_ahead(prepared: Prepared) -> float:
     a helix or a spiral lie beside its ends."""
     graph, ends, before, own = _ends(prepared)
     found = torch.inf
-    for end, last, unit in zip(*(each.tolist()[: SIGNS.ends[1]] for each in (ends, before, own)), strict=True):
+    for end, last, unit in zip(*(each.tolist()[: SIGNS.most_ends] for each in (ends, before, own)), strict=True):
         along, chord = graph.points[end] - graph.points[last], graph.points - graph.points[end]
         length = chord.norm(dim=1)
-        ahead = length[chord @ along > SIGNS.ahead[0] * length * along.norm()]
+        ahead = length[chord @ along > SIGNS.ahead * length * along.norm()]
         found = min(found, float(ahead.min()) / unit) if len(ahead) else found
     return found
 
@@ -295,7 +327,9 @@ def likely_reason(
     if not chosen and graph.n < SIGNS.fewest:
         return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
     flat = round(dimension)
-    least, times = SIGNS.solid if flat == BALANCED_DIMENSIONS else (SIGNS.sparse, SIGNS.sparseness)
+    least, times = SIGNS.sparse, SIGNS.sparseness
+    if flat == BALANCED_DIMENSIONS:
+        least, times = SIGNS.sparse_solid, SIGNS.sparseness_solid
     if resolution > least and sparseness > times:
         return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
     if resolution > SIGNS.resolution:
@@ -303,7 +337,7 @@ def likely_reason(
     if (across := layers(graph, float(eigenvalues[1]) * weighted, flat)) is not None:
         return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
     counted = not chosen and dimension >= BALANCED_DIMENSIONS < graph.points.shape[1]
-    if counted and not (resolution < SIGNS.closed[0] and is_closed(graph, mass, flat)):
+    if counted and not (resolution < SIGNS.closed_resolution and is_closed(graph, mass, flat)):
         return f"the dimension {dimension:.2g} was counted from neighbours, which boundaries lower: pass dimension="
     if flat > 1 and (leap := distance_leap(graph)) > SIGNS.leap:
         return f"points come in groups, as copies do: {leap:.2g} times as far from others as within: keep one of each"
@@ -323,7 +357,7 @@ def _thick(graph: Graph, dimension: int) -> str | None:
     if dimension not in (1, 2) or dimension >= graph.points.shape[1]:
         return None
     found, what = thickness(graph, dimension), "curve" if dimension == 1 else "surface"
-    if found >= SIGNS.thickness[dimension - 1]:
+    if found >= SIGNS.thickness.of(dimension):
         return f"noise or a width of {found:.2g} of the distance of neighbours, for a {what}: use fewer points"
     if dimension == 2 and (found := noise(graph)) > SIGNS.noise:
         return f"noise of {found:.2g} of the distance of neighbours, for a surface: clean the points, or use fewer"
@@ -336,9 +370,9 @@ def layers(graph: Graph, first: float, dimension: int) -> float | None:
     if not first > 0 or dimension not in (2, 3):
         return None
     if dimension == 2:
-        found, least = graph.n * first**0.5 / torch.pi, SIGNS.layers[0]
+        found, least = graph.n * first**0.5 / torch.pi, SIGNS.layers.surface
     else:
-        found, least = torch.pi / first**0.5 if _is_grid(graph, 6) else float("inf"), SIGNS.layers[1]
+        found, least = torch.pi / first**0.5 if _is_grid(graph, 6) else float("inf"), SIGNS.layers.solid
     return found if found < least else None
 
 
@@ -353,7 +387,7 @@ def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
     """The share of a surface or a solid whose points have open cells, where it is much; None where it is not."""
     if dimension not in (2, 3):
         return None
-    least = SIGNS.boundary[dimension - 2] * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
+    least = SIGNS.boundary.of(dimension) * (SIGNS.regular if _is_grid(graph, 2 * dimension) else 1.0)
     share = 0.0
     for samples in (SIGNS.samples // 4, SIGNS.samples):  # a few tell where it is far from being much
         share = _at_boundary(graph, mass, dimension, samples)
@@ -364,7 +398,9 @@ def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
 
 def is_closed(graph: Graph, mass: Tensor, dimension: int) -> bool:
     """Whether what was counted as three dimensions has next to no boundary, which lowers a count."""
-    return dimension == BALANCED_DIMENSIONS and _at_boundary(graph, mass, dimension, SIGNS.samples) < SIGNS.closed[1]
+    if dimension != BALANCED_DIMENSIONS:
+        return False
+    return _at_boundary(graph, mass, dimension, SIGNS.samples) < SIGNS.closed_boundary
 
 
 def _at_boundary(graph: Graph, mass: Tensor, dimension: int, samples: int) -> float:
@@ -377,7 +413,7 @@ def _at_boundary(graph: Graph, mass: Tensor, dimension: int, samples: int) -> fl
 def noise(graph: Graph) -> float:
     """The deviation of neighbours from quadrics, over all coordinates, in distances of neighbours; 0 where unknown."""
     beyond = graph.points.shape[1] - 2
-    if not 0 < beyond <= SIGNS.wide or graph.k < SIGNS.nearest[1]:
+    if not 0 < beyond <= SIGNS.wide or graph.k < SIGNS.nearest_surface:
         return 0.0
     seen = graph.seen
     return seen.thickness * beyond**0.5 / max(seen.spacing, torch.finfo(torch.float64).tiny)
@@ -393,7 +429,7 @@ def distance_leap(graph: Graph) -> float:
 def occlusion(graph: Graph, mass: Tensor) -> float | None:
     """The share of the area at an open boundary that is sampled thinly, as where a surface turns away; or None."""
     rows = torch.arange(0, graph.n, max(1, graph.n // (4 * SIGNS.samples)), device=graph.device)
-    own, (least, thin) = mass[rows], SIGNS.turned
+    own, least, thin = mass[rows], SIGNS.turned_share, SIGNS.turned_thin
     # Whichever points are open, those above the threshold must make up for those below it: the heaviest are looked at
     # first, and all of them only where the others that they can make up for would be enough.
     excess, order = own - thin * own.mean(), own.argsort(descending=True)
@@ -411,7 +447,7 @@ def occlusion(graph: Graph, mass: Tensor) -> float | None:
 def thickness(graph: Graph, dimension: int) -> float:
     """The median ratio of the deviations of nearest neighbours across and along a curve or a surface."""
     rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
-    near = graph.indices[rows, : SIGNS.nearest[dimension - 1]]
+    near = graph.indices[rows, : SIGNS.nearest_curve if dimension == 1 else SIGNS.nearest_surface]
     offsets = graph.points[near] - graph.points[rows, None]
     offsets = (offsets / offsets.norm(dim=2).amax(1)[:, None, None]).double()
     offsets = offsets - offsets.mean(1, keepdim=True)

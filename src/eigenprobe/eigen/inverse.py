@@ -110,13 +110,14 @@ def symmetric_factor(matrix: Any) -> Any:
     from scipy.sparse.linalg import splu
 
     options = {"SymmetricMode": True}
-    return splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    columns = csc_array(matrix.T if matrix.format == "csr" else matrix)  # it is symmetric: rows are columns
+    return splu(columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
 def _factor(laplacian: Any, pole: float) -> Any:
-    from scipy.sparse import eye_array
-
-    return symmetric_factor(laplacian - pole * eye_array(laplacian.shape[0]))
+    shifted = laplacian.copy()
+    shifted.setdiag(laplacian.diagonal() - pole)
+    return symmetric_factor(shifted)
 
 
 def _counted(laplacian: Any, pole: float, most: float) -> tuple[Any, float, int]:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -225,7 +225,7 @@ class FunctionOperator:
         """``A x`` for ``x (n, p)``."""
         return self.function(x).to(x.dtype)
 
-    def filter(self, x: Tensor, degree: int, lo: Any, hi: Any) -> Tensor:
+    def filter(self, x: Tensor, degree: int, lo: float | Tensor, hi: float | Tensor) -> Tensor:
         """``T_degree(B) x``; the bounds are numbers or tensors that broadcast with ``x``."""
         centre, half = (hi + lo) / 2, (hi - lo) / 2
 

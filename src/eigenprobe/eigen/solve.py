@@ -16,7 +16,7 @@ and LAPACK has the last word on up to 4096 points.
 import math
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -201,7 +201,7 @@ def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, 
 
 
 def _posed(
-    operator: Any,
+    operator: Smoother | Tensor | Apply,
     k: int,
     tol: float,
     max_sweeps: int,
@@ -221,7 +221,7 @@ def _posed(
 
 
 def _unpack(
-    operator: Any, k: int, n: int | None, start: Tensor | None, generator: torch.Generator
+    operator: Smoother | Tensor | Apply, k: int, n: int | None, start: Tensor | None, generator: torch.Generator
 ) -> tuple[Operator, Tensor, Tensor | None, torch.dtype]:
     """The operator as solvers see it, its known vectors, the order of its rows, and the precision of the answer."""
     if isinstance(operator, Smoother) and operator.symmetric:

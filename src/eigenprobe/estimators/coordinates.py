@@ -37,12 +37,12 @@ def check_parameters(model: Any) -> None:
     for name in ("n_components", "n_neighbors", "max_iter"):
         if (value := getattr(model, name)) < 1:
             raise InputError(f"{name} must be a positive integer, got {value!r}")
-    if model.map_dimensions not in (2, 3):
+    if model.map_dimensions not in PLANE_AND_SPACE:
         raise InputError(f"map_dimensions must be 2 or 3, got {model.map_dimensions}")
     if not 0 <= model.target_weight <= 1:
         raise InputError(f"target_weight must be between 0 and 1, got {model.target_weight:g}")
-    if model.coordinates == "map" and model.n_components not in (2, 3):
-        raise InputError(f"a map has 2 or 3 coordinates, got n_components={model.n_components}")
+    if model.coordinates == "map" and model.n_components < 2:
+        raise InputError(f"a map has at least 2 coordinates, got n_components={model.n_components}")
     if model.max_samples != "auto" and model.max_samples <= max(model.n_components, model.n_neighbors):
         raise InputError(f"max_samples must exceed n_components and n_neighbors, got {model.max_samples}")
 
@@ -60,26 +60,30 @@ def choose_metric(metric: str | Callable[..., float], rows: torch.Tensor) -> str
 
 
 def choose_coordinates(model: Any, rows: int) -> Coordinates:
-    """``auto`` is the map of two or three coordinates, where it is soon made, and the sphere elsewhere."""
+    """``auto`` is the map of two or three coordinates, where it is soon made, and of more where the groups outnumber
+    them (`solvers.fit_direct`), and the sphere elsewhere."""
     chosen: Coordinates = model.coordinates
     if chosen != "auto":
         return chosen
     spectral = model.solver == "network" or model.diffusion_steps != "auto"  # which a map has no use for
     most = 0 if spectral else MOST_MAPPED.get(model.n_components, 0)
-    return "map" if FEWEST_MAPPED < rows <= most else "sphere"
+    mapped = model.basis_.info.get("mapped", False) or FEWEST_MAPPED < rows <= most
+    return "map" if mapped else "sphere"
 
 
-def warn_of_one_column(rows: torch.Tensor) -> None:
-    """A warning where one column of a table decides all Euclidean distances: those of other units count for nothing."""
-    if rows.shape[1] <= SPACE:
+def warn_of_few_columns(rows: torch.Tensor) -> None:
+    """A warning where a few columns of a table decide all Euclidean distances: other units count for nothing."""
+    spread, order = rows[:: max(1, len(rows) // MEASURED)].double().var(0).sort(descending=True)
+    shares = spread.cumsum(0) / spread.sum()
+    few = int((shares > NEARLY_ALL).logical_not().sum()) + 1  # all columns and one where a variance is beyond numbers
+    if few > SPACE or int((spread > 0).sum()) < FEWER * few:
         return
-    spread = rows[:: max(1, len(rows) // MEASURED)].double().var(0)
-    share, first = (spread / spread.sum()).max(0)
-    if float(share) > ONE_COLUMN and int((spread > 0).sum()) > SPACE:
-        warn(
-            f"column {int(first)} holds {100 * float(share):.4g} % of the variance, so that distances are those of it "
-            "alone: where columns have different units, scale them first (sklearn.preprocessing.StandardScaler)"
-        )
+    columns, verb, them = ("columns", "hold", "them") if few > 1 else ("column", "holds", "it")
+    names = ", ".join(map(str, sorted(order[:few].tolist())))
+    warn(
+        f"{columns} {names} {verb} {100 * float(shares[few - 1]):.4g} % of the variance, so that distances are those "
+        f"of {them} alone: where columns have different units, scale them first (sklearn.preprocessing.StandardScaler)"
+    )
 
 
 def directions(rows: torch.Tensor) -> float:
@@ -95,12 +99,14 @@ def directions(rows: torch.Tensor) -> float:
 
 Coordinates = Literal["auto", "sphere", "diffusion", "vectors", "normalized", "map"]
 FEWEST_MAPPED = 30  # rows up to which a map has nothing to group
+PLANE_AND_SPACE = (2, 3)  # dimensions to look at
 MOST_MAPPED = {2: 100_000, 3: 10_000}  # rows of a map of 2 or 3 dimensions that two cores make in half a minute
 SAME = 1e-5  # relative distance below which coordinates are those of a fitted row, as single precision rounds them
 COSINE_COLUMNS = 64  # metric="auto": features this wide are nearly always compared by angle ...
 COSINE_DIRECTIONS = 9.0  # ... unless they vary in fewer directions; digits have 13, embeddings 20 to 90, a knot 2.4
 FOLDED_PAIRS, FOLDED_STEPS, FOLDED_NEAR = 4000, 20, 0.01  # pairs, steps, squared share that counts as fallen together
-SPACE, ONE_COLUMN = 3, 0.99  # columns of points in space, whose units are one; share of the variance that is nearly all
+SPACE, NEARLY_ALL = 3, 0.99  # columns of points in space, whose units are one; share of the variance that is nearly all
+FEWER = 4  # times as many columns as those few that decide
 MEASURED = 2000  # rows that these are measured on
 LEAST = 1e-9  # a factor counts as so much: that of two rows is 0, and a power of it would leave them in one place
 VANISHED = 1e-6  # of the first coordinate: a map of it is constant to single precision

@@ -5,7 +5,7 @@
 
 The last step is the central projection of the diffusion coordinates on the sphere: rows of one cluster lie in one
 direction from the origin, at a distance that says little, and the projection keeps the direction. Two or three
-coordinates, which are to be looked at, are the map of the rows (`layout`).
+coordinates, which are to be looked at, and those that are fewer than the groups are the map of the rows (`layout`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ..search.neighbours import EXACT_POINTS, nearest_sparse
 from .coordinates import (
     AFFINITY,
     LEAST,
+    PLANE_AND_SPACE,
     SPATIAL,
     Coordinates,
     check_parameters,
@@ -48,7 +49,7 @@ from .coordinates import (
     diffusion_time,
     folding,
     local_averages,
-    warn_of_one_column,
+    warn_of_few_columns,
 )
 from .layout import SMALL, MapMixin, codes, on_cores
 from .network import Training, fit_by_network
@@ -85,14 +86,15 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
     n_neighbors : int, default=12
         Size of the neighbourhoods; at most ``n_samples - 1`` are used.
     coordinates : {"auto", "sphere", "diffusion", "vectors", "normalized", "map"}, default="auto"
-        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, ``Q``, or a map of two or three dimensions, as
-        `layout_` is one. ``auto`` is the map where two or three coordinates are asked for, to be looked at (31 to
+        ``V mu^t`` projected on the sphere, ``V mu^t`` itself, ``V``, ``Q``, or a map, as `layout_` is one, of two or
+        more dimensions. ``auto`` is the map where two or three coordinates are asked for, to be looked at (31 to
         100,000 rows in the plane, 10,000 in space, with ``solver="direct"``), and the sphere elsewhere; `coordinates_`
         says which, and a warning how to get eigenvectors: ``vectors`` or ``sphere``. Where at least 4 coordinates
         are asked for and rows have more separate parts than that, (cosine distances) 2.5 times as many groups, or (up
-        to 20,000 rows) eigenvalues that hardly grow beyond, and no gap of them says that the groups end about there, up
-        to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart, so that no group
-        is lost: then no column belongs to one eigenvalue, and ``sphere`` gives those. Take ``vectors`` where rows
+        to 20,000 rows) eigenvalues that hardly grow beyond, and no gap of them says that the groups end about there,
+        they are those of a map as well, so that no group is lost; in larger tables, or where ``diffusion_steps`` is
+        given, up to 100 vectors are projected and folded into ``n_components`` directions that keep rows apart. Then no
+        column belongs to one eigenvalue, and ``sphere`` gives those. Take ``vectors`` where rows
         lie on a curve or a surface and a coordinate is to follow it: the projection serves groups and bends it (rank
         correlation with the first harmonic of a sphere .999 of the vector, .91 to .97 on the sphere).
     diffusion_steps : float or "auto", default="auto"
@@ -108,8 +110,8 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
     map_neighbors : int or None, default=None
         Neighbours of a row on the map; None: those of the fit, more are searched. More make groups rounder.
     map_stages : tuple of (exaggeration, steps) or None, default=None
-        Stages of the map; None: ``((12, 80), (4, 50), (1, 60), (2, 50))``. A last stage of 1 gives the insides of
-        groups more room, one of 4 gathers them.
+        Stages of the map; None: ``((12, 80), (4, 50), (1, 60), (2, 50))``, in more than three dimensions
+        ``((2, 100),)``. A last stage of 1 gives the insides of groups more room, one of 4 gathers them.
     target_weight : float, default=0
         How much labels ``y`` of `fit`, -1 where unknown, pull equal rows together on the map; UMAP's default is .5.
         Such a map shows the labels as well as the rows; vectors and eigenvalues do not depend on them.
@@ -245,7 +247,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
                 sample = self._sample(rows, limit, rng)
                 self.metric_ = choose_metric(self.metric, sample)
                 if self.metric_ == "euclidean":
-                    warn_of_one_column(sample)
+                    warn_of_few_columns(sample)
                 self._blank = sample.mean(0, dtype=torch.float64)
                 if neighbors is None:
                     neighbors = self._sparse_neighbours(rows, limit)
@@ -255,7 +257,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
             self._say(f"graph of {self.n_neighbors} neighbours")
             self._solve(clouds, seed)
         self._labels = None if y is None or not self.target_weight else codes(y, self.basis_.n)
-        if self.coordinates_ == "map" != self.coordinates:
+        if self.coordinates_ == "map" != self.coordinates and self.n_components in PLANE_AND_SPACE:
             chosen = f"the {self.n_components} coordinates are those of a map"
             warn(f"{chosen}: coordinates='vectors' gives eigenvectors, coordinates='map' this without a warning")
         facts = self.basis_.info
@@ -339,8 +341,10 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
 
     @property
     def suggest_components_(self) -> int:
-        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups."""
-        return largest_gap(self.spectrum_)
+        """How many coordinates the rows have, by the widest gap of `spectrum_`: one less than their groups, or than
+        their separate parts where these are more."""
+        beyond = int(self.basis_.info.get("components", 1)) - 1
+        return beyond if beyond >= len(self.spectrum_) else largest_gap(self.spectrum_)
 
     def plot_spectrum(self, path: str | os.PathLike[str] | None = None) -> Any:
         """The gaps ``1 - mu`` of `spectrum_` as a matplotlib Figure: groups end where they jump."""
@@ -444,7 +448,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
             many = math.inf
             if self.coordinates == "auto" and self.n_components >= FEWEST_FOLDED:
                 many = MANY_GROUPS if self.metric_ == "cosine" else PARTS_ONLY  # otherwise groups may be a shape
-            basis = fit_direct(clouds[0], count, seed, start, many)
+            basis = fit_direct(clouds[0], count, seed, start, many, self.diffusion_steps == "auto")
         else:
             training = Training(self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {}))
             basis = fit_by_network(clouds, count, seed, training)
@@ -459,6 +463,8 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         self._maps: dict[int, Array] = {}
         for name in ("layout_", "spectrum_"):  # of an earlier fit
             self.__dict__.pop(name, None)
+        if basis.info.get("mapped"):
+            self._say(f"more groups than {self.n_components} vectors tell apart: coordinates of a map")
         parts, k = int(basis.info.get("components", 1)), self.n_components
         apart = self._fold is not None or self.coordinates_ == "map"  # folded vectors and the map tell them apart
         if parts - 1 > MANY_PARTS * k and not apart:

@@ -4,15 +4,17 @@
     groups ~ tr A^30                     what a walk of 30 steps does not leave; a few random functions estimate it
     log(l_j+1 / l_j) / log((j + 1) / j)  strength of the gap after l_j = 1 - mu_j: 2 / d on a shape of d dimensions
 
-Fewer vectors than groups let some of these fall together: then there are more, which are folded into the coordinates
-(`coordinates.folding`). Vectors beyond the last group are inside of groups, and there are as many as rows. Where there
-are more separate parts than vectors, any functions that are constant on them would do, and principal directions of
-their centres are taken.
+Fewer vectors than groups let some of these fall together: then the coordinates are those of a map (`layout`), in large
+tables those of more vectors, which are folded into them (`coordinates.folding`). Vectors beyond the last group are
+inside of groups, and there are as many as rows. Where there are more separate parts than vectors, any functions that
+are constant on them would do, and principal directions of their centres are taken; half of the vectors that are folded
+are then those inside of the largest parts, each of which would be one place otherwise.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..eigen import Span, basis_from_span, solve
+from ..eigen import Eigenpairs, Span, basis_from_span, solve
 from ..extensions import NeighbourhoodExtension, average
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..smoothers import Smoother
-from .coordinates import MOST_STEPS
+from ..smoothers.smoother import csr
+from .coordinates import FEWEST_MAPPED, MOST_STEPS
 from .precomputed import smoother_of
 
 LEAST_GAP = 1e-7  # 1 - mu of separate parts, as it is computed
@@ -54,43 +57,66 @@ RANK = 1e-6  # of the largest principal direction of the parts' centres, below w
 
 
 def fit_direct(
-    cloud: Arranged, count: int, seed: int, start: Tensor | None = None, groups_per_vector: float = math.inf
+    cloud: Arranged,
+    count: int,
+    seed: int,
+    start: Tensor | None = None,
+    groups_per_vector: float = math.inf,
+    maps: bool = False,
 ) -> Basis:
     """``count`` leading vectors in closed form; ``start (n, any)`` is near them.
 
     Where the rows have more groups per vector, or more separate parts than vectors and that is not infinite, there are
-    as many vectors as those need, unless their eigenvalues say otherwise (`needed_by_gaps`).
+    as many vectors as those need, unless their eigenvalues say otherwise (`needed_by_gaps`). Up to 20,000 rows
+    ``maps`` says that coordinates need no further vectors then: ``info["mapped"]`` is true.
     """
     smoother, info = described(cloud)
-    asked, own = count, torch.Generator().manual_seed(seed)
+    asked, parts, own = count, info["components"], torch.Generator().manual_seed(seed)
     if groups_per_vector < math.inf:
         count = needed_vectors(smoother, asked, groups_per_vector)
+    maps = maps and FEWEST_MAPPED < smoother.n <= LOOKED
+    if asked < min(count, parts) and maps:
+        mapped, pairs = True, solve(smoother, asked, tol=TOLERANCE, start=start, generator=own)
+    elif asked < count < parts:
+        mapped, pairs = False, _parts_and_insides(smoother, count, own)
+    else:
+        more = parts <= asked and 4 * MOST_FOLDED < smoother.n <= LOOKED
+        further = _may_go_on(smoother, asked, groups_per_vector) if count == asked else more
+        pairs = _enough(smoother, asked, count, further, start, own)
+        mapped = maps and len(pairs.gaps) > asked
+    if mapped:
+        pairs = pairs._replace(vectors=pairs.vectors[:, :asked], gaps=pairs.gaps[:asked])
+    if len(pairs.gaps) == asked < parts:
+        pairs = pairs._replace(vectors=_part_columns(smoother, asked))
+    return basis_from_span(
+        Span(pairs.vectors, pairs.gaps),
+        smoother,
+        len(pairs.gaps),
+        cloud,
+        extension=lambda r: NeighbourhoodExtension.of(cloud, smoother, r.vectors, 1 - r.gaps),
+        info=info | {"solver": pairs.solver, "residual": pairs.residual, "mapped": mapped},
+    )
+
+
+def _enough(
+    smoother: Smoother, asked: int, count: int, further: bool, start: Tensor | None, generator: torch.Generator
+) -> Eigenpairs:
+    """As many vectors as groups need, ``asked`` at least; ``count`` are those that a trace asks for. Where ``further``
+    eigenvalues may say that there are more groups, or fewer, they are looked at."""
     looked = count
-    if count == asked and _may_go_on(smoother, asked, groups_per_vector):
-        looked = 4 * asked - 3
-    elif info["components"] <= asked < count <= MOST_FOLDED < smoother.n // 4 and smoother.n <= LOOKED:
-        looked = MOST_FOLDED + 1
-    pairs = solve(smoother, looked, tol=TOLERANCE, start=start, generator=own)
+    if further:
+        looked = 4 * asked - 3 if count == asked else max(count, MOST_FOLDED + 1)
+    pairs = solve(smoother, looked, tol=TOLERANCE, start=start, generator=generator)
     if looked > count:
         count = 1 + needed_by_gaps(pairs.gaps[1:].cpu().numpy(), asked - 1, count - 1)
         count = max(asked, min(count, smoother.n // 4 + 1))
     if count != looked:
         start = pairs.vectors[:, 1:count]
-        pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
+        pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=generator)
     if count > asked and not pairs.residual <= INSIDE * TOLERANCE:  # no groups, but what is inside of them
         count = asked
-        pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=own)
-    columns, info = pairs.vectors, info | {"solver": pairs.solver, "residual": pairs.residual}
-    if count < info["components"]:
-        columns = _part_columns(smoother, count)
-    return basis_from_span(
-        Span(columns, pairs.gaps),
-        smoother,
-        count,
-        cloud,
-        extension=lambda r: NeighbourhoodExtension.of(cloud, smoother, r.vectors, 1 - r.gaps),
-        info=info,
-    )
+        pairs = solve(smoother, count, tol=TOLERANCE, start=start, generator=generator)
+    return pairs
 
 
 def starting_vectors(known: Tensor, cloud: Arranged) -> Tensor:
@@ -190,3 +216,23 @@ def _part_columns(smoother: Smoother, count: int) -> Tensor:
     random = torch.randn((parts, count - 1 - left.shape[1]), generator=generator, dtype=torch.float64).to(weight)
     columns = torch.linalg.qr(torch.cat([weight.sqrt(), left, random * weight.sqrt()], 1))[0]
     return mass.sqrt() * (columns / weight.sqrt())[labels]
+
+
+def _parts_and_insides(smoother: Smoother, count: int, generator: torch.Generator) -> Eigenpairs:
+    """``count`` vectors of a graph with more parts than that: half are constant on the parts, half are the leading ones
+    inside of as many of the largest parts, found without the others, since the matrix has a block for every part."""
+    (_, labels), half = smoother.components, count // 2
+    largest = torch.bincount(labels).argsort(descending=True, stable=True)[:half]
+    inside = torch.isin(labels, largest)
+    rows, columns, values = smoother.entries()
+    place, kept, n = inside.cumsum(0) - 1, inside[rows], int(inside.sum())
+    pointers = torch.nn.functional.pad(torch.bincount(place[rows[kept]], minlength=n).cumsum(0), (1, 0))
+    matrix = csr(pointers, place[columns[kept]], values[kept], (n, n))
+    mass, leaving = smoother.mass[inside], None if smoother.leaving is None else smoother.leaving[inside]
+    block = replace(smoother, matrix=matrix, mass=mass / mass.sum(), leaving=leaving, graph=None, edges=None)
+    found = solve(block, min(2 * half, n), tol=TOLERANCE, generator=generator)
+    beyond = found.vectors.new_zeros((smoother.n, found.vectors.shape[1] - half))
+    beyond[inside] = found.vectors[:, half:]
+    parts = _part_columns(smoother, count - beyond.shape[1]).to(beyond)
+    gaps = torch.cat([found.gaps.new_zeros(parts.shape[1]), found.gaps[half:]])
+    return found._replace(vectors=torch.cat([parts, beyond], 1), gaps=gaps)

@@ -74,10 +74,7 @@ def sample_volume(
     clumps and holes of independent points. A mesh with a boundary has no inside and is refused.
     """
     _check_count(n)
-    vertices, faces = as_mesh(mesh)
-    closed, reason = is_closed(faces)
-    if not closed:
-        raise InputError(f"sample_volume needs a closed mesh, got one with {reason}")
+    vertices, faces = closed_mesh(mesh, "sample_volume")
     candidates = 4 * n if spread else n
     low, high = vertices.min(0), vertices.max(0)
     pad = PADDING * (high - low)
@@ -97,6 +94,15 @@ def sample_volume(
     if spread:
         points = points[np.sort(farthest_points(points, n, start=0))]
     return np.concatenate([points, vertices]) if surface_vertices else points
+
+
+def closed_mesh(mesh: Mesh, needed_by: str) -> tuple[Array, Array]:
+    """Vertices ``(v, 3)`` and faces ``(f, 3)`` of a mesh that bounds a solid; an error of others."""
+    vertices, faces = as_mesh(mesh)
+    closed, reason = is_closed(faces)
+    if not closed:
+        raise InputError(f"{needed_by} needs a closed mesh, got one with {reason}")
+    return vertices, faces
 
 
 def _check_count(n: int) -> None:

@@ -38,6 +38,8 @@ from ..search.cells import grid_search
 from ..search.layout import Segments, nearest, principal_axes
 from ..search.neighbours import Backend, Metric, nearest_rows, search_space, self_first, without_self
 
+FRAME = 10  # neighbours that span a tangent plane
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -76,8 +78,11 @@ def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tens
     ([0, 1], [1, 2], [0, 0, 1])
     """
     n, k = indices.shape
-    rows = torch.arange(n, device=indices.device)[:, None].expand(n, k)
-    rows, columns = (rows.reshape(-1), indices.reshape(-1)) if keep is None else (rows[keep], indices[keep])
+    if keep is None:
+        rows, columns = torch.arange(n, device=indices.device).repeat_interleave(k), indices.reshape(-1)
+    else:
+        rows, place = keep.nonzero(as_tuple=True)
+        columns = indices[rows, place]
     key, order = (torch.minimum(rows, columns) * n + torch.maximum(rows, columns)).sort()
     first = torch.ones_like(key, dtype=torch.bool)
     torch.ne(key[1:], key[:-1], out=first[1:])
@@ -127,6 +132,30 @@ def connected(points: Tensor, k: int = 8) -> Tensor:
     return torch.bincount(labels)[labels].view(b, n).amax(-1) / n
 
 
+def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
+    """Orthonormal tangent frames ``(n, d, dim)``: local principal directions of ``offsets (n, k, d)``."""
+    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
+    weighted = offsets * torch.exp(-(distances / scale).square() / 2)[..., None] / scale[..., None]
+    k, d = offsets.shape[1:]
+    if d <= k:
+        return principal(weighted.mT @ weighted, dimension)
+    left = principal(weighted @ weighted.mT, dimension)  # d > k: the small Gram matrix
+    frames = weighted.mT @ left
+    return frames / frames.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
+
+
+def principal(matrices: Tensor, count: int) -> Tensor:
+    """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
+    if not matrices.requires_grad:
+        return principal_axes(matrices)[1][..., -count:]
+    # Nothing here depends on the choice of vectors in the leading space, whose derivative may be infinite: only the
+    # space turns.  The added term is 0, and its derivative is that of the space.
+    values, vectors = principal_axes(matrices.detach())
+    rest, leading = vectors[..., :-count], vectors[..., -count:]
+    gap = values[:, None, -count:] - values[:, :-count, None]
+    return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
+
+
 @dataclass(frozen=True)
 class Graph:
     """A directed k-nearest-neighbour graph: ``points`` (n, d), ``indices`` and ``distances`` (n, k).
@@ -167,6 +196,12 @@ class Graph:
     def seen(self) -> Glance:
         """How its points were sampled, as far as some of them and their neighbours tell at once."""
         return glance(self.points, self.indices, self.distances)
+
+    @cached_property
+    def planes(self) -> Tensor:
+        """Frames ``(n, d, 2)`` of the tangent planes of a graph without self-loops, those of the nearest `FRAME`."""
+        offsets = self.points[self.indices[:, :FRAME]] - self.points[:, None]
+        return tangent_frames(offsets, self.distances[:, :FRAME], 2)
 
     @property
     def squared(self) -> Tensor:

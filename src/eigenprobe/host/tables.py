@@ -8,6 +8,7 @@ import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -114,12 +115,28 @@ def _cell(value: Any, form: str) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
+def say(value: Any) -> str:
+    """A fact as words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}".replace(",", "\N{THIN SPACE}")
+    if isinstance(value, Real):
+        return f"{float(value):.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {say(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(say(entry) for entry in value)
+    return str(value)
+
+
+def table_rows(facts: Mapping[str, Any]) -> str:
+    """Names and values as rows of a table; everything is escaped."""
+    cells = [(html.escape(str(key)), html.escape(say(value))) for key, value in facts.items()]
+    return "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in cells)
+
+
 def html_table(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values in two columns; everything is escaped."""
-    said = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in facts.items()}
-    cell = "<{0} style='text-align:left'>{1}</{0}>"
-    rows = "".join(
-        f"<tr>{cell.format('th', html.escape(str(name)))}{cell.format('td', html.escape(value))}</tr>"
-        for name, value in said.items()
-    )
+    """Names and values in two columns, as a notebook shows them."""
+    rows = table_rows(facts).replace("<td>", "<td style='text-align:left'>")
     return f"<table><caption style='text-align:left'><b>{html.escape(title)}</b></caption>{rows}</table>"

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from inspect import Parameter
 from numbers import Integral, Real
-from types import UnionType
+from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ..errors import InputError
@@ -110,6 +111,22 @@ def _kinds(annotation: str, names: Mapping[str, Any]) -> list[Kind]:
     if isinstance(kind, type) and kind is not Any:
         return [(f"a {text}", lambda value: isinstance(value, kind))]
     return []
+
+
+WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "null", Path: "a path"}
+
+
+def in_words(hint: Any) -> str:
+    """A type in the words of someone who types its values: into a recipe, or on the command line."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, options))
+    if origin in (Union, UnionType):
+        return " or ".join(map(in_words, options))
+    if origin in (tuple, list):
+        count = f" of {len(options)}" if len(options) > 1 and options[-1] is not Ellipsis else ""
+        return f"a list{count}"
+    return WORDS.get(hint, "keys and values")
 
 
 def _one_of(choices: tuple[Any, ...]) -> Kind:

@@ -280,15 +280,16 @@ class StrayRule:
 RULE = StrayRule()
 
 
-def find_strays(points: Tensor, rule: StrayRule = RULE) -> Tensor:
-    """Which points ``(n,)`` of a cloud ``(n, d)`` in two or three dimensions are strays."""
+def find_strays(points: Tensor, lists: tuple[Tensor, Tensor] | None = None, rule: StrayRule = RULE) -> Tensor:
+    """Which points ``(n,)`` of a cloud ``(n, d)`` in two or three dimensions are strays; ``lists`` are the nearest of
+    each and their distances ``(n, k)``, where they are at hand."""
     n = len(points)
     stray, thick = torch.zeros(n, dtype=torch.bool, device=points.device), False
     for number in range(rule.rounds):
         live = (~stray).nonzero()[:, 0]
         if len(live) < 4 * rule.nearest:
             break
-        bad, certain, reach = _suspects(points[live], rule)
+        bad, certain, reach = _suspects(points[live], lists if number == 0 else None, rule)
         if number == 0 and int(certain.sum()) < max(rule.few, rule.share * n):
             break
         if number == 0 and not _sparse_are_bad(reach, bad, rule):
@@ -319,10 +320,10 @@ def _sparse_are_bad(reach: Tensor, bad: Tensor, rule: StrayRule) -> bool:
     return not bool(sparse.any()) or float(bad[sparse].double().mean()) >= rule.mostly
 
 
-def _suspects(x: Tensor, rule: StrayRule) -> tuple[Tensor, Tensor, Tensor]:
+def _suspects(x: Tensor, lists: tuple[Tensor, Tensor] | None, rule: StrayRule) -> tuple[Tensor, Tensor, Tensor]:
     """Which of the points are strays as far as can be seen in one round, which beyond doubt, and r ``(n,)``."""
-    near, distances = nearest_rows(x, x, rule.nearest + 1)
-    near, reach = near[:, 1:], distances[:, 1:].mean(1)
+    near, distances = (part[:, 1:] for part in nearest_rows(x, x, rule.nearest + 1)) if lists is None else lists
+    near, reach = near[:, : rule.nearest], distances[:, : rule.nearest].mean(1)
     tiny = torch.finfo(x.dtype).tiny
     around = reach[near].kthvalue(max(1, round(rule.quartile * rule.nearest)), dim=1).values.clamp_min(tiny)
     offsets = x[near] - x[near].mean(1, keepdim=True)

@@ -119,6 +119,8 @@ def is_even(
     if few.votes[few.dimension] < RULE.agreed or few.copies > 1:
         return False
     quiet = float((few.noise / few.spacing).median()) < RULE.noisy[0] / 2
+    if few.dimension == 1 and quiet and strays:  # random points of a curve have wide gaps: a closer look
+        strays = bool(find_strays(points, (near, distances)).any())
     return few.dimension == 3 or (few.dimension == 1 and quiet and not strays)
 
 

@@ -33,6 +33,7 @@ BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compare
 GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells instead
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
 FEW_POINTS, EXACT_WORK = 20_000, 2e11  # ... on a processor fewer of very many: pairs times dimensions (5 s on a core)
+FILLED = 0.05  # of the entries of sparse rows, from which a dense product is faster: 9 times at .2, 40 times at .5
 FEW_ROWS = 5000  # compared with each other by any metric
 BINARY = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")  # present or not
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
@@ -143,16 +144,22 @@ def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
 def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]:
     """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and distances ``(n, k)``.
 
-    Sparse products, a block of rows at a time; no row is made dense.
+    Sparse products, a block of rows at a time; blocks of well filled rows are made dense.
     """
     x = matrix.astype(np.float32 if matrix.dtype == np.float32 else np.float64)
     squares = np.asarray(x.multiply(x).sum(1)).ravel()
     if metric == "cosine":
         x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
-    n, size, back = x.shape[0], max(1, BLOCK_ENTRIES // x.shape[0]), x.T.tocsr()
+    n, size = x.shape[0], max(1, BLOCK_ENTRIES // x.shape[0])
+    blocks = [x[start : start + size] for start in range(0, n, size)]
+    filled, back = x.nnz > FILLED * n * x.shape[1], x.T.tocsr()
     found, lengths = [], []
-    for start in range(0, n, size):
-        scores = (x[start : start + size] @ back).toarray()
+    for start, block in zip(range(0, n, size), blocks, strict=True):
+        if filled:
+            rows = block.toarray()
+            scores = np.concatenate([rows @ each.toarray().T for each in blocks], 1)
+        else:
+            scores = (block @ back).toarray()
         if metric == "cosine":
             scores = 1 - scores
         else:

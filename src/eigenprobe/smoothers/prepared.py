@@ -28,7 +28,7 @@ from ..search.neighbours import Metric
 from .balanced import balanced_stencil
 from .cells import cell_stencil
 from .gaussian import row_smoother, symmetric_smoother
-from .smoother import Smoother, csr, laplacian_smoother
+from .smoother import Smoother, from_entries, laplacian_smoother
 from .stencil import BALANCE, EXACT, Balance, Stencil
 from .variable import variable_smoother
 
@@ -172,15 +172,12 @@ class Prepared:
 
 def _reordered(smoother: Smoother, order: Tensor, rank: Tensor) -> Smoother:
     rows, columns, values = smoother.entries()
-    rows, columns, n = rank[rows], rank[columns], smoother.n
-    place = torch.argsort(rows * n + columns)
-    pointers = torch.zeros(n + 1, dtype=torch.int64, device=rows.device)
-    pointers[1:] = torch.bincount(rows, minlength=n).cumsum(0)
+    n = smoother.n
     per_row: dict[str, Any] = {name: getattr(smoother, name) for name in ("mass", "leaving", "density")}
     edges = smoother.edges
     return replace(
         smoother,
-        matrix=csr(pointers, columns[place], values[place], (n, n)),
+        matrix=from_entries(rank[rows], rank[columns], values, n),
         edges=None if edges is None else _between(rank[edges.head], rank[edges.tail], n),
         **{name: values[order] for name, values in per_row.items() if values is not None},
     )

@@ -28,8 +28,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Edges, Graph, undirected
-from ..graph.graph import local_spacing
-from ..search.layout import principal_axes
+from ..graph.graph import FRAME, local_spacing, principal, tangent_frames
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Selection:
     uneven: float = 0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
     tie: float = 1e-6  # relative difference of distances that are one: a shell of a solid lattice is kept whole
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
-    frame: int = 10  # neighbours that span the first frame
+    frame: int = FRAME  # neighbours that span the first frame
     stray: float = 2.5  # own over the neighbours' spacing: one of 20 000 random points of a sphere is above
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     one_sided: float = 0.4  # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
@@ -158,36 +157,14 @@ def stretch(vectors: Tensor, field: Tensor) -> Tensor:
     return vectors + field / size * (field * vectors).sum(-1, keepdim=True)
 
 
-def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
-    """Orthonormal tangent frames ``(n, d, dim)``: local principal directions of ``offsets (n, k, d)``."""
-    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
-    weighted = offsets * torch.exp(-(distances / scale).square() / 2)[..., None] / scale[..., None]
-    k, d = offsets.shape[1:]
-    if d <= k:
-        return principal(weighted.mT @ weighted, dimension)
-    left = principal(weighted @ weighted.mT, dimension)  # d > k: the small Gram matrix
-    frames = weighted.mT @ left
-    return frames / frames.norm(dim=1, keepdim=True).clamp_min(torch.finfo(frames.dtype).tiny)
-
-
-def principal(matrices: Tensor, count: int) -> Tensor:
-    """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
-    if not matrices.requires_grad:
-        return principal_axes(matrices)[1][..., -count:]
-    # Nothing here depends on the choice of vectors in the leading space, whose derivative may be infinite: only the
-    # space turns.  The added term is 0, and its derivative is that of the space.
-    values, vectors = principal_axes(matrices.detach())
-    rest, leading = vectors[..., :-count], vectors[..., -count:]
-    gap = values[:, None, -count:] - values[:, :-count, None]
-    return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
-
-
 def first_frames(graph: Graph, dimension: int) -> tuple[Neighbours, Tensor]:
     """The neighbours of a graph without self-loops, and frames ``(n, d, dim)`` of the nearest of them.
 
     A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
     """
     near, few = Neighbours.of(graph.points, graph.indices, graph.distances), slice(0, SELECTION.frame)
+    if dimension == 2 and isinstance(near.real, int) and not graph.points.requires_grad:
+        return near, graph.planes
     return near, tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
 
 

@@ -217,6 +217,7 @@ def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farth
     return [points[index] for index in chosen]
 
 
+@dataclass
 class Fresh:
     """``clouds`` samplings of their own for every step, as in the paper, with the paper's probes on them.
 
@@ -224,20 +225,13 @@ class Fresh:
     ``CHUNK`` at a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is whole.
     """
 
-    def __init__(
-        self,
-        points: Tensor,
-        frame: Frame,
-        probes: Probes,
-        size: int,
-        seed: int = 0,
-        how: Subset = "farthest",
-        clouds: int = 1,
-    ) -> None:
-        self.points, self.probes, self.size, self.seed = frame(points, torch.float32), probes, size, seed
-        self.how: Subset = how
-        self.clouds = clouds
-        self._chunk: tuple[int, list[Graph]] = (-1, [])
+    points: Tensor  # (n, d) in the frame of the cloud, float32
+    probes: Probes
+    size: int
+    seed: int = 0
+    how: Subset = "farthest"
+    clouds: int = 1
+    _chunk: tuple[int, list[Graph]] = (-1, [])
 
     def at(self, step: int) -> Batch:
         batches = max(1, CHUNK[self.points.device.type == "cuda"] // self.clouds)
@@ -270,13 +264,13 @@ class ManifoldData(pl.LightningDataModule):
     """Pools of training and held-out samplings as data loaders: of the same object again and again, since batches are
     chosen by step, not by a sampler that a restart would rewind."""
 
-    def __init__(self, pool: Any, held_out: Any | None = None, steps: int = 1000) -> None:
+    def __init__(self, pool: Source, held_out: Pool | None = None, steps: int = 1000) -> None:
         super().__init__()
         self.pool, self.held_out, self.steps = pool, held_out, steps
 
-    def train_dataloader(self) -> DataLoader[Any]:
+    def train_dataloader(self) -> DataLoader[Source]:
         return DataLoader([self.pool] * self.steps, batch_size=None)  # type: ignore[arg-type]
 
-    def val_dataloader(self) -> Any:
-        held: Any = self.held_out
+    def val_dataloader(self) -> DataLoader[Source] | list[Source]:
+        held = self.held_out
         return [] if held is None else DataLoader([held] * len(held), batch_size=None)  # type: ignore[arg-type]

@@ -191,7 +191,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
         size = pool[0].points.shape[1]
-        source = Fresh(cloud, frame, probes.paper, size, settings.seed, settings.subset, settings.clouds)
+        source = Fresh(frame(cloud, torch.float32), probes.paper, size, settings.seed, settings.subset, settings.clouds)
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
     clock.append(now(cloud.device))

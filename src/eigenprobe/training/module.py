@@ -172,7 +172,7 @@ class SpectralModule(pl.LightningModule):
             item = next(iter(self.trainer.train_dataloader))  # type: ignore[arg-type]
             self.capture((item.at(0) if hasattr(item, "at") else item).to(self.device))
 
-    def training_step(self, item: Any, batch_idx: int) -> Tensor:
+    def training_step(self, item: Batch | Source, batch_idx: int) -> Tensor:
         batch, generator = self._batch(item, self.batches_seen)
         self.batches_seen += 1
         loss = self.loss(batch, generator).mean()
@@ -183,7 +183,7 @@ class SpectralModule(pl.LightningModule):
             self._log_gap("train/gap", shown, batch)
         return loss
 
-    def validation_step(self, item: Any, batch_idx: int) -> None:
+    def validation_step(self, item: Batch | Source, batch_idx: int) -> None:
         batch, generator = self._batch(item, batch_idx, stream=1)
         loss = self.loss(batch, generator).mean().float()
         self.log("val/loss", loss, prog_bar=True, batch_size=1, sync_dist=True)

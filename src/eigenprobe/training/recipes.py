@@ -24,6 +24,7 @@ from ..cloud import Frame
 from ..errors import InputError, near
 from ..geometry import oracle
 from ..host.files import reading, write_json
+from ..host.validation import in_words
 from ..readers.shapes import Shape, load
 from ..sampling.farthest import farthest_points
 from .data import Batch
@@ -157,7 +158,7 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
             return wanted(value)
     elif wanted in (int, str, bool, NoneType) and type(value) is wanted:
         return value
-    raise InputError(f"expected {_words(wanted)} for {name}, got {value!r}")
+    raise InputError(f"expected {in_words(wanted)} for {name}, got {value!r}")
 
 
 def _first_fitting(value: Any, wanted: Any, kind: str, name: str) -> Any:
@@ -169,27 +170,10 @@ def _first_fitting(value: Any, wanted: Any, kind: str, name: str) -> Any:
     for option in options:
         with suppress(InputError):
             return _value(value, option, kind, name)
-    raise InputError(f"expected {_words(wanted)} for {name}, got {value!r}")
+    raise InputError(f"expected {in_words(wanted)} for {name}, got {value!r}")
 
 
 _CONVERTED: dict[Any, Any] = {float: (int, float, str), Path: str}  # YAML reads 5e-4 as text
-_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-_WORDS |= {NoneType: "null", Path: "a path"}
-
-
-def _words(wanted: Any) -> str:
-    """A type in the words of a recipe."""
-    origin, options = get_origin(wanted), get_args(wanted)
-    if origin is Literal:
-        return "one of " + ", ".join(map(str, options))
-    if origin in (Union, UnionType):
-        return " or ".join(map(_words, options))
-    if origin in (tuple, list):
-        count = f" of {len(options)}" if len(options) > 1 and options[-1] is not Ellipsis else ""
-        return f"a list{count}"
-    return _WORDS.get(wanted, "keys and values")
-
-
 SAMPLE = 4000  # vertices of a mesh at which the oracle is compared
 
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 from numpy.typing import ArrayLike
 
 from ..host.files import atomic_path, write_text
-from ..host.tables import Record, Row, write_csv
-from .page import asset, fill_template, table_rows
+from ..host.tables import Record, Row, table_rows, write_csv
+from .page import asset, fill_template
 
 SIDE = 180  # pixels of a thumbnail
 HIDDEN = ("file", "status", "link", "reason")  # columns that are not figures

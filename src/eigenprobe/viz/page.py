@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..host.files import Facts
+from ..host.tables import say, table_rows
 from .scene import Array
 
 Path = str | os.PathLike[str]
@@ -57,30 +58,9 @@ def ramp(table: Array) -> str:
     return raw(table * 255, "u1")
 
 
-def say(value: Any) -> str:
-    """A fact as words."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float | np.floating):
-        return f"{float(value):.4g}"
-    if isinstance(value, int | np.integer):
-        return f"{int(value):,}".replace(",", "\N{THIN SPACE}")
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {say(entry)}" for key, entry in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(say(entry) for entry in value)
-    return str(value)
-
-
 def thinning_note(shown: int, n: int, rest: str = ".") -> str:
     """The note under a picture that does not show all points."""
     return "" if shown == n else f"Shown with {say(shown)} of {say(n)} points{rest}"
-
-
-def table_rows(facts: Facts) -> str:
-    """Names and values as rows of a table."""
-    cells = [(html.escape(str(key)), html.escape(say(value))) for key, value in facts.items()]
-    return "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in cells)
 
 
 def page(

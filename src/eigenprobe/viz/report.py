@@ -23,9 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..basis import Basis
 from ..errors import InputError
 from ..host.files import Facts, write_text
+from ..host.tables import say
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Path, page, ramp, raw, say, thinning_note
+from .page import Path, page, ramp, raw, thinning_note
 from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
 
 Shown = dict[str, Any]  # a shape, as the page gets it

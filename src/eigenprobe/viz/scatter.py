@@ -27,9 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import EigenprobeWarning, InputError
 from ..host.files import Facts, write_text
+from ..host.tables import say
 from ..readers.mesh import to_numpy
 from . import colours
-from .page import Path, page, ramp, raw, say, thinning_note
+from .page import Path, page, ramp, raw, thinning_note
 from .scene import Array, thin
 
 Shown = dict[str, Any]  # what the page gets

@@ -33,12 +33,10 @@ def cache(
 
     summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
     session.skipped(summary.failed)
-    if not summary.made and not summary.kept:
-        path, reason = next(iter(summary.failed.items()))
-        raise InputError(f"none of {len(summary.failed)} shapes could be prepared; the first: {path}: {reason}")
     session.say(str(summary))
     if summary.failed:
-        raise InputError(f"{len(summary.failed)} shapes could not be prepared; they are named above")
+        path, reason = next(iter(summary.failed.items()))
+        raise InputError(f"{len(summary.failed)} shapes could not be prepared; the first: {path}: {reason}")
 
 
 def features(

@@ -119,6 +119,9 @@ def scans(
 
 
 def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any) -> None:
+    """Tables and figures, and a page with the figure and the numbers of the first method for every shape."""
+    from eigenprobe.viz.index import Index
+
     from ..evaluation.surfaces import Measure, run
     from ..paper.published import PAPER
 
@@ -128,18 +131,11 @@ def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **
     measure = Measure(seed=session.seed, figures=folder / "figures" if figures else None, options=options, **settings)
     result = run(shapes, measure, jobs, PAPER).write(folder, name)
     session.tell(result)
-    _index(folder, result, session)
-    session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")
-
-
-def _index(folder: Path, result: Any, session: Session) -> None:
-    """A page with the figure and the numbers of the first method for every shape, and ``summary.csv``."""
-    from eigenprobe.viz.index import Index
-
-    index, table = Index(folder, f"Measured in {folder.name}"), next(p for p in result.written if p.suffix == ".csv")
+    index, table = Index(folder, f"Measured in {name}"), next(p for p in result.written if p.suffix == ".csv")
     for row in result.of(result.methods[0]):
         drawn = sorted((folder / "figures").glob(f"{row['shape']}*.png"))
-        figures = {key: value for key, value in row.items() if key.startswith(("cosine", "discrepancy")) or key == "n"}
-        index.done(Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **figures)
+        numbers = {key: value for key, value in row.items() if key.startswith(("cosine", "discrepancy")) or key == "n"}
+        index.done(Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **numbers)
     index.failed(result.failed)
     session.indexed(index)
+    session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

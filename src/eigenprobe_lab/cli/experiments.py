@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -77,7 +78,7 @@ def toy1d(
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
     losses = {"paper": ("paper",), "ours": ("expected",), "both": ("paper", "expected")}[way]
-    toy = interval.toy1d(seed=session.seed, steps=steps, probes=probes, losses=losses, run=run).write(folder, "toy1d")
+    toy = interval.toy1d(interval.ToyRecipe(session.seed, steps, probes), losses, run).write(folder, "toy1d")
     _finish(toy, toy_lines(toy.rows), session, "learned the interval")
 
 
@@ -118,7 +119,7 @@ def overfit(
     """
     from eigenprobe.geometry import find_shapes
 
-    from ..evaluation import fitted, samples, surface_report
+    from ..evaluation import fitted, samples, surfaces
     from ..paper import overfit as theirs
     from ..paper import published, reproduction
 
@@ -147,7 +148,7 @@ def overfit(
 
     rows, failed = samples.measure_files(measure, files)
     facts = {"k": k, "n": n, "way": way, "settings": str(settings), "their settings": str(paper), "history": history}
-    report = surface_report.Evaluation(rows, failed, facts, published=published.PAPER)
+    report = surfaces.Evaluation(rows, failed, facts, published=published.PAPER)
     report, by_shape = report.beside_published().write(folder, "overfit"), grouped(rows, "shape")
     lines = [line for own in by_shape.values() for line in reproduction.shape_lines(own, report.levels, quick)]
     _finish(report, lines, session, f"fitted {len(by_shape)} shapes")
@@ -205,14 +206,12 @@ def generalisation(
     report = unseen.Generalisation([], {}, {"n": n, "k": k}, published=GENERALISATION)
     if way != "paper":
         network = SpectralModel.from_pretrained(model)
-        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes)
-        report = pretrained.run(files, comparison, folder if figures else None, published=GENERALISATION)
+        drawn = folder if figures else None
+        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes, drawn)
+        report = pretrained.run(files, comparison, published=GENERALISATION)
     if way != "ours":
-
-        def taken(path: Path) -> Measured:
-            return [{"sample": samples.Sample.of_file(path, n, k, session.seed)}], {}
-
-        found, failed = samples.measure_files(taken, files)
+        read = samples.Sample.of_file
+        found, failed = samples.measure_files(lambda path: ([{"sample": read(path, n, k, session.seed)}], {}), files)
         whole = [row["sample"] for row in found if len(row["sample"].points) == n]
         module, history = theirs.amortise(recipe, run, whole)
         facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}
@@ -326,27 +325,21 @@ def everything(
     root = session.folder("reproduced")
     if not shapes:
         from eigenprobe.cli.tour import CREATURE
-        from eigenprobe.geometry import load, save
 
-        shapes = [root / "creature.obj"]
-        save(load(CREATURE), shapes[0])
+        shapes = [CREATURE]
     if features is None:
         from sklearn.datasets import load_digits
 
         features = root / "digits.npz"
         x, y = load_digits(return_X_y=True)
         write_npz(features, {"features": x.astype("float32"), "labels": y})
-    experiments = {
-        "toy1d": lambda part: toy1d(way=way, quick=quick, session=part),
-        "overfit": lambda part: overfit(shapes, way=way, quick=quick, session=part),
-        "generalisation": lambda part: generalisation(shapes, way=way, quick=quick, session=part),
-        "images": lambda part: images(features, way=way, quick=quick, session=part),
-    }
     lines: list[dict[str, str]] = []
-    for name, experiment in experiments.items():
-        session.say(f"\n== {name} ==")
-        experiment(replace(session, out=root / name, written=[], started=time.monotonic()))
-        with (root / name / "paper.csv").open(newline="") as file:
+    run: Callable[..., None]
+    for run, data in ((toy1d, ()), (overfit, (shapes,)), (generalisation, (shapes,)), (images, (features,))):
+        session.say(f"\n== {run.__name__} ==")
+        part = replace(session, out=root / run.__name__, written=[], started=time.monotonic())
+        run(*data, way=way, quick=quick, session=part)
+        with (root / run.__name__ / "paper.csv").open(newline="") as file:
             lines += csv.DictReader(file)
     session.say(f"\n{markdown(lines)}")
     write_csv(root / "paper.csv", lines)

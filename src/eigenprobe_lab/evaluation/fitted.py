@@ -22,7 +22,7 @@ from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_net
 from eigenprobe.training.fit import network_basis
 
 from .samples import Sample, agreement
-from .surface_report import levels
+from .surfaces import levels
 
 CLOSE = 0.01  # relative distance to the closed-form loss that counts as reached
 SAMPLE_SEED = 1000  # of the points compared: apart from the seeds of the resamplings trained on
@@ -61,11 +61,10 @@ def learn_shape(
     """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
     where = run.where
     watch = Watch(where)
-    if (settings.size or 0) >= len(sample.shape.vertices):
-        settings = replace(settings, held_out=0)
-    every = run.validate_every if settings.held_out else 0
     vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
-    settings = replace(settings, size=None if settings.size is None else min(settings.size, len(vertices)))
+    if settings.size is not None and settings.size >= len(vertices):
+        settings = replace(settings, size=len(vertices), held_out=0)
+    every = run.validate_every if settings.held_out else 0
     fit = fit_network(vertices, k, settings=settings, run=replace(run.watched(watch), validate_every=every))
     step, seconds = watch.reached()
     spent = fit.info["seconds"]
@@ -80,8 +79,7 @@ def learn_shape(
     started = time.perf_counter()
     if whole.symmetric:
         q, gaps, *_ = solve(whole, k)
-        values = gaps / whole.step_time
-        row = _row("closed form", sample, k, q / whole.mass.sqrt()[:, None], values)
+        row = _row("closed form", sample, k, q / whole.mass.sqrt()[:, None], gaps / whole.step_time)
         rows.append(row | {"seconds": time.perf_counter() - started})
     return rows, fit, watch.history
 

@@ -14,10 +14,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import draw_surface, face_areas, is_closed
-from eigenprobe.geometry.draws import winding_number
+from eigenprobe.geometry import draw_surface, face_areas
+from eigenprobe.geometry.draws import closed_mesh, winding_number
 from eigenprobe.geometry.oracle import smallest_eigenpairs
-from eigenprobe.readers.mesh import Array, Mesh, as_mesh, signed_volume
+from eigenprobe.readers.mesh import Array, Mesh, signed_volume
 
 SUBDIVISION = 3  # a cut cell is judged by this many points per axis, a face by the points next to it on both sides
 SMALLEST = 0.02  # cells with less than this share inside are left out: they hold nothing but noise
@@ -38,11 +38,7 @@ class Grid:
     """Cells of one size inside a closed mesh: their mass (c,) and stiffness (c, c)."""
 
     def __init__(self, mesh: Mesh, cells: int) -> None:
-        vertices, faces = as_mesh(mesh)
-        closed, reason = is_closed(faces)
-        if not closed:
-            raise InputError(f"a grid inside needs a closed mesh, got one with {reason}")
-        self.vertices, self.faces = vertices, faces
+        self.vertices, self.faces = vertices, faces = closed_mesh(mesh, "a grid inside")
         volume = abs(signed_volume(vertices, faces))
         if not volume > 0:
             raise InputError("a grid inside needs a mesh of positive volume, got none")

@@ -9,12 +9,12 @@ The oracle cuts edges whose distance over the mesh is more than ``ratio`` times 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
+from trimesh import Trimesh
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
@@ -23,7 +23,7 @@ from eigenprobe.graph import build_graph
 from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
 from eigenprobe.readers.mesh import Array
 from eigenprobe.shortcuts.cuts import keep_only
-from eigenprobe.smoothers import NEIGHBOURS, build_smoother
+from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 
 from .samples import Measured, Sample, agreement, measure_files
 
@@ -76,10 +76,10 @@ class NeighbourMeasure:
         labels = {"shape": sample.shape.name, "n": len(x), "noise": noise, "neighbours": way}
         return labels | agreement(sample.compare(basis.vectors, basis.eigenvalues), LEVELS)
 
-    def _cut(self, x: Array, sample: Sample) -> Any:
+    def _cut(self, x: Array, sample: Sample) -> Smoother:
         """The smoother of the cloud without the edges that are short-cuts on the mesh."""
         graph = build_graph(torch.from_numpy(np.ascontiguousarray(x)), NEIGHBOURS["adaptive"])
-        far = mesh_distances(sample.shape, sample.rows, graph.indices.numpy())
+        far = mesh_distances(sample.shape, sample.indices, graph.indices.numpy())
         chord = np.linalg.norm(sample.points[graph.indices.numpy()] - sample.points[:, None], axis=2)
         kept = torch.from_numpy(far <= self.ratio * chord)
         return build_smoother(keep_only(graph, kept), dimension=2)
@@ -87,11 +87,9 @@ class NeighbourMeasure:
 
 def mesh_distances(shape: Shape, rows: Array, neighbours: Array, block: int = 256) -> Array:
     """Lengths ``(n, k)`` of the shortest paths along edges from vertex ``rows[i]`` to ``rows[neighbours[i, j]]``."""
-    faces, vertices = np.asarray(shape.faces), np.asarray(shape.vertices)
-    both = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
-    low, high = np.unique(np.sort(both, axis=1), axis=0).T  # every edge once: scipy adds doubled ones up
-    length = np.linalg.norm(vertices[low] - vertices[high], axis=1)
-    matrix = coo_array((length, (low, high)), shape=(len(vertices),) * 2).tocsr()
+    mesh, vertices = Trimesh(shape.vertices, shape.faces, process=False), np.asarray(shape.vertices)
+    edges = tuple(mesh.edges_unique.T)  # scipy adds doubled ones up
+    matrix = coo_array((mesh.edges_unique_length, edges), shape=(len(vertices),) * 2).tocsr()
     found = np.empty(neighbours.shape)
     for start in range(0, len(rows), block):
         part = slice(start, start + block)

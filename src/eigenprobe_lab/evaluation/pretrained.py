@@ -11,7 +11,7 @@ points.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.evaluation import rebuild
-from eigenprobe.geometry import Shape, find_shapes, is_closed, load, sample_volume
+from eigenprobe.geometry import is_closed, load, sample_volume
 from eigenprobe.host.tables import Record
 from eigenprobe.networks.spectral import GUARDS, SEEDS
 from eigenprobe.pretrained.model import SpectralModel
@@ -35,7 +35,8 @@ ORDERED = ("network", "its inputs alone")  # starts whose own order means someth
 
 @dataclass
 class Comparison:
-    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside."""
+    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside; ``figures`` is a folder
+    in which the first ``shown`` shapes are drawn, and ``drawn`` the pictures there."""
 
     network: SpectralModel
     n: int = 1500
@@ -43,6 +44,9 @@ class Comparison:
     seed: int = 0
     device: str = "cpu"
     volumes: int = 6
+    figures: Path | None = None
+    shown: int = 3
+    drawn: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= self.network.k:
@@ -53,16 +57,19 @@ class Comparison:
         shape = load(path)
         sample = Sample.on_surface(shape, self.n, self.k, self.seed)
         group = path.stem.split("__")[0] if "__" in path.stem else path.parent.name
-        base = {"shape": path.stem, "group": group}
-        rows = [base | {"domain": "surface"} | row for row in self.rows(sample.points, sample.vectors)]
-        if self.volumes and _closed(shape):
+        base, failed = {"shape": path.stem, "group": group}, {}
+        clouds: dict[str, tuple[Array, Array | None]] = {"surface": (sample.points, sample.vectors)}
+        if self.volumes and shape.faces is not None and is_closed(shape.faces)[0]:
             try:
-                inside = sample_volume(shape, self.n, self.seed, spread=True)
+                clouds["volume"] = sample_volume(shape, self.n, self.seed, spread=True), None
+                self.volumes -= 1
             except InputError as error:
-                return rows, {"inside": str(error)}
-            rows += [base | {"domain": "volume"} | row for row in self.rows(inside)]
-            self.volumes -= 1
-        return rows, {}
+                failed["inside"] = str(error)
+        if self.figures is not None and self.shown:
+            self.shown -= 1
+            for kind, (points, _) in clouds.items():
+                self.drawn += draw(self.network, points, self.figures / f"{path.stem}_{kind}.png")
+        return [base | {"domain": kind} | row for kind, own in clouds.items() for row in self.rows(*own)], failed
 
     def rows(self, points: Array, truth: Array | None = None) -> Iterable[Record]:
         """Every start and stage at ``points (n, 3)`` against ``truth (n, k)``, or against the closed form there."""
@@ -80,23 +87,22 @@ class Comparison:
                     yield {"start": start, "stage": stage} | agreement_by_level((q / root).cpu().numpy(), truth)
 
 
-def run(
-    paths: Sequence[str | Path], comparison: Comparison, figures: Path | None = None, published: Published | None = None
-) -> Generalisation:
-    """Measure a pretrained model on files and folders of meshes; ``figures`` is a folder to draw the first three in.
-
-    A mesh that cannot be used is reported and skipped.
-    """
-    files = find_shapes([Path(p) for p in paths])
-    rows, failed = measure_files(comparison, files)
-    shapes, network = {row["shape"] for row in rows}, comparison.network
+def run(paths: Sequence[str | Path], comparison: Comparison, published: Published | None = None) -> Generalisation:
+    """Measure a pretrained model on files and folders of meshes. A mesh that cannot be used is reported and skipped."""
+    (rows, failed), network = measure_files(comparison, paths), comparison.network
     facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
-    drawn = draw(comparison, [path for path in files if path.stem in shapes][:3], figures) if figures else ()
-    return Generalisation(rows, failed, facts | {"seed": comparison.seed}, tuple(drawn), published or {})
+    return Generalisation(rows, failed, facts | {"seed": comparison.seed}, tuple(comparison.drawn), published or {})
 
 
-def _closed(shape: Shape) -> bool:
-    return shape.faces is not None and is_closed(shape.faces)[0]
+def draw(network: SpectralModel, points: Array, path: Path) -> list[Path]:
+    """`V` and `xyz` rebuilt from few vectors, on points ``(n, 3)``."""
+    from eigenprobe.viz import figures
+
+    basis, beside = network.encode(points, k=network.k), path.with_stem(f"{path.stem}_xyz")
+    figures.eigenfunctions(points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=path)
+    rebuilt = {k: rebuild(basis, points, k) for k in (5, 10, 20, 50) if k <= basis.k}
+    figures.reconstructions(points, {"pretrained": rebuilt}, path=beside)
+    return [path, beside]
 
 
 def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
@@ -136,24 +142,3 @@ def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, T
         q = q @ ritz(q, smoother)[1]
         if stage != "2 sweeps":
             yield stage, q[:, :k]
-
-
-def draw(comparison: Comparison, files: Sequence[Path], folder: Path) -> list[Path]:
-    """`V` and `xyz` rebuilt from few vectors, on unseen surfaces and inside the closed ones."""
-    from eigenprobe.geometry import farthest_points
-    from eigenprobe.viz import figures
-
-    network, n, seed = comparison.network, comparison.n, comparison.seed
-    written = []
-    for path in files:
-        shape = load(path)
-        clouds = {"surface": shape.vertices[farthest_points(shape.vertices, n, seed)]}
-        if _closed(shape):
-            clouds["volume"] = sample_volume(shape, n, seed, spread=True)
-        for kind, points in clouds.items():
-            basis = network.encode(points, k=network.k)
-            written += [folder / f"{path.stem}_{kind}.png", folder / f"{path.stem}_{kind}_xyz.png"]
-            figures.eigenfunctions(points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=written[-2])
-            rebuilt = {k: rebuild(basis, points, k) for k in (5, 10, 20, 50) if k <= basis.k}
-            figures.reconstructions(points, {"pretrained": rebuilt}, path=written[-1])
-    return written

@@ -7,7 +7,6 @@ npz          what `Sample.save` wrote       for machines without the mesh librar
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, oracl
 from eigenprobe.host.files import Archive, write_npz
 from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array
+from eigenprobe.readers.mesh import Array, as_mesh
 
 Measured = tuple[list[Record], dict[str, str]]  # rows, and why some could not be had
 
@@ -32,8 +31,8 @@ class Sample:
     points: Array  # (n, 3)
     vectors: Array  # (n, K) of the oracle
     eigenvalues: Array  # (K,)
-    indices: Array | None = None  # the points among the mesh's vertices, None for points inside
-    known_areas: Array | None = None  # (n,) of a sample read back without its faces
+    indices: Array  # (n,) the points among the mesh's vertices; (0,) of points inside
+    areas: Array  # (n,) of the surface nearest to each point; inside a solid, equal shares
 
     @classmethod
     def of_file(cls, path: Path, n: int, k: int, seed: int) -> Self:
@@ -54,10 +53,7 @@ class Sample:
     def load(cls, path: Path, k: int | None = None) -> Self:
         """What `save` wrote, its first ``k`` vectors."""
         wanted = ("vertices", "indices", "vectors", "eigenvalues", "areas")
-        with Archive(path) as archive:
-            held = archive.keys()
-            if missing := [name for name in wanted if name not in held]:
-                raise InputError(f"{path.name} is no saved sample: expected the array {missing[0]!r}")
+        with Archive(path) as archive:  # an error where it is no saved sample
             vertices, indices, vectors, values, areas = (archive[name] for name in wanted)
         if k is not None and k > len(values):
             raise InputError(f"{path.name} holds {len(values)} vectors of the oracle, got k={k}")
@@ -67,53 +63,34 @@ class Sample:
     @classmethod
     def on_surface(cls, shape: Shape, n: int, k: int, seed: int) -> Self:
         """``n`` farthest vertices."""
-        _expect_mesh(shape)
+        vertices, faces = as_mesh(shape)
         if k >= n:
             raise InputError(f"{shape.name} has {n} points, too few for k={k} vectors")
-        indices = farthest_points(shape.vertices, n, seed)
-        exact = oracle(shape.vertices, shape.faces, k)
-        return cls(shape, shape.vertices[indices], exact.vectors[indices], exact.eigenvalues, indices)
+        indices = farthest_points(vertices, n, seed)
+        exact = oracle(vertices, faces, k)
+        points = vertices[indices]
+        areas = nearest_sample_areas((vertices, faces), points)
+        return cls(shape, points, exact.vectors[indices], exact.eigenvalues, indices, areas)
 
     @classmethod
     def inside(cls, shape: Shape, n: int, k: int, seed: int) -> Self:
         """``n`` spread points inside a closed mesh."""
         from .grid import grid_oracle
 
-        _expect_mesh(shape)
         points = sample_volume(shape, n, seed, spread=True)
-        return cls(shape, points, *grid_oracle(shape, points, k))
-
-    @property
-    def rows(self) -> Array:
-        """The points among the mesh's vertices (n,); an error of points inside."""
-        if self.indices is None:
-            raise InputError(f"the points inside {self.shape.name} are none of its vertices")
-        return self.indices
-
-    @cached_property
-    def areas(self) -> Array:
-        """The area of the surface nearest to each point; inside a solid, equal shares. (n,)"""
-        n = len(self.points)
-        if self.known_areas is not None:
-            return self.known_areas
-        return np.full(n, 1 / n) if self.indices is None else nearest_sample_areas(self.shape, self.points)
+        return cls(shape, points, *grid_oracle(shape, points, k), np.zeros(0, int), np.full(n, 1 / n))
 
     def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:
         """A basis at these points against the oracle."""
         return compare_vectors(vectors, self.vectors, eigenvalues, self.eigenvalues)
 
 
-def _expect_mesh(shape: Shape) -> None:
-    if shape.faces is None:
-        raise InputError(f"{shape.name} is a point cloud: an oracle needs a mesh")
-
-
 def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
     """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue errors."""
     names = ("cosine", "matched", "subspace")
-    measures = {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels}
-    measures["discrepancy"] = alignment.eigenvalue_discrepancy(levels[-1])
-    return measures | {"deviation": alignment.eigenvalue_deviation(levels[-1])}
+    k = levels[-1]
+    errors = {"discrepancy": alignment.eigenvalue_discrepancy(k), "deviation": alignment.eigenvalue_deviation(k)}
+    return {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels} | errors
 
 
 def measure_files(

@@ -19,13 +19,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
-from inspect import signature
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
-from scipy.sparse import diags_array
+from scipy.sparse import csr_matrix, diags_array
 from scipy.sparse.linalg import splu
 
 import eigenprobe as ep
@@ -42,10 +41,10 @@ from .scanner import Scan, drawn, even, merged, one_sided
 WINDOW = 3  # a vector counts as captured near its index by those up to this many places before and after it
 TIMES = 16
 DENSER = {"noise": 4, "misregistered": 4}  # kinds whose clouds have so many times the points: fine and merged scans
-WHOLE = {"resolution": "all", "parts": "all"}  # what `plain` asks for, of the functions that know the words
+WHOLE: Any = {"resolution": "all", "parts": "all"}  # what `plain` asks for
 FAILURES = (InputError, ImportError, RuntimeError, ArithmeticError, ValueError)
 OPERATORS = ("even", "random", "rings:8", "voxels:128")
-KINDS: dict[str, tuple[str, Callable[[Any, int, float, s.Generator], Scan]]] = {  # mesh, points, amount, generator
+KINDS: dict[str, tuple[str, Callable[[s.Mesh, int, float, s.Generator], Scan]]] = {  # mesh, points, amount, generator
     "even": ("even", lambda m, n, _, rng: even(m, n, rng)),
     "random": ("random", lambda m, n, _, rng: drawn(m, n, rng)),
     "rings": ("six spinning scans, rings {}:1", lambda m, n, a, rng: merged(m, n, rng, ratio=a)),
@@ -67,15 +66,10 @@ ROWS = (
 )
 
 
-def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    return partial(function, **{name: value for name, value in WHOLE.items() if name in signature(function).parameters})
-
-
 # of points (n, 3): the basis of k vectors; L and M; distances from one row
-OURS: tuple[Callable[..., Any], ...] = (ep.decompose, ep.laplacian, ep.apps.geodesic_distance)
 METHODS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "plain": tuple(map(_whole, OURS)),
-    "ours": OURS,
+    "plain": (partial(ep.decompose, **WHOLE), partial(ep.laplacian, **WHOLE), ep.apps.geodesic_distance),
+    "ours": (ep.decompose, ep.laplacian, ep.apps.geodesic_distance),
     "robust_laplacian": (
         point_cloud,
         lambda x: extra("robust_laplacian").point_cloud_laplacian(x),
@@ -185,7 +179,7 @@ class Truth:
         heat = (v**2 @ np.exp(-np.outer(lam, times)) for v, lam in ((found, values), (self.vectors, exact)))
         return row | {"heat": self._error(*heat)}
 
-    def poisson(self, stiffness: Any, mass: Any) -> float:
+    def poisson(self, stiffness: csr_matrix, mass: csr_matrix) -> float:
         """Solutions with L and M of a cloud all of whose points are on the surface."""
         m, f, share = mass.diagonal(), self.vectors[:, 1:-WINDOW], self.areas / self.areas.sum()
         ground = 1e-8 * diags_array(np.maximum(m, 1e-3 * m.mean()))  # points that were left out have no mass

@@ -2,12 +2,18 @@
 
     step -> block, place:    each of the `size` batches of a block is seen `passes` times, in a new order each time
 
-What a step sees depends on the seed and the step alone.
+What a step sees depends on the seed and the step alone.  With `workers`, so many processes prepare the next blocks
+while the network trains on as many of them, mixed.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Self, TypeVar
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import fields, is_dataclass, replace
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -46,7 +52,9 @@ class FoldedStream(ABC, Generic[T]):
         self._begin()
 
     def _begin(self) -> None:
-        self._blocks, self._shapes = Blocks[T](self.settings.block, self.settings.passes), self.folded()
+        s = self.settings
+        self._blocks, self._shapes = Blocks[T](s.block * max(1, s.workers), s.passes), self.folded()
+        self._ahead = _Workers(self, s.workers) if s.workers else None
 
     def to(self, device: torch.device | str, rank: int = 0) -> Self:
         """The stream on a device, as the process ``rank`` sees it: every process trains on shapes of its own."""
@@ -58,7 +66,7 @@ class FoldedStream(ABC, Generic[T]):
 
     def at(self, step: int) -> T:
         """The batch of one step."""
-        return self._blocks.at(step, self.prepare)
+        return self._blocks.at(step, self._ahead.batch if self._ahead else self.prepare)
 
     @abstractmethod
     def folded(self) -> FoldedShapes:
@@ -78,3 +86,56 @@ class FoldedStream(ABC, Generic[T]):
         size = sizes[int(torch.randint(len(sizes), (), generator=coin))]
         rows = torch.randperm(len(order), generator=coin)[: max(1, min(most, points // size))].to(self.device)
         return size, Dense(*(part[rows] for part in shapes)), tuple(part[rows] for part in graph), order[rows]
+
+
+class _Workers:
+    """Processes that prepare the blocks of a stream: each ``count`` of them together are one block to the trainer."""
+
+    def __init__(self, stream: FoldedStream[Any], count: int) -> None:
+        self.count, self.size, self.device = count, stream.settings.block, stream.device
+        start = type(stream), replace(stream.settings, workers=0), stream.device, stream.rank
+        self.pool = ProcessPoolExecutor(count, get_context("spawn"), _start, start)
+        self.found: dict[int, list[Future[list[Any]]]] = {}
+
+    def batch(self, block: int, place: int) -> Any:
+        """One batch of a block; the next block is begun with the first of them."""
+        for number in (block, block + 1):
+            if number not in self.found:
+                self.found[number] = [self.pool.submit(_block, number * self.count + i) for i in range(self.count)]
+        self.found = {number: blocks for number, blocks in self.found.items() if number >= block}
+        worker, inside = divmod(place, self.size)
+        arrays = self.found[block][worker].result()[inside]
+        return _mapped(arrays, lambda x: torch.from_numpy(x).to(self.device))
+
+
+_stream: FoldedStream[Any]  # of a worker process
+
+
+def _start(kind: type[FoldedStream[Any]], settings: TimedSettings, device: torch.device, rank: int) -> None:
+    global _stream
+    Thread(target=_end_with_the_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    _stream = kind(settings).to(device, rank)
+
+
+def _end_with_the_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def _block(number: int) -> list[Any]:
+    """The batches of one block as arrays, which pass from process to process."""
+    batches = (_stream.prepare(number, place) for place in range(_stream.settings.block))
+    return [_mapped(batch, lambda x: x.cpu().numpy()) for batch in batches]
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Dataclasses and tuples with their tensors or arrays changed."""
+    if is_dataclass(value):
+        return type(value)(*(_mapped(getattr(value, each.name), change) for each in fields(value)))
+    if isinstance(value, tuple):
+        parts = (_mapped(each, change) for each in value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value if isinstance(value, int) else change(value)

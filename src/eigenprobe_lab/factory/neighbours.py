@@ -226,7 +226,7 @@ def held_out(
 ) -> dict[str, float]:
     """Recall and false cuts at logits of 0, on shapes of another seed."""
     clouds = replace(settings.clouds, chunk=min(48, settings.clouds.chunk), chunks=1)
-    own = replace(settings, seed=settings.seed + 1_000, block=batches, clouds=clouds)
+    own = replace(settings, seed=settings.seed + 1_000, block=batches, workers=0, clouds=clouds)
     stream = ContactStream(own).to(device)
     found = [stream.at(i) for i in range(batches)]
     cut, ratio = torch.cat([network(each.suspects) > 0 for each in found]), torch.cat([each.ratio for each in found])

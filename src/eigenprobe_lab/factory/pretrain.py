@@ -26,7 +26,7 @@ from eigenprobe.training.recipes import recipe_kind
 
 from ..shapes.stream import ShapeSettings, ShapeStream
 from .blocks import Blocks
-from .reconstruction import Held, dense_is_faster, energies, measure, misalignment, relative_errors
+from .reconstruction import dense_is_faster, energies, held_out_clouds, measure, misalignment, relative_errors
 from .timed import TimedModule, TimedSettings, train_timed
 
 
@@ -65,7 +65,7 @@ class PretrainModule(TimedModule):
             network = SpectralNetwork(settings.network)
         objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
         super().__init__(network, settings, objective=objective, precision=settings.precision)
-        self._held: Held | None = None
+        self._held: list[tuple[Tensor, Tensor]] = []
         self._dense: bool | None = None
         self._blocks = Blocks[tuple[Smoother, Inputs]](settings.block, settings.passes)
         if settings.compile:
@@ -119,11 +119,11 @@ class PretrainModule(TimedModule):
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
         """Feed-forward and Ritz measures on held-out procedural shapes against their closed form."""
-        if self._held is None:
+        if not self._held:
             stream = self.settings.shapes
-            self._held = Held.draw(self.settings.held_out, stream.typical, self.device, stream.families)
+            self._held = held_out_clouds(self.settings.held_out, stream.typical, self.device, stream.families)
         out: list[dict[str, float]] = []
-        for clouds, vectors in self._held.batches(16):
+        for clouds, vectors in self._held:
             smoother = diffusion(clouds)
             seen = inputs(clouds, smoother)
             z = self.columns(seen, smoother)

@@ -94,13 +94,10 @@ def learn_probes(
     corners = first + np.diag([0.7, 0.7, *[1.0] * len(SPREAD)])  # half and double, and one more unit of every logit
     options = {"maxfev": trials, "initial_simplex": np.vstack([first, corners])}
     found = minimize(trial, first, method="Nelder-Mead", options=options).x
-    errors = {
-        name: error(_basis(graph, k, start, steps, theta), parts[0], parts[2])
-        for name, theta in (("fixed", first), ("learned", found))
-    }
+    q = {name: _basis(graph, k, start, steps, theta) for name, theta in (("fixed", first), ("learned", found))}
+    errors = {name: error(columns, parts[0], parts[2]) for name, columns in q.items()}
     sigma, shortest, weights = _settings(start, steps, found)
-    q = _basis(graph, k, start, steps, found)
-    basis = q.numpy() if origin.numpy else q
+    basis = q["learned"].numpy() if origin.numpy else q["learned"]
     return LearnedProbes(sigma * frame.scale, shortest, tuple(weights.tolist()), basis, errors, history)
 
 

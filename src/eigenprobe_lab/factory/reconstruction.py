@@ -9,10 +9,8 @@ and what is logged of held-out shapes beside their closed form.
 Shapes: `Z (b, n, K - 1)`, `e (b, K)`; `b` clouds at once, float64 K x K algebra.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Self
 
 import numpy as np
 import torch
@@ -80,23 +78,13 @@ def covariance_coefficients(smoother: Smoother, moments: Tensor, levels: tuple[f
     return (heat_coefficients(times, filter_degree(smoother)) / trace[..., None]).mean(1)
 
 
-@dataclass
-class Held:
-    """Clouds `(c, n, 3)` never trained on (their seed is apart) and their closed forms `(c, n, K)`."""
-
-    clouds: Tensor
-    vectors: Tensor
-
-    @classmethod
-    def draw(cls, count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50) -> Self:
-        clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
-        k = min(k, n // 4)
-        generator = torch.Generator(device).manual_seed(1)
-        found = [solve_each(diffusion(part), k, generator=generator).vectors for part in clouds.split(16)]
-        return cls(clouds, torch.cat(found).float())
-
-    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from zip(self.clouds.split(size), self.vectors.split(size), strict=True)
+def held_out_clouds(
+    count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50
+) -> list[tuple[Tensor, Tensor]]:
+    """Clouds `(c, n, 3)` never trained on (their seed is apart) and their closed forms `(c, n, K)`, in batches."""
+    clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
+    solve = partial(solve_each, k=min(k, n // 4), generator=torch.Generator(device).manual_seed(1))
+    return [(part, solve(diffusion(part)).vectors.float()) for part in clouds.split(16)]
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ from eigenprobe.host.files import Facts
 from eigenprobe.host.tables import Record
 from eigenprobe.training import ManifoldData, Optimisation, RunSettings, SpectralModule, train
 
-MOMENTUM = 0.95
+MOMENTUM, BETAS = 0.95, (0.9, 0.99)  # of Muon, of AdamW
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,13 @@ class Schedule:
 @dataclass(frozen=True)
 class TimedSettings:
     """What all recipes of timed training have: batches are prepared in blocks of ``block``, each of which is seen
-    ``passes`` times, in a new order each time; ``average`` is the decay of the averaged weights."""
+    ``passes`` times, in a new order each time, by so many ``workers`` (0: by the process that trains); ``average`` is
+    the decay of the averaged weights."""
 
     schedule: Schedule = field(default_factory=Schedule)
     block: int = 32
     passes: int = 4
+    workers: int = 0
     average: float = 0.998
     checkpoint_every: int = 500
     seed: int = 0
@@ -88,14 +90,14 @@ class TimedModule(SpectralModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Muon for the matrices of the hidden layers and AdamW for the rest, or AdamW for all."""
         s = self.schedule
-        options: dict[str, Any] = {"betas": (0.9, 0.99), "weight_decay": s.weight_decay}
         if s.optimiser == "muon":
             named = dict(self.network.named_parameters())
             hidden = [name for name, p in named.items() if p.ndim == 2 and ".layers." in name]
             matrices = [named.pop(name) for name in hidden]
-            optimiser: torch.optim.Optimizer = MuonAdamW(matrices, named.values(), s.rate, s.adam_rate, **options)
+            optimiser: torch.optim.Optimizer = MuonAdamW(matrices, named.values(), s)
         else:
-            optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, fused=True, **options)
+            options: Any = {"weight_decay": s.weight_decay, "fused": True}
+            optimiser = torch.optim.AdamW(self.parameters(), s.adam_rate, BETAS, **options)
         for group in optimiser.param_groups:
             group["highest"] = group["lr"]
         return optimiser
@@ -184,18 +186,10 @@ class MuonAdamW(torch.optim.Optimizer):
     found_inf: Tensor | None = None
     grad_scale: Tensor | None = None
 
-    def __init__(
-        self,
-        matrices: Iterable[Tensor],
-        others: Iterable[Tensor],
-        rate: float = 0.01,
-        adam_rate: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.01,
-    ) -> None:
-        """`weight_decay` is that of the matrices; biases, norms, inputs and outputs do not decay."""
-        self._adamw = torch.optim.AdamW(list(others), adam_rate, betas, weight_decay=0.0, fused=True)
-        muon = {"params": list(matrices), "lr": rate, "weight_decay": weight_decay}
+    def __init__(self, matrices: Iterable[Tensor], others: Iterable[Tensor], schedule: Schedule) -> None:
+        """The weight decay is that of the matrices; biases, norms, inputs and outputs do not decay."""
+        self._adamw = torch.optim.AdamW(list(others), schedule.adam_rate, BETAS, weight_decay=0.0, fused=True)
+        muon = {"params": list(matrices), "lr": schedule.rate, "weight_decay": schedule.weight_decay}
         super().__init__([muon, dict(self._adamw.param_groups[0])], {})
 
     @torch.no_grad()

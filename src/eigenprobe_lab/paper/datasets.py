@@ -22,6 +22,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import check_size, default_cache_dir, writable_folder
+from eigenprobe.host.files import check_size, default_cache_dir, reading, writable_folder
 
 from .published import table
 
@@ -73,9 +74,11 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
     folders = {child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")}
     parts = [part for part in ("train", "test") if split in (part, "all")]
     if files & {"train_X.bin", "test_X.bin"}:
-        return _stl10(root, parts)
+        with reading(root, "images of STL-10"):
+            return _stl10(root, parts)
     if "fine_label_names.txt" in files:
-        return _cifar100(root, parts)
+        with reading(root, "images of CIFAR-100"):
+            return _cifar100(root, parts)
     if {"meta", "train"} <= files:
         raise InputError(f"{root} holds pickles, which can run code: take the binary version, {SOURCES['cifar100']}")
     if {"train", "val"} <= folders:
@@ -101,7 +104,7 @@ def unpack(archive: Path) -> Path:
         return target
     beside = writable_folder(target.parent)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=beside, ignore_cleanup_errors=True) as partial:
-        try:
+        with reading(archive, "an archive of images"):
             if archive.suffix.lower() == ".zip":  # of which '..' is left out anyway
                 with zipfile.ZipFile(archive) as listed:
                     check_size(archive, sum(each.file_size for each in listed.infolist()))
@@ -110,22 +113,18 @@ def unpack(archive: Path) -> Path:
                 with tarfile.open(archive) as members:
                     check_size(archive, sum(each.size for each in members))
                 shutil.unpack_archive(archive, partial, filter="data")
-        except (shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
-            raise InputError(f"{archive.name} cannot be unpacked: {error}") from error
-        try:
+        with suppress(OSError):  # of another process that was first
             Path(partial).rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was first
-                raise
+    if not target.is_dir():
+        raise InputError(f"{archive.name} cannot be unpacked into {target.parent}")
     return target
 
 
 def _only_folder(root: Path) -> Path | None:
     """The archive's own top folder: alone, and not a class of images itself."""
     children = [child for child in root.iterdir() if not child.name.startswith((".", "__MACOSX"))]
-    if len(children) == 1 and children[0].is_dir() and not _images(children[0]):
-        return children[0]
-    return None
+    alone = len(children) == 1 and children[0].is_dir() and not _images(children[0])
+    return children[0] if alone else None
 
 
 def _images(folder: Path, deep: bool = False) -> list[Path]:
@@ -154,10 +153,10 @@ def _files(root: Path, files: list[Path], labels: Labels | None, classes: list[s
 def _stl10(root: Path, parts: list[str]) -> ImageSet:
     stored = {}
     for part in parts:
-        pixels = np.memmap(_existing(root / f"{part}_X.bin"), np.uint8, "r")
+        pixels = np.memmap(root / f"{part}_X.bin", np.uint8, "r")
         if pixels.size % (3 * 96 * 96):
             raise InputError(f"{part}_X.bin should hold images of 3x96x96 bytes, got {pixels.size} bytes")
-        labels = np.fromfile(_existing(root / f"{part}_y.bin"), np.uint8).astype(np.int64) - 1
+        labels = np.fromfile(root / f"{part}_y.bin", np.uint8).astype(np.int64) - 1
         stored[part] = (labels, pixels.reshape(-1, 3, 96, 96).swapaxes(2, 3))  # columns before rows on disk
     text = root / "class_names.txt"
     classes = text.read_text().split() if text.is_file() else [str(i + 1) for i in range(10)]
@@ -167,7 +166,7 @@ def _stl10(root: Path, parts: list[str]) -> ImageSet:
 def _cifar100(root: Path, parts: list[str]) -> ImageSet:
     stored = {}
     for part in parts:  # coarse label, fine label, 3x32x32 pixels
-        rows = np.memmap(_existing(root / f"{part}.bin"), np.uint8, "r").reshape(-1, 2 + 3072)
+        rows = np.memmap(root / f"{part}.bin", np.uint8, "r").reshape(-1, 2 + 3072)
         stored[part] = (rows[:, 1].astype(np.int64), rows[:, 2:].reshape(-1, 3, 32, 32))
     return _arrays(root, stored, (root / "fine_label_names.txt").read_text().split())
 
@@ -190,19 +189,10 @@ def _arrays(root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], clas
 
 def open_image(path: Path) -> Image:
     """One image in RGB; a file that is not one is named."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        with Image.open(path) as image:
-            return image.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError) as error:
-        raise InputError(f"{path} is not a readable image: {error}") from error
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise InputError(f"{path.parent} lacks {path.name}")
-    return path
+    with reading(path, "an image"), Image.open(path) as image:
+        return image.convert("RGB")
 
 
 def _key(names: list[str], sizes: list[int]) -> str:

@@ -6,7 +6,7 @@ Encoders are frozen. CLIP gives its projected image embedding (512 for ViT-B/32)
 token (384 for small), which is what the paper uses. Preprocessing follows the model's own ``preprocessor_config.json``,
 with the processors of transformers that need Pillow alone.
 
-Work is cut into chunks of ``CHUNK`` images. Each finished chunk is a safetensors file in ``<out>.parts``, written
+Work is cut into chunks of ``CHUNK`` images. Each finished chunk is an npy file in ``<out>.parts``, written
 whole or not at all, so an interrupted run goes on where it stopped; the folder disappears when the npz is complete.
 A run whose npz exists and has the same key (model, preprocessing, images) does nothing.
 """
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError, extra
 from eigenprobe.host.device import resolved
-from eigenprobe.host.files import atomic_path, write_npz
+from eigenprobe.host.files import Archive, atomic_path, write_npz
 from eigenprobe.host.progress import Progress
 
 from .datasets import ImageSet, Split, open_images
@@ -140,12 +140,10 @@ def _encode(
     found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int, workers: int
 ) -> np.ndarray:
     """Features (n, d), chunk by chunk; a chunk that is on disk already is read."""
-    from safetensors.torch import load_file, save_file
-
     features = []
     with Progress("features", total=len(rows)) as bar, ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(rows), CHUNK):
-            chunk, part = rows[start : start + CHUNK], parts / f"{start // CHUNK:06d}.safetensors"
+            chunk, part = rows[start : start + CHUNK], parts / f"{start // CHUNK:06d}.npy"
             if not part.is_file():
                 pixels = pool.map(lambda row: encoder.preprocess(found.read(int(row))), chunk)
                 batches = []
@@ -153,19 +151,17 @@ def _encode(
                     batches.append(encoder(torch.stack(batch)))
                     bar.advance(len(batch))
                 with atomic_path(part) as temporary:
-                    save_file({"features": torch.cat(batches)}, temporary)
+                    np.save(temporary, torch.cat(batches).numpy())
             else:
                 bar.advance(len(chunk))
-            features.append(load_file(part)["features"].numpy())
+            features.append(np.load(part))
     return np.concatenate(features)
 
 
 def _finished(out: Path, key: str) -> bool:
-    try:
-        with np.load(out, allow_pickle=False) as stored:
-            return "key" in stored and str(stored["key"]) == key
-    except (ValueError, OSError, EOFError):  # not there, or not readable
-        return False
+    with suppress(InputError), Archive(out) as stored:  # an error where it is not there, or not readable
+        return str(stored["key"]) == key
+    return False
 
 
 def _key(found: ImageSet, encoder: Encoder, count: int) -> str:

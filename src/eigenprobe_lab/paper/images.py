@@ -6,6 +6,11 @@
     record: run, method, k, seven clustering scores, trustworthiness, seconds
     out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png (2-D, side by side)
 
+Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity of 15 neighbours, as
+many as UMAP, because scikit-learn's default (n/10) scores lower on every set we tried, and a second time with the
+post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (all but
+t-SNE and UMAP) ``max(ks)`` are fitted once.
+
 Rows of 64 columns or more are scaled to length one first, for every method alike: neighbours are then those of the
 cosine distance, which [P] and our estimator use.
 
@@ -15,18 +20,26 @@ entropy.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 from scipy.optimize import brentq
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 from scipy.stats import entropy
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE, Isomap, SpectralEmbedding
 
-from eigenprobe.errors import InputError
-from eigenprobe.estimators.coordinates import COSINE_COLUMNS
+from eigenprobe.errors import InputError, extra
+from eigenprobe.estimators import OptimalApproximationEigenmaps
+from eigenprobe.estimators.coordinates import COSINE_COLUMNS, coordinates, diffusion_time
 from eigenprobe.host import tables
 from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Record, Row, grouped
@@ -34,11 +47,76 @@ from eigenprobe.readers.mesh import Array
 from eigenprobe.readers.tables import read_table
 
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
-from .peers import FITTED, METHODS, Fitted, embed
 
 log = logging.getLogger(__name__)
 DEFICIT = (0.01, 0.1)
 SCORES = (*METRICS, "trustworthiness", "seconds")
+Fitted = Mapping[str, Callable[[Array], Array]]  # by method
+METHODS = {
+    "direct": "Opt. App. Eigenmaps (direct)",
+    "network": "Opt. App. Eigenmaps (network)",
+    "paper": "Opt. App. Eigenmaps (the paper's way)",
+    "untrained": "the paper's network, untrained",
+    "probes": "closed form of the paper's probes",
+    "laplacian": "Laplacian Eigenmaps",
+    "laplacian_sphere": "Laplacian Eigenmaps, our coordinates",
+    "pca": "PCA",
+    "umap": "UMAP",
+    "tsne": "t-SNE",
+    "isomap": "Isomap",
+}
+FITTED = ("paper", "untrained", "probes")  # functions that are given
+
+
+def embed(
+    name: str, features: Array, ks: Sequence[int], seed: int, fitted: Fitted | None = None
+) -> tuple[dict[int, Array], dict[int, float]]:
+    """Embeddings of each size by one of `METHODS`, and the seconds that each took; `FITTED` are given."""
+    if name in FITTED and (fitted is None or name not in fitted):
+        raise InputError(f"{METHODS[name]} has to be given: see --way paper")
+    embeddings, seconds, (kind, _, sphere) = {}, {}, name.partition("_")
+    with warnings.catch_warnings(action="ignore"):  # peers warn about threads and disconnected graphs at every call
+        for k in sorted(ks, reverse=True):
+            if k == max(ks) or kind in ("tsne", "umap"):  # of the others the leading columns are the smaller embedding
+                start = time.perf_counter()
+                if fitted is not None and name in fitted:
+                    found = fitted[name](features)
+                elif name in ("direct", "network"):
+                    shown = "sphere" if k < 4 else "auto"  # which would be the map of two or three coordinates
+                    options: Any = {"solver": name, "coordinates": shown, "random_state": seed}
+                    model = OptimalApproximationEigenmaps(k, **options).fit(features)
+                else:
+                    model = PEERS[kind](k, seed)
+                    found = np.asarray(model.fit_transform(features))
+                seconds[k] = time.perf_counter() - start
+            seconds.setdefault(k, seconds[max(ks)])
+            if name in ("direct", "network"):
+                embeddings[k] = model.embedding_ if k == max(ks) else model.coordinates_of(k)
+            else:
+                embeddings[k] = found[:, :k]
+            if sphere:
+                embeddings[k] = _on_sphere(embeddings[k], model.affinity_matrix_)
+    return embeddings, seconds
+
+
+LAPLACIAN = {"affinity": "nearest_neighbors", "n_neighbors": 15, "n_jobs": 1}
+PEERS: dict[str, Callable[[int, int], Any]] = {  # of the number of coordinates and the seed
+    "umap": lambda k, seed: extra("umap").UMAP(n_components=k, random_state=seed, n_jobs=1),
+    "pca": lambda k, seed: PCA(k, random_state=seed),
+    "isomap": lambda k, seed: Isomap(n_components=k),
+    "tsne": lambda k, seed: TSNE(k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact"),
+    "laplacian": lambda k, seed: SpectralEmbedding(k, random_state=seed, **LAPLACIAN),
+}
+
+
+def _on_sphere(vectors: Array, affinity: csr_matrix) -> Array:
+    """Eigenvectors ``(n, k)`` of the random walk of an affinity, diffused and projected as ours are."""
+    degree = np.asarray(affinity.sum(1)).ravel()
+    mass = degree / degree.sum()
+    vectors = vectors / np.sqrt((mass[:, None] * vectors**2).sum(0))
+    factors = (vectors * (affinity @ vectors)).sum(0) / (degree[:, None] * vectors**2).sum(0)
+    usual = OptimalApproximationEigenmaps()
+    return coordinates(vectors, mass, factors, "sphere", diffusion_time(usual.diffusion_steps, factors))
 
 
 def class_weights(count: int, rng: np.random.Generator, deficit: tuple[float, float] = DEFICIT) -> Array:
@@ -162,7 +240,6 @@ def run(
     labels: str | None = None,
     jobs: int = 1,
     fitted: Fitted | None = None,
-    say: Callable[[str], None] = log.info,
 ) -> Images:
     """Run the protocol on a table with labels and write its tables and figure into ``out``."""
     table = read_table(features, labels)
@@ -170,7 +247,7 @@ def run(
         raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
     x, y = np.asarray(table.features), np.asarray(table.labels)
     size = min(protocol.n, len(y))
-    say(f"{len(protocol.methods)} methods, {protocol.runs} subsets of {size} rows out of {len(y)}")
+    log.info("%d methods, %d subsets of %d rows out of %d", len(protocol.methods), protocol.runs, size, len(y))
     records = protocol.records(x, y, jobs, fitted)
     failed = {f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r}
     facts = {"table": features.stem, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}
@@ -190,20 +267,16 @@ def run(
 
 
 def latex(rows: Sequence[Row], title: str) -> str:
-    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a rule between the k."""
-    lines = [
-        r"\begin{tabular}{llccccccc}",
-        r"\toprule",
-        rf"\multicolumn{{9}}{{c}}{{\textbf{{{_escape(title)}}}}} \\",
-        r"\midrule",
-        "Method & $k$ & " + " & ".join(METRICS.values()) + r" \\",
-    ]
-    for index, row in enumerate(rows):
-        if index == 0 or row["k"] != rows[index - 1]["k"]:
-            lines.append(r"\midrule")
-        cells = [_score(rows, row, name, r"$\pm$", r"\textbf{%s}", r"\underline{%s}") for name in METRICS]
-        lines.append(" & ".join([_escape(METHODS[row["method"]]), str(row["k"]), *cells]) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a rule between the k.
+
+    It asks for the packages booktabs and multirow.
+    """
+    marks, shown = (r"$\pm$", r"\textbf{%s}", r"\underline{%s}"), []
+    for row in rows:
+        scores = {text: _score(rows, row, name, *marks) for name, text in METRICS.items()}
+        shown.append({"$k$": row["k"], "Method": METHODS[row["method"]], **scores})
+    table = DataFrame(shown).set_index(["$k$", "Method"])
+    return table.to_latex(escape=False, column_format="ll" + "c" * len(METRICS), caption=title.replace("_", r"\_"))
 
 
 def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str) -> str:
@@ -211,7 +284,3 @@ def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str
     rank = sum(other["k"] == row["k"] and other[metric] > row[metric] for other in rows)
     text = f"{row[metric]:.3f} {between} {row[f'{metric}_std']:.3f}"
     return marks[rank] % text if rank < len(marks) else text
-
-
-def _escape(text: str) -> str:
-    return text.replace("_", r"\_").replace("&", r"\&").replace("%", r"\%")

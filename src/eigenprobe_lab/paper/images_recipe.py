@@ -66,10 +66,8 @@ class ImagesRecipe:
         known = IMAGE_SETTINGS.get((self.dataset, self.extractor))
         missing = [name for name in TUNED if getattr(self, name) is None]
         if known is None and missing:
-            names = ", ".join(sorted({name for name, _ in IMAGE_SETTINGS}))
-            raise InputError(
-                f"the paper has no {missing[0]} for {self.dataset!r}: set it, or dataset to one of {names}"
-            )
+            names, what = ", ".join(sorted({name for name, _ in IMAGE_SETTINGS})), missing[0]
+            raise InputError(f"the paper has no {what} for {self.dataset!r}: set it, or dataset to one of {names}")
         theirs: dict[str, Any] = dict(zip(TUNED, known or (), strict=False))
         return replace(self, **{name: theirs[name] for name in missing})
 

@@ -32,7 +32,7 @@ from eigenprobe.training import Batch, FitSettings, Optimisation, ProbeSettings,
 from eigenprobe.training.runs import OracleCosine
 
 from ..evaluation.samples import Sample, agreement
-from ..evaluation.surface_report import levels
+from ..evaluation.surfaces import levels
 from ..evaluation.unseen import polynomials
 from .published import FIXED, tuned
 

@@ -13,7 +13,7 @@ import csv
 from pathlib import Path
 
 from ..evaluation.clustering import METRICS
-from ..evaluation.surface_report import Published
+from ..evaluation.surfaces import Published
 
 
 def table(name: str) -> list[dict[str, str]]:

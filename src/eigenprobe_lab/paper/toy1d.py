@@ -11,7 +11,7 @@ number, exactly, at m / n = 5000 times less work per step.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -37,6 +37,15 @@ BATCHES = 4  # of probes, used in turn
 BLOCK = 50_000  # probes held at once while F F^T is summed
 FUNCTIONS = ("constant", "cos pi x", "cos 2 pi x", "cos 3 pi x", "cos 4 pi x")
 LOSSES = {"paper": "hybrid loss, sampled probes", "expected": "expected loss"}
+
+
+@dataclass(frozen=True)
+class ToyRecipe:
+    """The keys of a ``toy1d`` recipe; ``probes`` are those of one batch of the paper's loss."""
+
+    seed: int = 0
+    steps: int = 1500
+    probes: int = PROBES
 
 
 @dataclass(frozen=True)
@@ -71,30 +80,24 @@ def empirical_covariance(smoother: Smoother, probes: int, generator: torch.Gener
     return DenseCovariance((power @ (total / probes) @ power.T).float().unsqueeze(0))
 
 
-def toy1d(
-    *,
-    seed: int = 0,
-    steps: int = 1500,
-    probes: int = PROBES,
-    losses: Sequence[str] = tuple(LOSSES),
-    run: RunSettings | None = None,
-) -> Toy:
+def toy1d(recipe: ToyRecipe, losses: Sequence[str] = tuple(LOSSES), run: RunSettings | None = None) -> Toy:
     """Learn the interval with each of some losses, on the processor; a folder of ``run`` keeps a checkpoint of each.
 
-    >>> min(toy1d().rows[0][name] for name in FUNCTIONS) > 0.99                                  # doctest: +SKIP
+    >>> min(toy1d(ToyRecipe()).rows[0][name] for name in FUNCTIONS) > 0.99                       # doctest: +SKIP
     True
     """
     points = torch.linspace(0, 1, POINTS, dtype=torch.float64).unsqueeze(1)
     frame = Frame.of(points)
     settings = ProbeSettings("row", steps=STEPS, smoother={"k": NEIGHBOURS, "bandwidth": SIGMA, "dimension": 1})
+    seed, steps = recipe.seed, recipe.steps
     generator = torch.Generator().manual_seed(seed)
     whole = prepare(points, frame, settings, Objective(), VECTORS, generator)
-    smoother, toy = whole.smoother, Toy([], facts={"steps": steps, "probes": probes, "seed": seed})
+    smoother, toy = whole.smoother, Toy([], facts=asdict(recipe))
     for name in losses:
         started = time.perf_counter()
         covariances = [DenseCovariance(whole.covariance.matrix.unsqueeze(0) / 3)]  # the variance of U[-1, 1]
         if name == "paper":
-            covariances = [empirical_covariance(smoother, probes, generator) for _ in range(BATCHES)]
+            covariances = [empirical_covariance(smoother, recipe.probes, generator) for _ in range(BATCHES)]
         pool = Pool([Batch(whole.points, covariance=c) for c in covariances], seed)
         how = replace(run or RunSettings(), device="cpu", logs=False, source={"recipe": str(toy.facts)})
         network = networks.build("toy", 1, VECTORS, torch.Generator().manual_seed(seed))
@@ -117,8 +120,7 @@ def figure(toy: Toy, path: Path) -> Path:
     points = torch.as_tensor(next(iter(toy.bases.values())).points)
     target = reference(points).numpy() * POINTS**0.5
     with canvas(2.4 * VECTORS, 2.4, path) as drawing:
-        for i in range(VECTORS):
-            axes = drawing.add_subplot(1, VECTORS, i + 1)
+        for i, axes in enumerate(drawing.subplots(1, VECTORS)):
             axes.plot(points, target[:, i], color="0.75", linewidth=5, label="cosine")
             for (name, basis), style in zip(toy.bases.items(), ("C0-", "C3--"), strict=False):
                 v = basis.numpy().vectors[:, i]
@@ -130,17 +132,8 @@ def figure(toy: Toy, path: Path) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class ToyRecipe:
-    """The keys of a ``toy1d`` recipe; ``probes`` are those of one batch of the paper's loss."""
-
-    seed: int = 0
-    steps: int = 1500
-    probes: int = PROBES
-
-
 @recipe_kind("toy1d", ToyRecipe)
 def _run(recipe: ToyRecipe, out: Path, how: RunSettings) -> Path:
-    toy = toy1d(seed=recipe.seed, steps=recipe.steps, probes=recipe.probes, run=how).write(out, "toy1d")
+    toy = toy1d(recipe, run=how).write(out, "toy1d")
     toy.bases["paper"].save(out / "basis.safetensors")
     return out / "basis.safetensors"

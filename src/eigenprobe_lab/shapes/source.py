@@ -9,7 +9,7 @@ The order matters: the first `m` points of a cloud are themselves a near-uniform
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from . import creatures, forms, artefacts  # isort: skip  # noqa: F401 (which en
 from .fields import FAMILIES, Field, Rng, take, unit
 
 
-@dataclass
+@dataclass(frozen=True)
 class Variation:
     """How often and how strongly clouds are varied after the surface is found."""
 
@@ -37,35 +37,22 @@ class Variation:
     noise_level: float = 0.01  # of the radius
 
 
+@dataclass
 class ProceduralShapes:
-    """Draws of random shapes as clouds.
+    """Draws of random shapes as clouds; a draw number of a seed gives the same clouds on the same kind of device."""
 
-    Parameters
-    ----------
-    seed : every draw number of a seed gives the same clouds on the same kind of device
-    families : names from `FAMILIES` (default all), with their weights if a mapping
-    oversample : candidates on the surface per point kept
-    """
+    seed: int = 0
+    device: str | torch.device = "cpu"
+    families: list[str] | None = None  # names from `FAMILIES`, all by default
+    variation: Variation = Variation()
+    oversample: float = 4.0  # candidates on the surface per point kept
+    draws: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-        families: list[str] | dict[str, float] | None = None,
-        variation: Variation | None = None,
-        oversample: float = 4.0,
-    ) -> None:
-        weights = {name: weight for name, (_, weight) in FAMILIES.items()}
-        if families is not None:
-            unknown = sorted(set(families) - set(FAMILIES))
-            if unknown or not families:
-                raise InputError(f"expected families among {', '.join(FAMILIES)}, got {', '.join(unknown) or 'none'}")
-            weights = dict(families) if isinstance(families, dict) else {name: weights[name] for name in families}
-        self.weights = weights
-        self.seed, self.draws = seed, 0
-        self.device = torch.device(device)
-        self.variation = variation or Variation()
-        self.oversample = oversample
+    def __post_init__(self) -> None:
+        chosen = [*FAMILIES] if self.families is None else self.families
+        if (unknown := sorted(set(chosen) - set(FAMILIES))) or not chosen:
+            raise InputError(f"expected families among {', '.join(FAMILIES)}, got {', '.join(unknown) or 'none'}")
+        self.weights = {name: FAMILIES[name][1] for name in chosen}
 
     @torch.no_grad()
     def draw(self, count: int, n: int = 1500, draw: int | None = None) -> Tensor:
@@ -97,8 +84,8 @@ class ProceduralShapes:
         for name, tally in zip(self.weights, torch.bincount(drawn, minlength=len(weights)).tolist(), strict=True):
             for start in range(0, tally, at_once):
                 rng = Rng(min(at_once, tally - start), generator)
-                field = FAMILIES[name][0](rng)
-                found.append(project(field, seeds(field, rng, int(self.oversample * n))))
+                solid = FAMILIES[name][0](rng)
+                found.append(project(solid, seeds(solid, rng, int(self.oversample * n))))
         return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
 
     def surfaces(

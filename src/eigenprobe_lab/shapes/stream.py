@@ -45,11 +45,9 @@ class ShapeStream:
     """Batches of clouds by step; lives on the device where it is first asked."""
 
     def __init__(self, settings: ShapeSettings) -> None:
-        low, high = settings.sizes
-        if not 64 <= low <= settings.typical <= high:
-            raise InputError(
-                f"expected sizes 64 <= smallest <= typical <= largest, got {low}, {settings.typical}, {high}"
-            )
+        (low, high), typical = settings.sizes, settings.typical
+        if not 64 <= low <= typical <= high:
+            raise InputError(f"expected sizes 64 <= smallest <= typical <= largest, got {low}, {typical}, {high}")
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0
         self._chunks: dict[int, Future[tuple[Tensor, Tensor]]] = {}

@@ -27,5 +27,5 @@ def test_a_sample_agrees_with_its_own_oracle_and_comes_back_from_its_file(tmp_pa
     np.testing.assert_allclose(again.areas, sample.areas, rtol=1e-5)
     with pytest.raises(InputError, match="holds 6 vectors"):
         Sample.load(tmp_path / "blob.npz", 7)
-    with pytest.raises(InputError, match="an oracle needs a mesh"):
+    with pytest.raises(InputError, match="expected a mesh with faces, got a point cloud"):
         Sample.on_surface(Shape(shape.vertices, None, "cloud"), 50, 4, 0)

@@ -143,15 +143,14 @@ def test_a_method_that_fails_captures_nothing(folder, monkeypatch) -> None:
     assert report.failed == {"blob.obj (random, ours)": "the solver gave up"}
 
 
-def test_plain_asks_for_everything_where_there_is_a_choice() -> None:
-    def with_choice(points: object, *, resolution: str = "auto", parts: str = "largest") -> tuple[str, str]:
-        return resolution, parts
-
-    def without(points: object) -> str:
-        return "as ever"
-
-    assert scans._whole(with_choice)(None) == ("all", "all")
-    assert scans._whole(without)(None) == "as ever"
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_plain_takes_all_points_and_all_parts() -> None:
+    rng = np.random.default_rng(0)
+    scan = scanner.with_blobs(scanner.even(blob(10), 1000, rng), rng, count=1, size=30)
+    plain, ours = (METHODS[name][0](scan.points, 5) for name in ("plain", "ours"))
+    assert plain.info["components"] == 2 and "left_out" not in plain.info and "strays" not in plain.info
+    assert len(ours.info.get("left_out", [])) + len(ours.info.get("strays", [])) == 30
+    assert METHODS["plain"][1](scan.points)[1].diagonal().min() > 0
 
 
 def test_bad_requests(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
-from eigenprobe_lab.evaluation.surfaces import Measure
+from eigenprobe_lab.evaluation.surfaces import Measure, levels
 from eigenprobe_lab.paper.published import PAPER
 from tests.meshes import cube
 
@@ -76,7 +76,7 @@ def test_bad_requests() -> None:
     with pytest.raises(InputError, match="k >= 2"):
         Measure(k=1)
     with pytest.raises(InputError, match="no such file"):
-        surfaces.run(["absent"])
+        surfaces.run(["absent"], Measure())
 
 
 def test_several_jobs_give_the_same_rows(mesh_folder) -> None:
@@ -86,3 +86,9 @@ def test_several_jobs_give_the_same_rows(mesh_folder) -> None:
     again = [{key: value for key, value in row.items() if key != "seconds"} for row in two.rows]
     assert [row["shape"] for row in without] == [row["shape"] for row in again]
     assert all(a == pytest.approx(b) for a, b in zip(without, again, strict=True))
+
+
+def test_levels() -> None:
+    assert levels(50) == (10, 20, 50)
+    assert levels(12) == (10, 12)
+    assert levels(5) == (5,)

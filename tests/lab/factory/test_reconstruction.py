@@ -11,7 +11,13 @@ from eigenprobe.eigen.problem import smoother_filter
 from eigenprobe.eigen.stacked import solve_each
 from eigenprobe.networks.spectral import diffusion, inputs, masses, trace_moments
 from eigenprobe_lab.factory.pretrain import PretrainModule
-from eigenprobe_lab.factory.reconstruction import Held, covariance_coefficients, energies, misalignment, relative_errors
+from eigenprobe_lab.factory.reconstruction import (
+    covariance_coefficients,
+    energies,
+    held_out_clouds,
+    misalignment,
+    relative_errors,
+)
 from eigenprobe_lab.shapes.stream import ShapeStream
 from tests.lab.recipes import SHAPES, TINY
 
@@ -90,8 +96,8 @@ def test_the_loss_falls(generator):
 
 
 def test_held_out_shapes_have_the_eigenvectors_of_the_dense_matrix():
-    held = Held.draw(3, 120, torch.device("cpu"), SHAPES.families, k=9)
-    matrix = diffusion(held.clouds, dense=True).matrix.double()
+    ((clouds, vectors),) = held_out_clouds(3, 120, torch.device("cpu"), SHAPES.families, k=9)
+    matrix = diffusion(clouds, dense=True).matrix.double()
     exact = torch.linalg.eigh(matrix).eigenvectors.flip(-1)[..., :9]
-    captured = (exact.mT @ held.vectors.double()).square().sum((1, 2)) / 9
+    captured = (exact.mT @ vectors.double()).square().sum((1, 2)) / 9
     torch.testing.assert_close(captured, torch.ones_like(captured), atol=1e-3, rtol=0)

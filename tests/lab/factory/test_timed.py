@@ -18,7 +18,7 @@ def linear(generator) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:
 
 def test_muon_fits_a_linear_map(generator):
     layer, x, target = linear(generator)
-    optimiser = MuonAdamW([layer.weight], [layer.bias], rate=0.1, adam_rate=0.02, weight_decay=0.0)
+    optimiser = MuonAdamW([layer.weight], [layer.bias], Schedule(rate=0.1, adam_rate=0.02, weight_decay=0.0))
     losses = []
     for i in range(150):
         for group, rate in zip(optimiser.param_groups, (0.1, 0.02)):
@@ -37,7 +37,7 @@ def test_muon_fits_a_linear_map(generator):
 
 def test_a_step_without_a_finite_gradient_changes_nothing(generator):
     layer, x, target = linear(generator)
-    optimiser = MuonAdamW([layer.weight], [layer.bias], weight_decay=0.1)
+    optimiser = MuonAdamW([layer.weight], [layer.bias], Schedule(weight_decay=0.1))
 
     def step(value: float | None) -> None:
         optimiser.zero_grad()
@@ -75,7 +75,7 @@ def test_schedule_warms_up_and_cools_down():
 def test_muon_is_torchs_muon(generator):
     mine, theirs = (torch.nn.Parameter(torch.randn(4, 9, generator=generator)) for _ in range(2))
     other, others = (torch.nn.Parameter(p.detach().clone()) for p in (mine, theirs))
-    stacked = MuonAdamW([mine, theirs], [torch.nn.Parameter(torch.zeros(1))], rate=0.02, weight_decay=0.1)
+    stacked = MuonAdamW([mine, theirs], [torch.nn.Parameter(torch.zeros(1))], Schedule(rate=0.02, weight_decay=0.1))
     single = torch.optim.Muon([other, others], lr=0.02, weight_decay=0.1)
     for _ in range(4):
         for p, q in ((mine, other), (theirs, others)):

@@ -43,7 +43,7 @@ def test_missing_things_say_how_to_get_them(tmp_path: Path, photos: Path) -> Non
         load_encoder(str(tmp_path))
     (photos / "cats" / "zzz.png").write_text("not a picture")
     images = open_images(photos)
-    with pytest.raises(InputError, match=r"zzz\.png is not a readable image"):
+    with pytest.raises(InputError, match=r"expected an image, cannot read .*zzz\.png"):
         images.read(images.names.index("cats/zzz.png"))
     (photos / "cats" / "zzz.png").unlink()
 

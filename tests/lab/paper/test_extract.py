@@ -90,7 +90,7 @@ def test_interrupted_extraction_resumes(
     with pytest.raises(KeyboardInterrupt):
         extract.run(photos, **options)
     assert not (tmp_path / "f.npz").exists()
-    assert len(list((tmp_path / "f.parts").rglob("*.safetensors"))) == 1
+    assert len(list((tmp_path / "f.parts").rglob("*.npy"))) == 1
     reads.clear()
     reads.append("one already")  # seven reads are fatal: only the six missing images may be read
     extract.run(photos, **options)

@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 from eigenprobe.errors import InputError
 from eigenprobe.training import recipes
 from eigenprobe_lab.paper import images
-from eigenprobe_lab.paper.images import Protocol, class_weights, summarise, weighted_subset
+from eigenprobe_lab.paper.images import Protocol, class_weights, embed, summarise, weighted_subset
 
 RECIPE = Path(__file__).parents[3] / "src" / "eigenprobe_lab" / "recipes" / "paper_images.yaml"
 
@@ -86,3 +86,12 @@ def test_protocol_errors(tmp_path: Path) -> None:
     np.savez(tmp_path / "bare.npz", features=np.ones((5, 2)))
     with pytest.raises(InputError, match=r"bare\.npz has none"):
         images.run(tmp_path / "bare.npz", Protocol(), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["pca", "isomap", "laplacian_sphere"])
+def test_a_nested_embedding_is_that_of_its_own_size(name):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(120, 5)) * [5, 4, 3, 2, 1]
+    both, alone = embed(name, rows, (2, 4), 0)[0], embed(name, rows, (2,), 0)[0]
+    sign = np.sign((both[2] * alone[2]).sum(0))
+    np.testing.assert_allclose(both[2] * sign, alone[2], atol=1e-4)

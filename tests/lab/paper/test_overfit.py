@@ -54,7 +54,7 @@ def test_the_row_smoother_is_the_operator_of_the_probes_with_the_cosine_metric_t
 
 def test_the_step_that_a_gpu_replays_has_the_loss_and_the_gradient_of_the_plain_one():
     points, paper = ellipsoid(), Probes(30, steps=8, k=6, sigma=(0.1, 0.3))
-    fresh = Fresh(points, Frame.of(points), paper, 120)
+    fresh = Fresh(Frame.of(points)(points, torch.float32), paper, 120)
     network = networks.build("cpu", 3, 6, torch.Generator().manual_seed(0))
     module = SpectralModule(network, Objective("sampled", "hybrid", relative=True))
     batch = fresh.at(3)

@@ -10,7 +10,7 @@ from eigenprobe_lab.paper import toy1d
 
 
 def test_both_losses_learn_the_cosines(tmp_path):
-    toy = toy1d.toy1d(steps=700, probes=100_000)
+    toy = toy1d.toy1d(toy1d.ToyRecipe(steps=700, probes=100_000))
     assert set(toy.bases) == {"paper", "expected"} and len(toy.rows) == 2
     for row in toy.rows:
         assert min(row[name] for name in toy1d.FUNCTIONS) >= 0.99
