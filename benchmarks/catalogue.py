@@ -137,7 +137,7 @@ RESULTS = {
     "embedding_cpu.json": _bench(f"embedding {TABLES} --rows 1000000", "table", n=300, k=6),
     "embedding_cuda.json": _bench("embedding --device cuda --rows 1000000", "table", n=300, k=6),
     "mutants.json": _bench(
-        "mutants --own --each 16 --seed 9091", None
+        "mutants --own --each 20 --seed 31337420", None
     ),  # of the sources themselves: of its commit only
     "probes_families.json": _bench(f"probes families {DATA}/mpz14 --n 500", "probes", n=300, k=8),
     "probes_learned.json": _bench(f"probes learned {DATA}/mpz14 --n 400 --k 20", "learned_probes", n=200, k=6),

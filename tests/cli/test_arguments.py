@@ -259,3 +259,9 @@ def test_nothing_is_frozen_that_tells_its_leaks(monkeypatch: pytest.MonkeyPatch)
     assert cli.main() == 0 and frozen
     monkeypatch.setitem(sys.modules, "triton", inspect)
     assert cli.main() == 0 and len(frozen) == 1
+
+
+def test_an_empty_word_is_one_word_too_many(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a variable of the shell that is not set gives, in quotes."""
+    assert main(["embed", "table.csv", ""]) == 2
+    assert "one word too many: ''" in capsys.readouterr().err

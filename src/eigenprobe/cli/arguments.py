@@ -296,7 +296,7 @@ def one_line(error: ArgumentError, command: Command) -> str:
         known = match[2].replace(chr(39), "")
         return f"no command {match[1]!r}{near(match[1], known.split(', '))}, there are {known}"
     if match := re.match(r"(?:Unrecognized arguments|unrecognized arguments): (.*)", message):
-        word = match[1].split()[0]
+        word = next(iter(match[1].split()), "''")  # an empty one, as a variable of the shell that is not set gives
         flags = [flag for name in options for flag in _flags(name)]
         if word.startswith("-"):
             return f"no option {word}{near(word.partition('=')[0], flags)}"

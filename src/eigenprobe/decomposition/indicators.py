@@ -95,12 +95,12 @@ class Signs(NamedTuple):
     # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
     # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
-    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane ...
-    long_in_space: float = 7.8  # ... and in space
+    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane
     # Share of such edges: even .03 to .34 where holes of two to five spacings are filled (errors of .1 to 12), up to
     # .02 in others; random .11 to .28 and .05 to .11.
     gaps: BySampling = BySampling(even=0.026, random=0.112)
-    # The same in space: even .05 to .09 over slits of 2.5 and 3 spacings (errors of .2 to .3), up to .02 on 14 meshes
+    far: float = 7.8  # q of an edge over a gap in space
+    # Share of such edges: even .05 to .09 over slits of 2.5 and 3 spacings (errors of .2 to .3), up to .02 on 14 meshes
     # below .05; random .09 to .12 and .02 to .06.
     slits: BySampling = BySampling(even=0.03, random=0.08)
     even: float = 2.1  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6)
@@ -110,8 +110,8 @@ class Signs(NamedTuple):
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
     most_ends: int = 200  # that are looked at
     ahead: float = 0.8  # cosine between an end and what lies ahead of it
-    near_ahead: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10
-    # to .25), 4.4 to 8.8 in spirals
+    faced: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to
+    # .25), 4.4 to 8.8 in spirals
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -146,7 +146,7 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
         reason = (
             f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
         )
-    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.near_ahead:
+    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.faced:
         reason = f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
@@ -213,7 +213,7 @@ def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     first, third, fourth, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 3, 5, 11))
     even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.even
     flat = graph.points.shape[1] == 2
-    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.long_in_space)
+    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.far)
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
     squared = (graph.points[tail] - graph.points[head]).square().sum(1)
     bridge = 3 * squared > times * torch.maximum(reach[head], reach[tail]).square()
