@@ -122,8 +122,9 @@ def _check_numbers(arrays: dict[str, np.ndarray], metric: str) -> None:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not (np.abs(array) < LARGEST).all():
             raise InputError(f"expected finite numbers, got others in {name!r}")
-        if name.startswith("map") and array.shape not in [(len(arrays["vectors"]), d) for d in (2, 3)]:
-            raise InputError(f"expected a map of {len(arrays['vectors'])} rows, got {array.shape}")
+        rows = len(arrays["vectors"])
+        if name.startswith("map") and not (array.shape[1:] == (int(name[3:]),) and len(array) <= rows):
+            raise InputError(f"expected a map of up to {rows} rows in {name[3:]} dimensions, got {array.shape}")
     if metric == "cosine" and "blank" not in arrays:
         raise InputError("expected what stands for empty rows, which angles have none of")
 

@@ -134,7 +134,8 @@ class NeighbourhoodExtension:
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
             raise InputError(f"expected indices of {len(t['values'])} rows, got others")
         (n, k), d = t["values"].shape, t["centre"].shape[0]
-        shapes = {"points": (n, d), "mass": (n,), "factors": (k,), "centre": (d,)}
+        width = d if t["indices"].numel() else 0  # affinities that were given have neither points nor neighbours
+        shapes = {"points": (n, width), "mass": (n,), "factors": (k,), "centre": (d,)}
         for name, shape in shapes.items():
             if tuple(t[name].shape) != shape:
                 raise InputError(f"expected {name} {shape} of {n} rows and {k} vectors, got {tuple(t[name].shape)}")

@@ -151,7 +151,7 @@ def _as_one_of(kinds: list[Kind], name: str, value: Any) -> Any:
             got += " with NaN, infinity or masked entries" if _numeric(value, finite=False) else ""
         asked = [words for words, _ in kinds if not (words.startswith("a list") and len(kinds) > 1)]
         raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
-    if not hasattr(value, "strides") or not any(words == ARRAY for words, _ in kinds):
+    if not hasattr(value, "strides") or not value.ndim or not any(words == ARRAY for words, _ in kinds):
         return value
     array = as_array(value)
     return array if array.flags.writeable else array.copy()  # torch warns of what it could not write to
