@@ -99,7 +99,7 @@ def read_estimator(
             model._blank = known["blank"]
         extension: Any = getattr(model.basis_.extension, "context", model.basis_.extension)
         _check_indices(known, len(extension.points), len(model.basis_.mass))
-        _check_numbers(arrays, facts["metric"])
+        _check_numbers(arrays, facts["metric"], len(extension.points))
         if "w_data" in known:
             n, parts = len(known["indices"]), tuple(arrays[f"w_{name}"] for name in WEIGHTS)
             model._graph = AffinityGraph.of(csr_matrix(parts, shape=(n, n)), extension.points.device)
@@ -117,14 +117,13 @@ def read_estimator(
     return model
 
 
-def _check_numbers(arrays: dict[str, np.ndarray], metric: str) -> None:
+def _check_numbers(arrays: dict[str, np.ndarray], metric: str, distinct: int) -> None:
     """Numbers of a damaged file may be no numbers, and maps of other rows."""
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not (np.abs(array) < LARGEST).all():
             raise InputError(f"expected finite numbers, got others in {name!r}")
-        rows = len(arrays["vectors"])
-        if name.startswith("map") and not (array.shape[1:] == (int(name[3:]),) and len(array) <= rows):
-            raise InputError(f"expected a map of up to {rows} rows in {name[3:]} dimensions, got {array.shape}")
+        if name.startswith("map") and array.shape != (distinct, int(name[3:])):
+            raise InputError(f"expected a map of {distinct} rows in {name[3:]} dimensions, got {array.shape}")
     if metric == "cosine" and "blank" not in arrays:
         raise InputError("expected what stands for empty rows, which angles have none of")
 
