@@ -120,7 +120,7 @@ def read_estimator(
 def _check_numbers(arrays: dict[str, np.ndarray], metric: str, distinct: int) -> None:
     """Numbers of a damaged file may be no numbers, and maps of other rows."""
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not (np.abs(array) < LARGEST).all():
+        if array.dtype.kind == "f" and not (np.abs(array, dtype=np.float64) < LARGEST).all():
             raise InputError(f"expected finite numbers, got others in {name!r}")
         if name.startswith("map") and array.shape != (distinct, int(name[3:])):
             raise InputError(f"expected a map of {distinct} rows in {name[3:]} dimensions, got {array.shape}")

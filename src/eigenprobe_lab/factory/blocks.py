@@ -6,13 +6,11 @@ What a step sees depends on the seed and the step alone.  With `workers`, so man
 while the network trains on as many of them, mixed.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import replace
-from multiprocessing import get_context, parent_process
-from threading import Thread
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from multiprocessing.pool import AsyncResult
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -23,6 +21,14 @@ from ..shapes.dense import Dense
 from .timed import TimedSettings
 
 T = TypeVar("T")
+PATIENCE = 1800  # seconds for a block, after which a worker must have been killed
+
+
+@dataclass(frozen=True)
+class FoldedSettings(TimedSettings):
+    """Batches are prepared by so many ``workers``; 0: by the process that trains."""
+
+    workers: int = 0
 
 
 class Blocks(Generic[T]):
@@ -47,7 +53,7 @@ class Blocks(Generic[T]):
 class FoldedStream(ABC, Generic[T]):
     """Batches of folded shapes, on the device where they are asked for."""
 
-    def __init__(self, settings: TimedSettings) -> None:
+    def __init__(self, settings: FoldedSettings) -> None:
         self.settings, self.device, self.rank = settings, torch.device("cpu"), 0
         self._begin()
 
@@ -94,35 +100,28 @@ class _Workers:
     def __init__(self, stream: FoldedStream[Any], count: int) -> None:
         self.count, self.size, self.device = count, stream.settings.block, stream.device
         start = type(stream), replace(stream.settings, workers=0), stream.device, stream.rank
-        self.pool = ProcessPoolExecutor(count, get_context("spawn"), _start, start)
-        self.found: dict[int, list[Future[list[Any]]]] = {}
+        self.pool = get_context("spawn").Pool(count, _start, start)  # its processes end with this one
+        self.found: dict[int, list[AsyncResult[list[Any]]]] = {}
 
     def batch(self, block: int, place: int) -> Any:
         """One batch of a block; the next block is begun with the first of them."""
         for number in (block, block + 1):
             if number not in self.found:
-                self.found[number] = [self.pool.submit(_block, number * self.count + i) for i in range(self.count)]
+                first = number * self.count
+                self.found[number] = [self.pool.apply_async(_block, (first + i,)) for i in range(self.count)]
         self.found = {number: blocks for number, blocks in self.found.items() if number >= block}
         worker, inside = divmod(place, self.size)
-        arrays = self.found[block][worker].result()[inside]
+        arrays = self.found[block][worker].get(PATIENCE)[inside]
         return _mapped(arrays, lambda x: torch.from_numpy(x).to(self.device))
 
 
 _stream: FoldedStream[Any]  # of a worker process
 
 
-def _start(kind: type[FoldedStream[Any]], settings: TimedSettings, device: torch.device, rank: int) -> None:
+def _start(kind: type[FoldedStream[Any]], settings: FoldedSettings, device: torch.device, rank: int) -> None:
     global _stream
-    Thread(target=_end_with_the_parent, daemon=True).start()
     torch.set_num_threads(1)
     _stream = kind(settings).to(device, rank)
-
-
-def _end_with_the_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
-    if parent := parent_process():
-        parent.join()
-        os._exit(1)
 
 
 def _block(number: int) -> list[Any]:

@@ -29,14 +29,14 @@ from ..shapes.contacts import FoldedShapes
 from ..shapes.damage import Damage, damaged
 from ..shapes.dense import DenseShapes
 from ..shapes.fields import take
-from .blocks import FoldedStream
-from .timed import Schedule, TimedModule, TimedSettings, train_timed
+from .blocks import FoldedSettings, FoldedStream
+from .timed import Schedule, TimedModule, train_timed
 
 MESHED = 4000  # points up to which clouds are sampled as vertices lie
 
 
 @dataclass(frozen=True)
-class CleaningSettings(TimedSettings):
+class CleaningSettings(FoldedSettings):
     """Everything about a run: ``chunk`` new shapes of ``dense`` points per block of batches, the last ``chunks`` kept;
     ``points`` per batch, in clouds of one of the ``sizes``; ``again`` is the share of second passes."""
 

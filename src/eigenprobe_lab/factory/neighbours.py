@@ -32,8 +32,8 @@ from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, 
 from ..shapes.damage import Damage, damaged
 from ..shapes.dense import DenseShapes
 from ..shapes.fields import Rng, take
-from .blocks import FoldedStream
-from .timed import Schedule, TimedModule, TimedSettings, train_timed
+from .blocks import FoldedSettings, FoldedStream
+from .timed import Schedule, TimedModule, train_timed
 
 SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
 
@@ -70,7 +70,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class NeighbourSettings(TimedSettings):
+class NeighbourSettings(FoldedSettings):
     """Everything about a run."""
 
     network: ShortcutConfig = field(default_factory=ShortcutConfig)

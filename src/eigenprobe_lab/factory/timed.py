@@ -54,13 +54,11 @@ class Schedule:
 @dataclass(frozen=True)
 class TimedSettings:
     """What all recipes of timed training have: batches are prepared in blocks of ``block``, each of which is seen
-    ``passes`` times, in a new order each time, by so many ``workers`` (0: by the process that trains); ``average`` is
-    the decay of the averaged weights."""
+    ``passes`` times, in a new order each time; ``average`` is the decay of the averaged weights."""
 
     schedule: Schedule = field(default_factory=Schedule)
     block: int = 32
     passes: int = 4
-    workers: int = 0
     average: float = 0.998
     checkpoint_every: int = 500
     seed: int = 0
