@@ -150,16 +150,17 @@ def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]
     squares = np.asarray(x.multiply(x).sum(1)).ravel()
     if metric == "cosine":
         x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
-    n, size = x.shape[0], max(1, BLOCK_ENTRIES // x.shape[0])
-    blocks = [x[start : start + size] for start in range(0, n, size)]
-    filled, back = x.nnz > FILLED * n * x.shape[1], x.T.tocsr()
+    (n, d), size = x.shape, max(1, BLOCK_ENTRIES // x.shape[0])
+    filled, wide = x.nnz > FILLED * n * d, max(1, BLOCK_ENTRIES // d)
+    others = [x[start : start + wide] for start in range(0, n, wide)] if filled else x.T.tocsr()
     found, lengths = [], []
-    for start, block in zip(range(0, n, size), blocks, strict=True):
+    for start in range(0, n, size):
+        block = x[start : start + size]
         if filled:
             rows = block.toarray()
-            scores = np.concatenate([rows @ each.toarray().T for each in blocks], 1)
+            scores = np.concatenate([rows @ each.toarray().T for each in others], 1)
         else:
-            scores = (block @ back).toarray()
+            scores = (block @ others).toarray()
         if metric == "cosine":
             scores = 1 - scores
         else:
