@@ -40,6 +40,7 @@ from ..host.progress import report, reporting
 from ..host.threads import allowed_cores, cores, limited_threads
 from ..search.layout import as_scipy
 from ..smoothers import Smoother, neighbourhood_smoother
+from ..smoothers.neighbourhood import incidence
 from .coordinates import PLANE_AND_SPACE, SPATIAL
 from .precomputed import AffinityGraph
 from .sources import MOST_SEEDS
@@ -159,10 +160,8 @@ def joint(graph: Graph, target: tuple[Array, float] | None = None) -> csr_matrix
         shares = shares if target is None else by_labels(shares, *target)
     else:
         graph = graph.without_loops()
-        near = graph.indices.cpu()
-        first = torch.arange(0, near.numel() + 1, near.shape[1])
-        listed = csr_matrix((np.ones(near.numel()), near.reshape(-1).numpy(), first.numpy()), shape=(graph.n,) * 2)
-        listed, walked = listed + listed.T, steps_of_walk(neighbourhood_smoother(graph))
+        listed, walked = incidence(graph.indices, graph.n), steps_of_walk(neighbourhood_smoother(graph))
+        listed = listed + listed.T
         shares = (listed / listed.sum() + walked / walked.sum()).tocsr()
         shares = shares if target is None else by_labels(shares, *target)
         root = diags(np.asarray(shares.sum(1)).ravel() ** -0.5)

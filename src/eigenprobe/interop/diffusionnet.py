@@ -109,12 +109,9 @@ def _read(path: Path, points: np.ndarray, k: int, neighbours: Any) -> dict[str, 
     with Archive(path) as stored:
         missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - set(stored.keys())
         kept = str(stored["neighbours"]) if "neighbours" in stored.keys() else "None"  # noqa: SIM118 (not a mapping)
-        if (
-            missing
-            or kept != str(neighbours)
-            or int(stored["k_eig"]) < k
-            or not np.array_equal(stored["verts"], points)
-        ):
+        if missing or kept != str(neighbours) or int(stored["k_eig"]) < k:
+            return None
+        if not np.array_equal(stored["verts"], points):
             return None
         found: dict[str, Any] = {"frames": stored["frames"], "mass": stored["mass"]}
         found |= {"evals": stored["evals"][:k], "evecs": stored["evecs"][:, :k]}
