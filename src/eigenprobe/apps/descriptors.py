@@ -106,7 +106,7 @@ def shape_dna(basis: Basis, count: int | None = None, *, normalise: Normalise = 
         raise InputError(f"expected 1 <= count <= {len(values)} positive eigenvalues, got {count}")
     values, index = values[:count], torch.arange(1, count + 1).to(values)
     slope = (index * values).sum() / (index * index).sum()
-    return like(basis, values / {"first": values[0], "slope": slope, "none": 1.0}[normalise])
+    return like(basis, values / {"first": values[0], "slope": slope, "none": torch.ones_like(slope)}[normalise])
 
 
 @validated

@@ -194,7 +194,9 @@ def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     """Of a dense copy: lift the null vectors to eigenvalue 1, invert, take them out again."""
     basis = torch.linalg.qr(null)[0]
     outer = basis @ basis.mT
-    inverse = torch.linalg.inv(matrix.to_dense() + outer) - outer
+    factor, status = torch.linalg.cholesky_ex(lifted := matrix.to_dense() + outer)
+    inverse = torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)  # half of the work
+    inverse = inverse - outer
     return ((inverse + inverse.mT) / 2).float()
 
 

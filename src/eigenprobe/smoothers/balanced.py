@@ -42,8 +42,6 @@ from .stencil import (
     edge_frames,
     find_strays,
     first_frames,
-    outer,
-    symmetric,
     with_pairs,
 )
 
@@ -153,8 +151,7 @@ class _Incidence:
         pointers = torch.arange(0, len(columns) + 1, 2 * dimension, device=head.device).int()
         self.to_edges = csr(pointers, columns, values, (count, rows))  # B^T
         self.to_points = transpose(self.to_edges)  # B
-        blocks = symmetric(edges.at_head(outer(weight, forward)) + edges.at_tail(outer(weight, backward)), dimension)
-        blocks = blocks + torch.diag_embed(ridge)
+        blocks = edges.moments(weight, forward, backward) + torch.diag_embed(ridge)
         within = (torch.arange(rows, device=head.device) // dimension * dimension)[:, None] + within
         pointers = torch.arange(0, rows * dimension + 1, dimension, device=head.device).int()
         self.nearly = csr(pointers, within.reshape(-1).int(), torch.linalg.inv_ex(blocks)[0].reshape(-1), (rows, rows))
