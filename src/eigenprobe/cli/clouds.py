@@ -119,7 +119,7 @@ def decompose(
             raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
         return cloud
 
-    def solve(points: Any, rows: NDArray[np.int64] | None = None) -> Any:
+    def solve(points: object, rows: NDArray[np.int64] | None = None) -> Any:
         return _library()(points, **{name: _rows_of(value, rows) for name, value in settings.items()})
 
     def write(file: Path, basis: Basis, began: float) -> Path:

@@ -104,7 +104,7 @@ class AffinityGraph(Graph):
     weights: Tensor = field(default_factory=lambda: torch.zeros((0, 0)).to_sparse_csr())
 
     @classmethod
-    def of(cls, matrix: Any, device: torch.device) -> AffinityGraph:
+    def of(cls, matrix: object, device: torch.device) -> AffinityGraph:
         """From a symmetric matrix of affinities of at least 0, whole or sparse."""
         weights = csr_matrix(matrix, dtype=np.float64)
         if weights.shape[0] != weights.shape[1]:

@@ -37,7 +37,7 @@ def validated(function: F) -> F:
     signature = inspect.signature(function)
 
     @wraps(function)
-    def entered(*args: Any, **kwargs: Any) -> Any:
+    def entered(*args: object, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.arguments |= as_annotated(function, bound.arguments)
         return function(*bound.args, **bound.kwargs)
@@ -136,7 +136,7 @@ def _one_of(choices: tuple[Any, ...]) -> Kind:
 
 
 def _list_of(inner: list[Kind]) -> Kind:
-    def fits(values: Any) -> bool:
+    def fits(values: object) -> bool:
         return isinstance(values, (list, tuple)) and all(any(ok(value) for _, ok in inner) for value in values)
 
     return f"a list, each {' or '.join(words for words, _ in inner)}", fits
@@ -174,7 +174,7 @@ def _numeric(value: Any, finite: bool = True) -> bool:
     return real and (not finite or bool(np.isfinite(array).all()))
 
 
-def _pair(value: Any, kind: type) -> bool:
+def _pair(value: object, kind: type) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(each, kind) for each in value)
 
 

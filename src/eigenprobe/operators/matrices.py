@@ -181,8 +181,7 @@ def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]
     weight = weight * size
     degree: np.ndarray = np.bincount(rows, weight, minlength=smoother.n)
     if smoother.lowest is not None:
-        assert smoother.leaving is not None
-        degree = mass * (smoother.leaving.double().cpu().numpy() / float(smoother.step_time) + smoother.lowest)
+        degree = mass * (smoother.known_leaving.double().cpu().numpy() / float(smoother.step_time) + smoother.lowest)
     rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
     stiffness = diags_array(degree) - (weights + weights.T) / 2

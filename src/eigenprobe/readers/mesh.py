@@ -32,7 +32,7 @@ def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
     return check_mesh(vertices, faces)
 
 
-def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
+def check_mesh(vertices: object, faces: object) -> tuple[Array, Array]:
     """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong with them."""
     vertices = np.ascontiguousarray(to_numpy(vertices))
     faces = np.ascontiguousarray(to_numpy(faces, None))
@@ -50,7 +50,7 @@ def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
     return vertices, np.ascontiguousarray(faces, dtype=np.int64)
 
 
-def to_numpy(values: Any, dtype: Any = np.float64) -> Any:
+def to_numpy(values: object, dtype: object = np.float64) -> Any:
     """A numpy view of an array, tensor or list."""
     return as_array(values, dtype)
 

@@ -73,6 +73,15 @@ class Smoother:
         return self.graph
 
     @property
+    def known_leaving(self) -> Tensor:
+        """``1 - A_ii (n,)``, from the matrix where it is not known better."""
+        if self.leaving is not None:
+            return self.leaving
+        rows, columns, values = self.entries()
+        loop = rows == columns
+        return torch.ones_like(self.mass, dtype=values.dtype).index_add_(0, rows[loop], -values[loop])
+
+    @property
     def symmetric(self) -> bool:
         return True
 
