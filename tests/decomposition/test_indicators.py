@@ -19,6 +19,7 @@ from eigenprobe.decomposition.indicators import (
     SIGNS,
     ByShape,
     boundary,
+    curve_ends,
     distance_leap,
     doubtful_shares,
     ends_apart,
@@ -91,7 +92,7 @@ def test_narrow_ribbons_are_told_and_ends_that_are_far_apart_are_not() -> None:
         assert "side by side" in said(cloud("ribbon", 200, seed))[0]
     for name in ("helix", "spiral"):
         curve = cloud(name, 900)
-        assert 10 < ends_apart(ep.decompose(curve, k=3, resolution="all").prepared()) < 200
+        assert 10 < ends_apart(curve_ends(ep.decompose(curve, k=3, resolution="all").prepared())) < 200
         assert said(curve, resolution="all") == []
 
 
@@ -520,17 +521,18 @@ def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
         prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
         near = prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median()
         scale = np.linalg.norm(x - x.mean(0), axis=1).max()
-        assert ends_apart(prepared) > 0 and np.isfinite(scale)
-        assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
+        apart = ends_apart(curve_ends(prepared))
+        assert apart > 0 and np.isfinite(scale)
+        assert apart * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
     angle = np.pi * (1 + 0.93 * np.sign(step := np.linspace(-1, 1, 101)) * np.abs(step) ** 1.5)  # sparse at its ends
     arc = np.stack([np.cos(angle), np.sin(angle)], 1)
     prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(arc)
     near = np.sort(np.linalg.norm(arc[:, None] - arc, axis=2), axis=1)[:, 1:]
     own = min(near[0, :2].mean(), near[-1, :2].mean())
     assert own > 1.2 * np.median(near[:, :4].mean(1))
-    assert ends_apart(prepared) == pytest.approx(np.linalg.norm(arc[0] - arc[-1]) / own)
+    assert ends_apart(curve_ends(prepared)) == pytest.approx(np.linalg.norm(arc[0] - arc[-1]) / own)
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
-    assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+    assert ends_apart(curve_ends(OperatorSettings(dimension=1).prepare(ring))) == np.inf
 
 
 @pytest.mark.parametrize("n", [50, 90])
@@ -552,11 +554,12 @@ def test_what_lies_ahead_of_an_end_is_measured_and_told() -> None:
         x = np.concatenate([np.stack(np.broadcast_arrays(*each), 1) for each in way])
         prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
         near = float(prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median())
-        assert gap_ahead(prepared) * near * prepared.cloud.frame.scale == pytest.approx(gap)
+        assert gap_ahead(curve_ends(prepared)) * near * prepared.cloud.frame.scale == pytest.approx(gap)
     beside = np.concatenate([rail, rail + [0.0, 5.0]])
-    assert gap_ahead(OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(beside)) == np.inf
+    rails = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(beside)
+    assert gap_ahead(curve_ends(rails)) == np.inf
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
-    assert gap_ahead(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+    assert gap_ahead(curve_ends(OperatorSettings(dimension=1).prepare(ring))) == np.inf
 
 
 def test_crossings_that_are_cut_open_are_told() -> None:

@@ -38,6 +38,7 @@ from ..eigen.span import Rotation
 from ..errors import warn
 from ..graph import Graph
 from ..search.layout import principal_axes
+from ..search.neighbours import query
 from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
@@ -108,7 +109,8 @@ class Signs(NamedTuple):
     # squares, up to 2.7
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
-    most_ends: int = 200  # that are looked at
+    most_ends: int = 200  # whose distances are compared
+    looked_at: int = 40  # points near an end that may lie ahead of it
     ahead: float = 0.8  # cosine between an end and what lies ahead of it
     faced: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to
     # .25), 4.4 to 8.8 in spirals
@@ -142,12 +144,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     first, flat = rotation.vectors[:, 1:11], round(smoother.dimension)
     if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.jumps.curve:
         reason = "turns of the curve lie as near each other as its points: use more points there"
-    if reason is None and flat == 1 and (apart := ends_apart(prepared)) < SIGNS.ends:
-        reason = (
-            f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
-        )
-    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.faced:
-        reason = f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
+    if reason is None and flat == 1:
+        reason = _at_ends(curve_ends(prepared))
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -161,6 +159,17 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
         reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
+
+
+def _at_ends(ends: Ends) -> str | None:
+    """What is said of a curve that may be cut open."""
+    if (apart := ends_apart(ends)) < SIGNS.ends:
+        return (
+            f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
+        )
+    if (apart := gap_ahead(ends)) < SIGNS.faced:
+        return f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
+    return None
 
 
 def is_rough(prepared: Prepared) -> bool:
@@ -244,9 +253,19 @@ def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
     return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
-def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
-    """The graph, ends of a curve (points with one neighbour), these neighbours, and the distance of neighbours there:
-    their median, or that of the ends, which have neighbours on one side, where points are sparse."""
+class Ends(NamedTuple):
+    """Ends of a curve, points with one neighbour: their ``rows (e,)``, these neighbours ``before (e,)``, and the
+    distance of neighbours there, ``spacing (e,)``."""
+
+    points: Tensor  # (n, d), of all
+    rows: Tensor
+    before: Tensor
+    spacing: Tensor
+
+
+def curve_ends(prepared: Prepared) -> Ends:
+    """The ends of a curve; their spacing is the median of all, or their own, which have neighbours on one side, where
+    points are sparse."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
@@ -255,29 +274,30 @@ def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
     rows, columns = rows[linked], columns[linked]
     single = torch.bincount(rows, minlength=graph.n)[rows] == 1
     own = graph.distances[rows[single], : NEAREST // 2].mean(1)
-    return graph, rows[single], columns[single], own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+    spacing = own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+    return Ends(graph.points, rows[single], columns[single], spacing)
 
 
-def ends_apart(prepared: Prepared) -> float:
+def ends_apart(ends: Ends) -> float:
     """The least distance of two ends of a curve in distances of neighbours."""
-    graph, ends, _, own = _ends(prepared)
-    if not 1 < len(ends) <= SIGNS.most_ends:
+    count = len(ends.rows)
+    if not 1 < count <= SIGNS.most_ends:
         return torch.inf
-    head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
-    return float((torch.pdist(graph.points[ends]) / torch.minimum(own[head], own[tail])).min())
+    head, tail = torch.triu_indices(count, count, 1, device=ends.rows.device)
+    apart = torch.pdist(ends.points[ends.rows])
+    return float((apart / torch.minimum(ends.spacing[head], ends.spacing[tail])).min())
 
 
-def gap_ahead(prepared: Prepared) -> float:
-    """The least distance of an end of a curve to a point that lies ahead of it, in distances of neighbours; turns of
-    a helix or a spiral lie beside its ends."""
-    graph, ends, before, own = _ends(prepared)
-    found = torch.inf
-    for end, last, unit in zip(*(each.tolist()[: SIGNS.most_ends] for each in (ends, before, own)), strict=True):
-        along, chord = graph.points[end] - graph.points[last], graph.points - graph.points[end]
-        length = chord.norm(dim=1)
-        ahead = length[chord @ along > SIGNS.ahead * length * along.norm()]
-        found = min(found, float(ahead.min()) / unit) if len(ahead) else found
-    return found
+def gap_ahead(ends: Ends) -> float:
+    """The least distance of an end of a curve to one of the points near it that lies ahead of it, in distances of
+    neighbours; turns of a helix or a spiral lie beside its ends."""
+    if not len(ends.rows):
+        return torch.inf
+    own = ends.points[ends.rows]
+    near, length = query(ends.points, own, SIGNS.looked_at)
+    cosine = (ends.points[near] - own[:, None]) @ (along := own - ends.points[ends.before])[..., None]
+    is_ahead = cosine[..., 0] > SIGNS.ahead * length * along.norm(dim=1, keepdim=True)
+    return float((length / ends.spacing[:, None]).masked_fill(~is_ahead, torch.inf).min())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
