@@ -294,3 +294,41 @@ def test_copies_among_sparse_rows_are_at_distance_zero(metric: Metric, rng: np.r
     assert bool(torch.isfinite(lengths).all()) and float(lengths.min()) >= 0
     assert float(lengths.max()) < (1e-3 if metric == "euclidean" else 1e-12)
     assert bool((found // 3 == torch.arange(120)[:, None] // 3).all())
+
+
+def test_lists_of_any_length_begin_with_their_point(rng: np.random.Generator) -> None:
+    for n, k in ((7, 3), (4, 6)):
+        indices = torch.from_numpy(np.stack([rng.permutation(np.arange(20))[:k] for _ in range(n)]))
+        distances = torch.from_numpy(np.sort(rng.random((n, k)), 1))
+        found, lengths = self_first(indices, distances)
+        assert found[:, 0].tolist() == list(range(n)) and lengths[:, 0].tolist() == [0] * n
+        for row in range(n):
+            before = indices[row].tolist()
+            at = before.index(row) if row in before else k - 1
+            expected = [row, *before[1:]]
+            expected[at] = before[0] if at else row
+            assert found[row].tolist() == expected
+            assert lengths[row, 1:].tolist() == [float(distances[row, 0 if j == at else j]) for j in range(1, k)]
+
+
+def test_the_smallest_of_more_rows_than_columns(rng: np.random.Generator) -> None:
+    scores = torch.from_numpy(rng.normal(size=(6000, 400)))
+    assert torch.equal(neighbours._smallest(scores, 7).sort(1).values, scores.argsort(1)[:, :7].sort(1).values)
+
+
+def test_rows_without_a_tie_are_not_looked_at_again() -> None:
+    """Whatever their candidates are: a look at all points is dear. Ties are those within rounding."""
+    data = torch.stack(torch.meshgrid(*[torch.arange(5.0)] * 2, indexing="ij"), -1).reshape(-1, 2) * 3
+    part = data[[12, 12]].clone()
+    scores = data.square().sum(1) - 2 * part @ data.T
+    widest = data.square().sum(1).max()
+    near = torch.tensor([[12, 17, 18, 24], [12, 17, 13, 11]])
+    length = (data[near] - part[:, None]).norm(dim=2)
+    neighbours._settle_ties(data, part, scores, near, length, widest, 2)
+    assert near[:, :2].tolist() == [[12, 17], [12, 7]]
+    eps = torch.finfo(data.dtype).eps
+    slack = neighbours.ROUNDING * eps * float(part[0].square().sum() + widest)
+    for share, again in ((0.9, True), (1.1, False)):
+        near, length = torch.tensor([[12, 17, 13]]), torch.tensor([[0.0, 3.0, (9 + share * slack) ** 0.5]])
+        neighbours._settle_ties(data, part[:1], scores[:1], near, length, widest, 2)
+        assert near[0, :2].tolist() == ([12, 7] if again else [12, 17])
