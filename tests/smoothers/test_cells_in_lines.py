@@ -19,12 +19,13 @@ from eigenprobe.smoothers.cells import (
     UNEVEN_CELLS,
     _alike,
     cell_edges,
+    cell_stencil,
     planar_frames,
     spacing_growth,
     uneven_clouds,
 )
 from eigenprobe.smoothers.prepared import laplacian_stencil
-from eigenprobe.smoothers.stencil import EXACT, Neighbours, tangent_frames
+from eigenprobe.smoothers.stencil import BALANCE, EXACT, Neighbours, find_strays, tangent_frames
 from tests import clouds as c
 
 
@@ -239,3 +240,35 @@ def test_lines_are_lines_in_any_unit(scale: float, rng: np.random.Generator) -> 
     for spacing, expected in ((6.0, True), (1.0, False)):
         near, frames = nearest(scale * np.column_stack([place * [1.0, spacing], np.zeros(len(place))]))
         assert uneven_clouds(near, frames, ()).tolist() == [expected]
+
+
+def test_lines_are_looked_for_among_few_coordinates_and_ten_neighbours(rng: np.random.Generator) -> None:
+    """Scan lines of a square, among zeros: with more coordinates, or fewer neighbours, steps of the density alone."""
+    lines = np.stack(np.meshgrid(np.arange(60) / 60, np.arange(12) / 12), -1).reshape(-1, 2)
+    lines = lines + 1e-3 * rng.normal(size=lines.shape)
+    for columns, count, told in ((2, 20, True), (8, 20, True), (9, 20, False), (2, 10, True), (2, 9, False)):
+        x = torch.from_numpy(np.pad(lines, ((0, 0), (0, columns - 2))))
+        graph = build_graph(x, count)
+        near = Neighbours.of(x, graph.indices, graph.distances)
+        frames = torch.eye(columns, 2, dtype=x.dtype).expand(len(x), columns, 2)
+        assert uneven_clouds(near, frames, ()).tolist() == [told], (columns, count)
+
+
+def test_doubtful_edges_keep_a_share_of_the_weight_and_no_mass(rng: np.random.Generator) -> None:
+    """w = .05 (1 + l^2 / (2 c h_i h_j))^-2 between points that no cell joins; the mass is that without them."""
+    x = c.random_sphere(300, rng)
+    graph = build_graph(torch.from_numpy(x), 20)
+    plain = cell_stencil(graph)
+    known = set(zip(plain.edges.head.tolist(), plain.edges.tail.tolist(), strict=True))
+    far = sorted({(min(i, j), max(i, j)) for i, row in enumerate(graph.indices.tolist()) for j in row[-3:]} - known)[::9]
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    spacing = find_strays(near)[0]
+    found = cell_stencil(replace(graph, doubtful=torch.tensor(far)))
+    assert len(found.edges) == len(plain.edges) + len(far) and len(far) > 20
+    weights = dict(zip(zip(found.edges.head.tolist(), found.edges.tail.tolist(), strict=True), found.weight, strict=True))
+    for i, j in far:
+        spread = 2 * BALANCE.bandwidth * float(spacing[i] * spacing[j])
+        expected = BALANCE.doubtful_weight / (1 + ((x[i] - x[j]) ** 2).sum() / spread) ** 2
+        assert float(weights[i, j]) == pytest.approx(expected, rel=1e-9)
+    torch.testing.assert_close(found.mass, plain.mass)
+    torch.testing.assert_close(torch.stack([weights[pair] for pair in sorted(known)]), plain.weight)
