@@ -170,7 +170,13 @@ def lists(h: float, n: int = 100, columns: int = 3, k: int = 12) -> Graph:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Signs that are measured elsewhere, none of which is there unless a test says so."""
-    signs: dict[str, Any] = {"layers": None, "is_closed": False, "distance_leap": 1.0, "occlusion": None, "_thick": None}
+    signs: dict[str, Any] = {
+        "layers": None,
+        "is_closed": False,
+        "distance_leap": 1.0,
+        "occlusion": None,
+        "_thick": None,
+    }
     signs["boundary"] = None
     for name in signs:
         monkeypatch.setattr(indicators, name, lambda *given, name=name: signs[name])

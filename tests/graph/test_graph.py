@@ -13,14 +13,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.graph import (
-    Graph,
-    build_graph,
-    local_spacing,
-    principal,
-    sphere_directions,
-    tangent_frames,
-)
+from eigenprobe.graph.graph import Graph, build_graph, local_spacing, principal, sphere_directions, tangent_frames
 from eigenprobe.search.neighbours import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]

@@ -150,7 +150,11 @@ def test_which_graphs_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.clear()
         assert (without_short_cuts(cloud, neighbours, 2.0)[0] is cloud) == (not told) and len(asked) == told
     asked.clear()
-    for graph in (cloud.graph.truncate(17), build_graph(points + 1, 18, metric="cosine"), build_graph(points[:, :2], 18)):
+    for graph in (
+        cloud.graph.truncate(17),
+        build_graph(points + 1, 18, metric="cosine"),
+        build_graph(points[:, :2], 18),
+    ):
         other = replace(cloud, graph=graph)
         assert without_short_cuts(other, dimension=2.0)[0] is other and not asked
     with pytest.raises(InputError, match="'learned', 'plain' or a whole number, got 'no'"):
@@ -164,7 +168,12 @@ def test_which_graphs_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     for each, moved in ((cloud, False), (cloud, True), (grid, False), (grid, True)):
         without_short_cuts(each, dimension=2.0, moved=moved)
     assert asked == [DECISION, MOVED, VOXELS, VOXELS]
-    for least, pairs, moved, layers in ((288, 145, True, 1), (288, 144, True, 0), (289, 145, True, 0), (288, 145, False, 0)):
+    for least, pairs, moved, layers in (
+        (288, 145, True, 1),
+        (288, 144, True, 0),
+        (289, 145, True, 0),
+        (288, 145, False, 0),
+    ):
         monkeypatch.setattr(cuts, "LAYERS", (least, 0.5))
         count[0] = pairs
         with warnings.catch_warnings(record=True) as said:
@@ -240,7 +249,9 @@ def test_cuts_are_decided_as_by_loops(seed: int) -> None:
     graph = build_graph(sheets(1.5, m=8, seed=seed)[: 128 - 7 * seed], 18)  # parts of different sizes
     suspects = find_suspects(graph)
     assert suspects is not None
-    ends = list(zip(*(suspects.nodes[each].tolist() for each in (suspects.edges.head, suspects.edges.tail)), strict=True))
+    ends = list(
+        zip(*(suspects.nodes[each].tolist() for each in (suspects.edges.head, suspects.edges.tail)), strict=True)
+    )
     between = np.array([(i < 64) != (j < 64) for i, j in ends])
     logits = np.where(between, 3.0, 0.5) + rng.normal(size=len(ends)) * (1.5 if seed % 2 else 0.6)
     logits = logits.astype(np.float32)

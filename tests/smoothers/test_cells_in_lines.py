@@ -260,12 +260,16 @@ def test_doubtful_edges_keep_a_share_of_the_weight_and_no_mass(rng: np.random.Ge
     graph = build_graph(torch.from_numpy(x), 20)
     plain = cell_stencil(graph)
     known = set(zip(plain.edges.head.tolist(), plain.edges.tail.tolist(), strict=True))
-    far = sorted({(min(i, j), max(i, j)) for i, row in enumerate(graph.indices.tolist()) for j in row[-3:]} - known)[::9]
+    far = sorted({(min(i, j), max(i, j)) for i, row in enumerate(graph.indices.tolist()) for j in row[-3:]} - known)[
+        ::9
+    ]
     near = Neighbours.of(graph.points, graph.indices, graph.distances)
     spacing = find_strays(near)[0]
     found = cell_stencil(replace(graph, doubtful=torch.tensor(far)))
     assert len(found.edges) == len(plain.edges) + len(far) and len(far) > 20
-    weights = dict(zip(zip(found.edges.head.tolist(), found.edges.tail.tolist(), strict=True), found.weight, strict=True))
+    weights = dict(
+        zip(zip(found.edges.head.tolist(), found.edges.tail.tolist(), strict=True), found.weight, strict=True)
+    )
     for i, j in far:
         spread = 2 * BALANCE.bandwidth * float(spacing[i] * spacing[j])
         expected = BALANCE.doubtful_weight / (1 + ((x[i] - x[j]) ** 2).sum() / spread) ** 2
