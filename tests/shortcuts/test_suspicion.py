@@ -186,4 +186,4 @@ def test_residuals_and_tilts_are_bounded() -> None:
         [_edge(int(edges.head[e]), int(edges.tail[e]), x.numpy(), index.numpy(), h / 9, normals) for e in some]
     )
     assert (np.abs(pairs[::5, 19:].numpy() - rows[:, 19:]) < 0.02).mean(0).min() > 0.95
-    assert (rows[:, 19:] == 6).any() and 1 < np.median(rows[:, 19:])
+    assert (rows[:, 19:] == 6).any() and np.median(rows[:, 19:]) > 1

@@ -188,18 +188,18 @@ def test_curvature_of_a_saddle_and_of_a_plane() -> None:
 @pytest.mark.parametrize("k", [6, 9, 14])
 def test_six_sectors_close_a_cell(k: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Points with a neighbour in each are not looked at any more; of all what a look at their cells tells."""
+    looked: list[int] = []
+    real = cells._cells
     for x in (rng.random((300, 2)), np.column_stack([y := rng.random((300, 2)), 0.2 * (y**2).sum(1)])):
         graph = build_graph(torch.from_numpy(x), k)
         rows = torch.from_numpy(rng.permutation(300)[:200])
-        expected = cells._cells(graph, rows, 2)[1]
-        looked: list[int] = []
-        real = cells._cells
+        expected = real(graph, rows, 2)[1]
+        looked.clear()
         monkeypatch.setattr(cells, "_cells", lambda *given: looked.extend(given[1].tolist()) or real(*given))
         assert torch.equal(open_cells(graph, rows, 2), expected) and 5 < int(expected.sum()) < 200
         u, v = (each.numpy() for each in cells._in_planes(graph, rows, SELECTION.frame))
         sector = np.floor(np.arctan2(v, u) % (2 * np.pi) / (np.pi / 3))
         assert looked == [row for row, own in zip(rows.tolist(), sector, strict=True) if len(set(own)) < 6]
-        monkeypatch.undo()
 
 
 def test_coordinates_in_planes_are_those_of_tangent_frames(rng: np.random.Generator) -> None:
