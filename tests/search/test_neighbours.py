@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import types
 
@@ -332,3 +333,33 @@ def test_rows_without_a_tie_are_not_looked_at_again() -> None:
         near, length = torch.tensor([[12, 17, 13]]), torch.tensor([[0.0, 3.0, (9 + share * slack) ** 0.5]])
         neighbours._settle_ties(data, part[:1], scores[:1], near, length, widest, 2)
         assert near[0, :2].tolist() == ([12, 7] if again else [12, 17])
+
+
+def test_more_ties_than_candidates_go_to_the_lowest_numbers() -> None:
+    """The corners of a cube of four dimensions are as far from its middle, more of them than are looked at."""
+    corners = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=4)), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        data = corners[torch.randperm(16, generator=generator)]
+        found, lengths = neighbours._blocks(data, torch.zeros(3, 4, dtype=torch.float64), 2)
+        assert found.tolist() == [[0, 1]] * 3 and lengths.tolist() == [[2.0, 2.0]] * 3
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_clouds_of_ordinary_space_alone_follow_a_curve(
+    columns: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And more than a few points of them, of one cloud, and those that are not in order already."""
+    orders: list[int] = []
+    real = neighbours.morton_order
+    monkeypatch.setattr(neighbours, "morton_order", lambda x: orders.append(len(x)) or real(x))
+    monkeypatch.setattr(neighbours, "REORDER", 100)
+    x = torch.from_numpy(rng.normal(size=(101, columns)))
+    for data, queries, ordered, told in ((x, x, False, columns <= 3), (x, x, True, False), (x, x.clone(), False, False)):
+        orders.clear()
+        found, lengths = nearest_rows(data, queries, 4, "kdtree", ordered)
+        assert orders == [101] * told
+        np.testing.assert_array_equal(found, _brute(x.numpy(), x.numpy(), 4)[0])
+    orders.clear()
+    nearest_rows(few := x[:100], few, 4, "kdtree")
+    assert not orders
