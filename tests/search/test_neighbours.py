@@ -355,9 +355,13 @@ def test_clouds_of_ordinary_space_alone_follow_a_curve(
     monkeypatch.setattr(neighbours, "morton_order", lambda x: orders.append(len(x)) or real(x))
     monkeypatch.setattr(neighbours, "REORDER", 100)
     x = torch.from_numpy(rng.normal(size=(101, columns)))
-    for data, queries, ordered, told in ((x, x, False, columns <= 3), (x, x, True, False), (x, x.clone(), False, False)):
+    for data, queries, ordered, told in (
+        (x, x, False, columns <= 3),
+        (x, x, True, False),
+        (x, x.clone(), False, False),
+    ):
         orders.clear()
-        found, lengths = nearest_rows(data, queries, 4, "kdtree", ordered)
+        found, _ = nearest_rows(data, queries, 4, "kdtree", ordered)
         assert orders == [101] * told
         np.testing.assert_array_equal(found, _brute(x.numpy(), x.numpy(), 4)[0])
     orders.clear()
