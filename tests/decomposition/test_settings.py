@@ -250,3 +250,11 @@ def test_the_geometry_of_a_basis_is_its_own_where_it_is_one(rng: np.random.Gener
     torch.testing.assert_close(unknown.smoother.mass, OperatorSettings().prepare(x).smoother.mass)
     with pytest.raises(InputError, match="without points has no geometry"):
         geometry_of(replace(plain, points=None))
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_three_points_have_an_operator() -> None:
+    for points, kind in ((np.eye(3)[:2], ""), (np.eye(3)[[0, 1, 1, 0]], "distinct ")):
+        with pytest.raises(InputError, match=f"^k=1 needs at least 3 {kind}points, got 2$"):
+            OperatorSettings().prepare(points)
+    assert OperatorSettings().prepare(np.eye(3)).smoother.n == 3

@@ -13,8 +13,9 @@ from scipy.sparse.linalg import eigsh, splu, spsolve
 
 import eigenprobe as ep
 from eigenprobe.cloud import Origin
+from eigenprobe.decomposition import OperatorSettings
 from eigenprobe.graph import arranged
-from eigenprobe.operators.matrices import _on_given, as_given
+from eigenprobe.operators.matrices import _on_given, _spread, as_given
 from eigenprobe.sampling import WorkingSample
 from tests import clouds as c
 
@@ -322,3 +323,30 @@ def test_traced_matrices_entry_by_entry(
     assert float((whole - expected).norm() / expected.norm()) < 0.02
     torch.testing.assert_close(whole, whole.mT)
     assert float(whole.sum(1).abs().max()) < 1e-9 * float(whole.abs().max())
+
+
+def test_rows_of_points_alone_stay_to_the_bit_where_others_are_copied(rng: np.random.Generator) -> None:
+    """Ties are between copies: nothing is added to a row and taken from it again."""
+    made = rng.normal(size=(60, 60))
+    stiffness, mass = made @ made.T, rng.random(60) + 0.1
+    place = np.append(np.arange(60), [7, 7, 20])
+    whole, shared = _spread(csr_matrix(stiffness), mass, place, 12345.678)
+    alone = np.setdiff1d(np.arange(60), [7, 20])
+    assert np.array_equal(whole.toarray()[np.ix_(alone, alone)], stiffness[np.ix_(alone, alone)])
+    assert np.array_equal(shared[alone], mass[alone]) and shared[[7, 60, 61]].sum() == pytest.approx(mass[7])
+    f = np.append(rng.normal(size=60), [0.0, 0.0, 0.0])
+    f[60:] = f[[7, 7, 20]]
+    assert f @ (whole @ f) == pytest.approx(f[:60] @ stiffness @ f[:60])
+    apart = np.zeros(63)
+    apart[[7, 60]] = 1.0, -1.0
+    assert apart @ (whole @ apart) == pytest.approx(12345.678 * mass[7] * 2 / 3)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("call", [ep.laplacian, ep.operators.gradient, OperatorSettings().prepare])
+def test_an_operator_needs_three_points_as_one_vector_does(call: Callable[[np.ndarray], object]) -> None:
+    with pytest.raises(ep.InputError, match=r"^k=1 needs at least 3 points, got 2$"):
+        call(np.eye(3)[:2])
+    with pytest.raises(ep.InputError, match=r"^k=1 needs at least 3 distinct points, got 2$"):
+        call(np.eye(3)[[0, 1, 1, 0]])
+    call(np.eye(3))

@@ -272,3 +272,13 @@ def test_sums_of_products_have_variances_and_axes(rng: np.random.Generator) -> N
         np.testing.assert_allclose(np.abs(frame.T @ axes[i].numpy()), np.eye(3), atol=1e-3)
     zero, _ = cuts._spectrum(torch.zeros(6, 2))
     assert zero.tolist() == [[0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_variances_do_not_depend_on_the_unit_and_are_not_negative(scale: float, rng: np.random.Generator) -> None:
+    flat = rng.normal(size=(3, 200, 9)) * np.array([1.0, 1.0, 0.0])[:, None, None]
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    offsets = torch.from_numpy(scale * np.einsum("ab,bnk->ank", turn, flat))
+    variance, _ = cuts._spectrum(cuts._products(offsets).sum(2))
+    assert float(variance.min()) >= 0 and float(variance[:, 0].max()) < 1e-6
+    torch.testing.assert_close(variance.sum(1), torch.ones(200), rtol=1e-5, atol=0)
