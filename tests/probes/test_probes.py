@@ -240,3 +240,14 @@ def test_the_longest_walk_and_the_widest_neighbourhood(steps, longest):
     for change, alike in (({}, True), ({"steps": (2, 3)}, False), ({"k": (2, 3)}, False), ({"vary": "step"}, False)):
         assert Probes(**change).alike == alike
     assert not Probes(step_distribution="geometric").alike
+
+
+@pytest.mark.parametrize("sigma", [0.3, (0.2, 0.4), None])
+def test_one_neighbour_is_copied_step_by_step(sigma):
+    x = torch.rand(20, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    graph = build_graph(x, 1)
+    g = torch.Generator()
+    seeds = Probes(count=5, steps=0, k=1, sigma=sigma).draw(graph, g.manual_seed(3))
+    found = Probes(count=5, steps=2, k=1, sigma=sigma).draw(graph, g.manual_seed(3))
+    nearest = graph.indices[:, 0]
+    torch.testing.assert_close(found, seeds[nearest[nearest]])
