@@ -398,7 +398,7 @@ def test_the_eigenvalue_after_the_last_one_is_known_where_points_move(rng: np.ra
 def test_which_solver_an_altered_operator_gets(
     failing: bool, small: bool, shifted: bool, gap: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of small gaps a factor at once; else sweeps, a factor where they fail or do not resolve, and at last a warning."""
+    """A factor at once of small gaps; else sweeps, a factor where they fail or do not resolve, at last a warning."""
     went: list[Any] = []
 
     def sweeps(*given: Any, **options: Any) -> Any:

@@ -237,3 +237,26 @@ def test_chains_of_points_with_a_wide_gap_are_loops(rng: np.random.Generator) ->
     chained = np.array([wide[i] and parts.count(parts[i]) >= cells.CHAIN for i in range(len(x))])
     expected = chained | chained[lists[:, : cells.LINKED]].any(1)
     assert np.array_equal(cells._in_loops(graph).numpy(), expected) and 10 < expected.sum() < len(x)
+
+
+def test_open_cells_end_at_a_line_outwards() -> None:
+    """Three neighbours on one side, one of them straight inwards: the cell ends beside them, with finite derivatives.
+
+    Of the rows ``(x, y) = (1, 0), (1, 1), (1, -1)`` bisectors are at x = 1/2 and x +- y = 1; cut at x = -outward.
+    """
+    x = torch.tensor([[1.0], [1.0], [1.0]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[0.0], [1.0], [-1.0]], dtype=torch.float64, requires_grad=True)
+    asked = torch.ones(3, 1, dtype=torch.bool)
+    high, low = torch.full((3, 1), 2.0).double(), torch.full((3, 1), -2.0).double()
+    top, bottom, rim = cells._ended(x, y, high, low, asked, torch.tensor([0.1]).double())
+    # l = p / 2 + t J p reaches inwards <inward, l> = along / 2 + t slope, 2.5 at most; a tenth of it is outwards.
+    inward, outward = np.array([1.0, 0.0]), 0.25
+    for j, p in enumerate(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]])):
+        slope = p[0] * inward[1] - p[1] * inward[0]
+        end = math.inf if slope == 0 else -(outward + p @ inward / 2) / slope
+        assert top[j, 0].item() == pytest.approx(min(2.0, end) if slope < 0 else 2.0)
+        assert bottom[j, 0].item() == pytest.approx(max(-2.0, end) if slope > 0 else -2.0)
+    # On the line x = -1/4 the bisectors x +- y = 1 end at y = +-5/4: a rectangle of 1/4 by 5/2, of which half counts.
+    assert rim.item() == pytest.approx(2.5 * outward / 2)
+    (top.sum() + bottom.sum() + rim.sum()).backward()
+    assert bool(x.grad.isfinite().all()) and bool(y.grad.isfinite().all())
