@@ -479,3 +479,22 @@ def test_given_probes_are_those_of_all_points(
     with pytest.raises(InputError, match="enough"):
         ep.decompose(c.random_sphere(100, rng), 3, **options)
     assert seen == [expected]
+
+
+@pytest.mark.parametrize("most", [59, 60])
+def test_a_small_operator_is_kept(most: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of Gaussian weights, by the shortest way through `decompose`: as asked for, and as solved."""
+    made: list[Any] = []
+    build = OperatorSettings.build
+    monkeypatch.setattr(OperatorSettings, "build", lambda *given: made.append(build(*given)) or made[-1])
+    monkeypatch.setattr(entry, "KEPT", most)
+    x = 2 * c.random_sphere(60, rng) + 5
+    basis = ep.decompose(x, 4, smoother="symmetric", resolution="all")
+    assert (basis.prepared() is made[0]) == (most == 60) and len(made) == (1 if most == 60 else 2)
+    smoother, scale = made[0].smoother, made[0].cloud.frame.scale
+    values = np.linalg.eigvalsh(smoother.matrix.to_dense().numpy())[::-1][:4]
+    np.testing.assert_allclose(basis.eigenvalues, (1 - values) / smoother.step_time / scale**2, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(basis.mass, smoother.mass)
+    assert basis.info["method"] == "direct" and basis.info["components"] == 1 and 0 <= basis.info["seconds"] < 60
+    np.testing.assert_allclose(basis(x[:5]), basis.vectors[:5], atol=1e-6)
+    assert "boundary" not in basis.info and basis.faces is None

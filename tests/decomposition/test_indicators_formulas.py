@@ -362,3 +362,15 @@ def test_one_sign_is_told_at_most_and_of_what_it_is_one(monkeypatch: pytest.Monk
     assert told() == ""
     signs["is_rough"], signs["_apart"] = True, 0.126
     assert "half of the points differ by 13%" in told()
+
+
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [
+        *(([0.0, 2e-6], 2e-6), ([0.0, 9.9e-6, 1.0], 9.9e-6), ([0.0, 1.01e-5], None), ([3e-6], 3e-6)),
+        *(([3e-6, 1.0], None), ([0.0, 0.0, 1e-6], None), ([2e-6, 5e-6, 1.0], 5e-6)),
+    ],
+)
+def test_the_second_gap_is_compared_with_ten_residuals(gaps: list[float], expected: float | None) -> None:
+    found = indicators.unresolved_gap(torch.tensor(gaps, dtype=torch.float64), 1e-6)
+    assert found == (None if expected is None else pytest.approx(expected))
