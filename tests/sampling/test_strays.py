@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,62 @@ def test_a_closer_look_pays_where_some_are_far_off(rng: np.random.Generator) -> 
     assert int((reach > 2.5 * around).sum()) == 3
 
 
-def test_sparse_points_are_mostly_bad_or_one_side_is_sparse() -> None:
-    reach = torch.tensor([1.0] * 80 + [2.4] * 10 + [2.6] * 10)
-    for bad, expected in ((7, True), (6, False)):
-        marked = torch.zeros(100, dtype=torch.bool)
-        marked[90 : 90 + bad] = True
-        assert quality._sparse_are_bad(reach, marked, quality.RULE) == expected
-    assert quality._sparse_are_bad(reach[:90], torch.zeros(90, dtype=torch.bool), quality.RULE)
+@pytest.mark.parametrize(
+    ("far", "bad", "certain", "many", "expected"),
+    [
+        (2.4, 20, 20, 1e9, "even"),  # none is far
+        (6.0, 14, 8, 1e9, "even"),
+        (6.0, 13, 8, 1e9, "sparse"),
+        (6.0, 14, 7, 1e9, "sparse"),
+        (6.0, 7, 7, 0.65, "even"),  # more than .65 roots of 100 points
+        (6.0, 6, 6, 0.65, "sparse"),
+        (3.4, 6, 6, 0.65, "grazed"),
+        (3.6, 6, 6, 0.65, "sparse"),
+        (3.4, 5, 5, 0.65, "grazed"),
+        (3.4, 4, 4, 0.65, "sparse"),
+    ],
+)
+def test_what_points_far_from_all_others_are(
+    far: float, bad: int, certain: int, many: float, expected: str, rng: np.random.Generator
+) -> None:
+    """Strays, a side that is sampled sparsely, or one that a view grazes: twenty points on all sides of eighty."""
+    x = torch.from_numpy(c.random_sphere(100, rng))
+    rows = torch.arange(100)
+    reach = torch.where(rows < 20, far, 1.0)
+    assert quality._sampling(x, reach, rows < bad, rows < certain, replace(quality.RULE, many=many)) == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_side_of_a_plane(seed: int) -> None:
+    """Nine of ten points on either side, ten at least; turned and scaled as it may be."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(400, 3)) * [1.0, 1, 0.3]
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0] * 7
+    far = x[:, 0] > 0.8
+    assert quality._on_one_side(torch.from_numpy(x @ turn + 5), torch.from_numpy(far), quality.RULE)
+    assert not quality._on_one_side(torch.from_numpy(x), torch.from_numpy(np.abs(x[:, 0]) > 1), quality.RULE)
+    few = far & (np.cumsum(far) < 10)
+    assert not quality._on_one_side(torch.from_numpy(x), torch.from_numpy(few), quality.RULE)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_many_strays_have_strays_for_neighbours(share: float, seed: int) -> None:
+    """Round a thin shape in a large box; nothing was found where there was one stray for ten points of the surface."""
+    rng = np.random.default_rng(seed)
+    x = c.even(c.random_sphere, 1500, rng) * [1.0, 0.3, 0.3]
+    strays = rng.uniform(-1.2, 1.2, (int(share * 1500), 3))
+    strays = strays[np.linalg.norm(strays / [1.0, 0.3, 0.3], axis=1) > 1.8]
+    found = find_strays(torch.from_numpy(np.concatenate([x, strays]))).numpy()
+    assert found[1500:].mean() > 0.9 and found[:1500].mean() < 0.02
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sparse_side_is_no_stray(seed: int) -> None:
+    """A dumbbell, one ball of which is sampled a hundred times as densely as the other."""
+    rng = np.random.default_rng(seed)
+    dense, sparse = c.random_sphere(3000, rng), c.random_sphere(30, rng) * [1.0, 0.6, 0.4] + [1.9, 0, 0]
+    assert not bool(find_strays(torch.from_numpy(np.concatenate([dense, sparse]))).any())
 
 
 @pytest.mark.parametrize(

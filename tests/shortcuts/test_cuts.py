@@ -201,10 +201,12 @@ def test_thresholds_are_their_formula() -> None:
     suspects = find_suspects(graph)
     assert suspects is not None
     decision = Decision(threshold=2.0, bold=-1.0, doubtful=(-0.3, 1.9), careful=7.0, uneven=(-0.5, 1.5))
-    found = cuts._thresholds(graph, suspects, decision)
+    found, relative = cuts._thresholds(graph, suspects, decision)
     for i, (x, value) in enumerate(zip(parts, found.tolist(), strict=True)):
         near = np.sort(np.linalg.norm(x.numpy()[:, None] - x.numpy(), axis=2), 1)[:, 1:7]
-        deviation = np.log(np.sqrt((near**2).mean(1))).std(ddof=1)
+        spacing = np.log(np.sqrt((near**2).mean(1)))
+        deviation = spacing.std(ddof=1)
+        np.testing.assert_allclose(relative[graph.each.owner == i], spacing - spacing.mean(), atol=1e-5)
         share = int(suspects.suspicious[suspects.owner == i].sum()) / len(x)
         assert 0.1 < share < 1
         usual = 2 - 3 * (share + 0.3) / 2.2
@@ -256,11 +258,26 @@ def test_cuts_are_decided_as_by_loops(seed: int) -> None:
     logits = np.where(between, 3.0, 0.5) + rng.normal(size=len(ends)) * (1.5 if seed % 2 else 0.6)
     logits = logits.astype(np.float32)
     decision = Decision(part=12, sure=1.5 if seed < 4 else 2.4, certain=3.0)
-    limit = float(cuts._thresholds(graph, suspects, decision)[0])
+    limit = float(cuts._thresholds(graph, suspects, decision)[0][0])
     cut, doubtful = decide(graph, suspects, torch.from_numpy(logits), decision)
     expected = _decided(graph, ends, logits, limit, decision, suspects.entry.numpy())
     assert 0 < expected.sum() < len(ends) and np.array_equal(cut.numpy(), expected)
     assert not bool((doubtful & ~cut).any()) and bool((logits[doubtful.numpy()] < 3).all())
+
+
+def test_nothing_is_cut_where_points_are_sparse() -> None:
+    """Two parallel sheets, joined by edges that look like short-cuts; half of them is sampled ten times as coarsely."""
+    fine, coarse = sheets(1.3, m=14), 10 * sheets(1.3, m=4)
+    graph = build_graph(torch.cat([fine, coarse + torch.tensor([30.0, 0, 0])]), 18)
+    suspects = find_suspects(graph)
+    assert suspects is not None
+    head, tail = (suspects.nodes[each] for each in (suspects.edges.head, suspects.edges.tail))
+    at_sparse = (head >= len(fine)) | (tail >= len(fine))
+    between = graph.points[head, 2] != graph.points[tail, 2]
+    logits = torch.where(between, 20.0, -20.0)
+    for sparse, expected in ((4.0, between & ~at_sparse), (1e9, between)):
+        cut, _ = decide(graph, suspects, logits, Decision(sparse=sparse, rounds=0))
+        assert bool((between & at_sparse).any()) and torch.equal(cut, expected)
 
 
 def test_sums_of_products_have_variances_and_axes(rng: np.random.Generator) -> None:

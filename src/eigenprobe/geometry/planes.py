@@ -42,7 +42,8 @@ def remove_plane(points: Array, *, thickness: float | None = None, seed: int = 0
     """The rows of a cloud ``(n, 3)`` that are left without its dominant plane, and that plane.
 
     ``thickness`` is the largest distance from the plane of a point that belongs to it, by default four standard
-    deviations of the points of the plane, and one and a half of the mean distance of neighbours at most. A plane that holds less than a tenth of the points is no floor, and an `InputError`.
+    deviations of the points of the plane, and one and a half of the mean distance of neighbours at most. A plane
+    that holds less than a tenth of the points is no floor, and an `InputError`.
 
     >>> rng = np.random.default_rng(0)
     >>> ball = rng.normal(size=(500, 3))

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -272,8 +272,15 @@ class StrayRule:
     unusual: float = 3.0  # z over the median of z around
     few: int = 3  # points beyond doubt, or ...
     share: float = 5e-4  # ... this share of all, below which nothing is removed
-    mostly: float = 0.7  # share of bad points among those far from all others; .3 to .6 at steps of the density
+    mostly: float = 0.7  # share of bad points among those far from all others
+    some: float = 0.25  # the same where flying pixels are among those that a view grazes; up to .2 in a random curve
+    certainly: float = 0.4  # share of points beyond doubt among them: .5 to 1 of strays, less at steps of the density
+    many: float = 0.65  # points beyond doubt over the root of all: .7 and more with 3 % of strays, .5 at steps
+    alone: float = 5.0  # distances of dense points from which a point of an even cloud is a stray, whatever is near it
+    grazing: float = 3.5  # distances of dense points at good ones that a view grazes: 3 in a depth image, 4 at a step
     noisy: float = 4.0  # bad points per one beyond doubt from which the sheet is thick; up to 1.6 in a thin one
+    several: int = 10  # points far from all others: so many random strays lie on one side of a shape once in 300
+    beside: float = 0.9  # share of them, and of the rest, on either side of a plane where that side is sampled sparsely
     rounds: int = 6
 
 
@@ -283,21 +290,23 @@ RULE = StrayRule()
 def find_strays(points: Tensor, lists: tuple[Tensor, Tensor] | None = None, rule: StrayRule = RULE) -> Tensor:
     """Which points ``(n,)`` of a cloud ``(n, d)`` in two or three dimensions are strays; ``lists`` are the nearest of
     each and their distances ``(n, k)``, where they are at hand."""
-    n = len(points)
+    n, alone = len(points), torch.inf
     stray, thick = torch.zeros(n, dtype=torch.bool, device=points.device), False
     for number in range(rule.rounds):
         live = (~stray).nonzero()[:, 0]
         if len(live) < 4 * rule.nearest:
             break
         bad, certain, reach = _suspects(points[live], lists if number == 0 else None, rule)
-        if number == 0 and int(certain.sum()) < max(rule.few, rule.share * n):
-            break
-        if number == 0 and not _sparse_are_bad(reach, bad, rule):
-            break
         if number == 0:
-            thick = int(bad.sum()) > rule.noisy * int(certain.sum())
+            dense = float(reach.kthvalue(max(1, round(rule.quartile * n))).values)
+            sampled = _sampling(points, reach / max(dense, torch.finfo(reach.dtype).tiny), bad, certain, rule)
+            if sampled == "sparse" or int(certain.sum()) < max(rule.few, rule.share * n):
+                break
+            thick = sampled == "grazed" or int(bad.sum()) > rule.noisy * int(certain.sum())
+            alone = rule.alone * dense if sampled == "even" else alone
         if thick:
-            bad = certain  # many points of the sheet lie above the plane of their neighbours
+            bad = certain  # many points of the sheet lie above the plane of their neighbours, or are far from them
+        bad |= reach > alone  # strays with strays for neighbours
         if not bool(bad.any()):
             break
         stray[live[bad]] = True
@@ -313,11 +322,38 @@ def may_have_strays(near: Tensor, distances: Tensor, rule: StrayRule = RULE) -> 
     return int(far.sum()) >= max(rule.few, rule.share * len(near))
 
 
-def _sparse_are_bad(reach: Tensor, bad: Tensor, rule: StrayRule) -> bool:
-    """Whether points far from all others are mostly bad: where many of them are not, one side is sampled sparsely."""
-    dense = reach.kthvalue(max(1, round(rule.quartile * len(reach)))).values
-    sparse = reach > rule.beyond * dense
-    return not bool(sparse.any()) or float(bad[sparse].double().mean()) >= rule.mostly
+def _sampling(
+    x: Tensor, far: Tensor, bad: Tensor, certain: Tensor, rule: StrayRule
+) -> Literal["sparse", "grazed", "even"]:
+    """What most points are that lie ``far (n,)`` from all others, in distances of dense ones: a side that is sampled
+    sparsely, one that a view grazes, or strays of an even cloud.
+
+    Strays lie all around; they are mostly bad and many of them beyond doubt, or, where they have strays for neighbours
+    of their own, very many are.
+    """
+    sparse = far > rule.beyond
+    if not bool(sparse.any()):
+        return "even"
+    if _on_one_side(x, sparse, rule):
+        return "sparse"
+    share, beyond_doubt = (float(each[sparse].double().mean()) for each in (bad, certain))
+    if int(certain.sum()) > rule.many * len(x) ** 0.5 or (share >= rule.mostly and beyond_doubt >= rule.certainly):
+        return "even"
+    good = far[sparse & ~bad]
+    return "grazed" if share >= rule.some and len(good) and float(good.median()) < rule.grazing else "sparse"
+
+
+def _on_one_side(x: Tensor, some: Tensor, rule: StrayRule) -> bool:
+    """Whether a plane (Fisher's discriminant) has some points ``(n,)`` on one side, and the others on the other."""
+    if int(some.sum()) < rule.several:
+        return False
+    groups = [x[some].double(), x[~some].double()]
+    offsets = [group - group.mean(0) for group in groups]
+    scatter = torch.stack([offset.T @ offset / len(offset) for offset in offsets]).sum(0)
+    normal = torch.linalg.pinv(scatter, hermitian=True) @ (groups[0].mean(0) - groups[1].mean(0))
+    one, other = groups[0] @ normal, -groups[1] @ normal
+    least = [values.kthvalue(max(1, round((1 - rule.beside) * len(values)))).values for values in (one, other)]
+    return bool(least[0] > -least[1])
 
 
 def _suspects(x: Tensor, lists: tuple[Tensor, Tensor] | None, rule: StrayRule) -> tuple[Tensor, Tensor, Tensor]:

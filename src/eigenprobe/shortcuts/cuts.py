@@ -49,6 +49,7 @@ class Decision:
     doubtful: tuple[float, float] = (0.1, 0.6)  # ... by the share of such points, from the one to the other
     careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
     uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
+    sparse: float = 4.0  # usual spacings of the cloud from which nothing is cut: the sparse side of a step in density
     certain: float = 3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
     adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
     sure: float = 2.2  # tenth percentile of the logits round a part above which it may be split off ...
@@ -135,8 +136,10 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
 
 def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
-    cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
+    threshold, relative = _thresholds(graph, suspects, decision)
+    usual = torch.maximum(relative[head], relative[tail]) < math.log(decision.sparse)
+    cut = (logits > threshold[suspects.owner[suspects.edges.head]]) & usual
     entry = suspects.entry
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
@@ -153,19 +156,20 @@ def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision 
         middle = _quantiles(logits[between & cut], part[between & cut], count, 0.5)
         apart = between & ((size >= decision.part) & (low > decision.sure))[part]
         settled |= apart
-        cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
+        cut = (cut | (apart & usual)) & ~(between & ~apart & (logits <= middle[part]))
     return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
 
 
-def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
-    """The logit above which edges of every cloud are cut, ``(b,)``."""
+def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> tuple[Tensor, Tensor]:
+    """The logit above which edges of every cloud are cut, ``(b,)``, and the log of the spacing over the usual one,
+    ``(n,)``."""
     spacing = graph.distances[:, :6].square().mean(1).clamp_min(torch.finfo(graph.distances.dtype).tiny).log() / 2
     clouds = graph.each
     apart = spacing - clouds.spread(clouds.mean(spacing))
     deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
     doubtful = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
     usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(doubtful, decision.doubtful)
-    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven)
+    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven), apart
 
 
 def _share_of(values: Tensor, ends: tuple[float, float]) -> Tensor:
