@@ -61,16 +61,14 @@ class Placed:
 
     def share(self, mass: Tensor) -> Tensor:
         """What one copy of every kept point has of its mass ``(n,)``."""
-        if self.rows is None or not self.duplicates:
-            return mass
-        return mass / torch.bincount(self.rows, minlength=len(mass))
+        return mass if self.rows is None else mass / torch.bincount(self.rows)
 
     def collect(self, values: Tensor) -> Tensor:
         """Values ``(N, ...)`` at the given points, at the kept ones ``(n, ...)``: the mean over copies."""
-        if self.rows is None or self.kept is None:
+        if self.rows is None:
             return values
-        counts = torch.bincount(self.rows, minlength=len(self.kept)).to(values)
-        sums = values.new_zeros((len(self.kept), *values.shape[1:])).index_add_(0, self.rows, values)
+        counts = torch.bincount(self.rows).to(values)
+        sums = values.new_zeros((len(counts), *values.shape[1:])).index_add_(0, self.rows, values)
         return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
 
 

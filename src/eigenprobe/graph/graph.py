@@ -112,10 +112,9 @@ def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ends = (head.cpu().numpy(), tail.cpu().numpy())
-    matrix = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(n, n))
+    matrix = coo_array((np.ones(len(head), np.int8), (head.numpy(), tail.numpy())), shape=(n, n))
     count, labels = connected_components(matrix, directed=False)
-    return int(count), torch.from_numpy(labels.astype(np.int64)).to(head.device)
+    return int(count), torch.from_numpy(labels.astype(np.int64))
 
 
 def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
@@ -213,8 +212,16 @@ class Graph:
     @cached_property
     def planes(self) -> Tensor:
         """Frames ``(n, d, 2)`` of the tangent planes of a graph without self-loops, those of the nearest `FRAME`."""
-        offsets = self.points[self.indices[:, :FRAME]] - self.points[:, None]
-        return tangent_frames(offsets, self.distances[:, :FRAME], 2)
+        return self._planes(slice(None), FRAME)
+
+    def planes_at(self, rows: Tensor, count: int = FRAME) -> Tensor:
+        """Frames of the ``count`` nearest of some points only, of those that are known where they are."""
+        known = count == FRAME and "planes" in self.__dict__
+        return self.planes[rows] if known else self._planes(rows, count)
+
+    def _planes(self, rows: Tensor | slice, count: int) -> Tensor:
+        offsets = self.points[self.indices[rows, :count]] - self.points[rows, None]
+        return tangent_frames(offsets, self.distances[rows, :count], 2)
 
     @property
     def squared(self) -> Tensor:
@@ -382,7 +389,7 @@ def estimate_dimension(graph: Graph) -> float:
         if count <= 2:
             return float(count)
     slope = _slopes(graph)
-    if graph.k < 2 or bool(slope.isnan().all()):
+    if bool(slope.isnan().all()):
         return 1.0
     return min(float(d or math.inf), max(1.0, _growth(graph) / float(slope.nanmean())))
 
@@ -416,7 +423,7 @@ def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
 
 
 def _comparable(graph: Graph) -> bool:
-    return 0 < graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean" and graph.k > 1
+    return 0 < graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean"
 
 
 def _around(graph: Graph, samples: Tensor) -> Tensor:
@@ -467,7 +474,7 @@ def _variances(graph: Graph, rows: Tensor) -> Tensor:
 def _slopes(graph: Graph) -> Tensor:
     """Logarithms ``(n,)`` of the distance to the last neighbour over that to the one half way down the list; NaN where
     the two are equal but for rounding, as between one-hot rows: there is no growth."""
-    near, far = graph.distances[:, max(1, graph.k // 2) - 1], graph.distances[:, -1]
+    near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
     return torch.where((near > 0) & (far > near * (1 + TIED)), torch.log(far / near), torch.nan)
 
 

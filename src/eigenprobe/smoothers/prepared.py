@@ -134,11 +134,11 @@ class Prepared:
     def graph(self) -> Graph:
         """The graph of the distinct points, in the order and the units of the points as they were given."""
         graph = self.smoother.known_graph
-        order, rank = self._order
         scale = 1.0 if graph.metric == "cosine" else self.cloud.frame.scale
         points = self.cloud.points
-        if order is None or rank is None:
+        if self._order is None:
             return replace(graph, points=points, distances=graph.distances * scale)
+        order, rank = self._order
         return replace(
             graph,
             points=points[order],
@@ -158,14 +158,13 @@ class Prepared:
             step_time=found.step_time * scale**2,
             lowest=None if found.lowest is None else found.lowest / scale**2,
         )
-        order, rank = self._order
-        return found if order is None or rank is None else _reordered(found, order, rank)
+        return found if self._order is None else _reordered(found, *self._order)
 
     @cached_property
-    def _order(self) -> tuple[Tensor | None, Tensor | None]:
+    def _order(self) -> tuple[Tensor, Tensor] | None:
         """The rows by their first given point, and the place of every row among them."""
         if self.cloud.kept is None:
-            return None, None
+            return None
         order = self.cloud.kept.argsort()
         return order, order.argsort()
 

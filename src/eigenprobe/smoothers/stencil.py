@@ -31,6 +31,16 @@ from ..graph import Edges, Graph, undirected
 from ..graph.graph import FRAME, local_spacing, principal, tangent_frames
 
 
+class GapRank(NamedTuple):
+    """How many neighbours at both ends of a gap in a curve are nearer than what lies across it."""
+
+    even: int
+    random: int
+
+
+GAP_RANK = GapRank(even=6, random=20)
+
+
 @dataclass(frozen=True)
 class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
@@ -48,7 +58,7 @@ class Selection:
     speck: float = 0.01  # a part of a smaller share of the points is joined by edges that are no longer than ...
     beside: float = 5.0  # ... so many times the distance to the sixth neighbour at either end
     even: float = 4.0  # longer over shorter step of nine of ten points of an even curve: up to 2, of random ones 19
-    gap: tuple[int, int] = (6, 20)  # neighbours nearer than across a gap at both its ends: of an even curve, of another
+    gap: GapRank = GAP_RANK
     turn: int = 4  # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
 
 
@@ -238,7 +248,7 @@ def _wide(near: Neighbours, keep: Tensor, selection: Selection) -> Tensor:
     longest, shortest = near.distances * keep, near.distances.masked_fill(~keep, torch.inf)
     ratio = (longest.amax(1) / shortest.amin(1))[keep.sum(1) == 2]
     even = len(ratio) > 0 and float(ratio[:: len(ratio) // 10**6 + 1].quantile(0.9)) < selection.even
-    rank = selection.gap[0 if even else 1]
+    rank = selection.gap.even if even else selection.gap.random
     if rank > near.distances.shape[1]:
         return torch.zeros_like(keep)
     reach = near.distances[:, rank - 1]
