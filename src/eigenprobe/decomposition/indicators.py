@@ -180,9 +180,7 @@ def _apart(eigenvalues: Tensor, half: Callable[[int], Tensor]) -> float:
 def jumps(prepared: Prepared, vectors: Tensor) -> float:
     """The share of the energy of functions ``vectors (n, K)`` on the kept points, or of the length of a curve, if that
     is more, in edges that are steep to it at an end: between its turns or folds, and at corners."""
-    graph, dimension = prepared.smoother.graph, round(prepared.smoother.dimension)
-    assert graph is not None
-    graph = graph.without_loops()
+    graph, dimension = prepared.smoother.known_graph.without_loops(), round(prepared.smoother.dimension)
     head, tail, _ = edges = _weighted_edges(prepared.smoother)
     frames = _tangents(graph) if dimension == 1 else graph.planes
     chord = graph.points[tail] - graph.points[head]
@@ -203,9 +201,7 @@ def _tangents(graph: Graph) -> Tensor:
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     """Whether some of the functions ``vectors (n, K)`` on kept points of a surface have their energy in longer edges
     than points leave that are as regular as these."""
-    graph = prepared.smoother.graph
-    assert graph is not None
-    graph = graph.without_loops()
+    graph = prepared.smoother.known_graph.without_loops()
     if graph.k < NEAREST:
         return False
     reach, (head, tail, values) = graph.distances[:, NEAREST - 1].double(), _weighted_edges(prepared.smoother)
@@ -256,9 +252,7 @@ class Ends(NamedTuple):
 def curve_ends(prepared: Prepared) -> Ends:
     """The ends of a curve; their spacing is the median of all, or their own, which have neighbours on one side, where
     points are sparse."""
-    graph = prepared.smoother.graph
-    assert graph is not None
-    graph = graph.without_loops()
+    graph = prepared.smoother.known_graph.without_loops()
     rows, columns, values = prepared.smoother.entries()
     linked = (rows != columns) & (values > 0)
     rows, columns = rows[linked], columns[linked]

@@ -30,15 +30,9 @@ if TYPE_CHECKING:
     from .eigenmaps import OptimalApproximationEigenmaps
 
 FORMAT = "eigenprobe.estimator/1"
-ARRAYS = {  # of a file, and the attributes that hold them; those that are None or not there are left out
-    "vectors": "_wide",
-    "mass": "mass_",
-    "fold": "_fold",
-    "blank": "_blank",
-    "place": "_place",
-    "kept": "_kept",
-    "labels": "_labels",
-}
+# Of a file, and the attributes that hold them; those that are None or not there are left out.
+ARRAYS = {name: f"_{name}" for name in ("fold", "blank", "place", "kept", "labels")}
+ARRAYS |= {"vectors": "_wide", "mass": "mass_"}
 FACTS = {"columns": "n_features_in_", "total": "_total", "searched": "_searched", "metric": "metric_"}
 WEIGHTS = ("data", "indices", "indptr")  # of given affinities
 
@@ -93,8 +87,8 @@ def read_estimator(
         model._dtype = np.dtype(facts["dtype"])
         arrays = load_file(path.with_name("rows.safetensors"))
         known = {name: torch.from_numpy(array) for name, array in arrays.items() if array.ndim}
-        model._place, model._kept, model._fold = known.get("place"), known.get("kept"), arrays.get("fold")
-        model._labels = arrays.get("labels")
+        model._place, model._kept = known.get("place"), known.get("kept")
+        model._fold, model._labels = arrays.get("fold"), arrays.get("labels")
         if "blank" in known:
             model._blank = known["blank"]
         extension: Any = getattr(model.basis_.extension, "context", model.basis_.extension)
