@@ -320,6 +320,41 @@ def test_holes_of_a_few_spacings_are_told() -> None:
     assert basis.eigenvalues[1] > 5 and any("gaps" in each for each in said(strips))
 
 
+def notched(n: int, jitter: float, seed: int) -> np.ndarray:
+    """A jittered grid of a star of twelve tips, whose notches are narrow where they begin: about n points."""
+    rng, step = np.random.default_rng(seed), np.sqrt(0.42 / n)
+    x = np.stack(np.meshgrid(*[np.arange(-0.5, 0.5, step)] * 2), -1).reshape(-1, 2)
+    x = x + jitter * step * rng.normal(size=x.shape)
+    tip = 2 * np.abs(np.arctan2(x[:, 1], x[:, 0]) * 6 / np.pi % 1 - 0.5)
+    return x[np.linalg.norm(x, axis=1) < 0.25 + 0.25 * tip]
+
+
+def test_notches_walls_and_slits_of_two_spacings_are_told() -> None:
+    """Off by .2 to .7 without a word before: a star of tips, and a square that slits of two spacings nearly part."""
+    for seed in range(3):
+        for jitter in (0.1, 0.25):
+            assert any("gaps" in each for each in said(notched(1500, jitter, seed)))
+        x = np.random.default_rng(seed).random((12000, 2))
+        x = x[(np.abs(x[:, 0] - 0.5) > 0.026) | (x[:, 1] > 0.85)]
+        x = x[farthest_points(x, 1500, start=0)]
+        for points in (x, np.column_stack([np.cos(3 * x[:, 0]) / 3, np.sin(3 * x[:, 0]) / 3, x[:, 1]])):
+            assert ep.decompose(points, k=3).eigenvalues[1] > 6 and any("gaps" in each for each in said(points))
+
+
+def test_regular_points_of_any_kind_leave_no_gaps() -> None:
+    """Farthest points of twice as many were told to leave some; grids, hexagons and spirals, exact and jittered."""
+    rng, x = np.random.default_rng(0), np.stack(np.meshgrid(*[np.arange(30.0)] * 2), -1)
+    hexagons = x * [1.0, 0.866]
+    hexagons[1::2, :, 0] += 0.5
+    for lattice in (x.reshape(-1, 2), hexagons.reshape(-1, 2)):
+        for jitter in (0.0, 0.05, 0.2, 0.4):
+            assert said(lattice + jitter * rng.normal(size=lattice.shape)) == []
+    for times in (1.5, 2, 4, 8):
+        many = rng.random((int(900 * times), 2))
+        assert said(many[farthest_points(many, 900, start=0)]) == []
+    assert said(KNOWN["sphere"].grid(900)) == []
+
+
 def test_gaps_are_mean_lengths_of_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against loops: means of |x_i - x_j|^2 / d^2, d to the fourth neighbour of either end, less their errors."""
     for even in (True, False):

@@ -97,6 +97,7 @@ class Signs(NamedTuple):
     regularity: tuple[float, ...] = (0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     lengths: tuple[float, ...] = (1.113, 0.916, 0.878, 0.845, 0.84, 0.865, 0.918, 0.987, 1.033, 1.05)
     longest: float = 6.7  # at most that much for an edge
+    bridged: int = 20_000  # points up to which it is looked at
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
     most_ends: int = 200  # whose distances are compared
@@ -145,7 +146,7 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.small  # of more points folds lie far apart
     if reason is None and folded and jumps(prepared, first) > SIGNS.jumps.surface:
         reason = "folds of the surface lie as near each other as its points: use more points there"
-    if reason is None and flat == 2 and has_gaps(prepared, first):
+    if reason is None and flat == 2 and graph.n <= SIGNS.bridged and has_gaps(prepared, first):
         reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
