@@ -26,6 +26,7 @@ from eigenprobe.decomposition.indicators import (
     gap_ahead,
     has_gaps,
     is_closed,
+    is_even_curve,
     is_rough,
     jumps,
     layers,
@@ -33,6 +34,7 @@ from eigenprobe.decomposition.indicators import (
     thickness,
     unresolved_gap,
     warn_of_tolerance,
+    widest_step,
 )
 from eigenprobe.decomposition.settings import OperatorSettings, Request
 from eigenprobe.eigen import inverse
@@ -618,3 +620,32 @@ def test_slits_of_surfaces_in_space_are_told(n: int, rng: np.random.Generator) -
         exact = np.sort(np.add.outer(around, (np.pi * np.arange(20) / 2) ** 2).ravel())[1:11]
         error = np.abs(ep.decompose(x, k=11).eigenvalues[1:] / exact - 1).mean()
         assert (error > 0.1 and any("gaps" in each for each in said(x))) if gap else (error < 0.05 and said(x) == [])
+
+
+@pytest.mark.parametrize("n", [30, 40, 47, 64])
+def test_even_curves_of_few_points_are_told_where_they_are_closed_over_a_gap_alone(n: int) -> None:
+    """Rings and lines are right to .04; an arc of 350 degrees whose ends lie two to four steps apart is no ring."""
+    for end in (2 * np.pi * (1 - 1 / n), np.pi):
+        angle = np.linspace(0, end, n)
+        assert said(np.stack([np.cos(angle), np.sin(angle)], 1)) == []
+    assert said(np.stack([np.arange(n), 0.4 * np.arange(n)], 1)) == []
+    for gap in (2.0, 4.0):
+        angle = np.arange(n) * 2 * np.pi / (n - 1 + gap)
+        arc = np.stack([np.cos(angle), np.sin(angle)], 1)
+        assert ep.decompose(arc, k=3).eigenvalues[1] > 0.7 and any("gap of" in each for each in said(arc))
+
+
+def test_the_widest_step_of_an_even_curve_is_measured(rng: np.random.Generator) -> None:
+    place = np.concatenate([np.arange(40.0), 42.5 + np.arange(30.0)])
+    settings = OperatorSettings(dimension=1, resolution="all")
+    line = np.stack([place, np.zeros(70)], 1)
+    assert widest_step(settings.prepare(line)) == pytest.approx(3.5)
+    assert widest_step(settings.prepare(line[:40])) == pytest.approx(1.0)
+    assert widest_step(settings.prepare(np.stack([np.sort(rng.random(70)), np.zeros(70)], 1))) == 0.0
+
+
+def test_even_curves_are_told_from_ladders_and_random_curves() -> None:
+    line = np.stack([np.arange(30.0), np.zeros(30)], 1)
+    random = np.stack([np.sort(np.random.default_rng(0).random(30)), np.zeros(30)], 1)
+    for x, expected in ((line, True), (np.concatenate([line, line + [0.0, 1.0]]), False), (random, False)):
+        assert is_even_curve(ep.build_graph(torch.from_numpy(x), 8)) == expected

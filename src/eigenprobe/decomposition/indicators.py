@@ -16,6 +16,7 @@
     gaps         sum_e E_e |x_i - x_j|^2 / d^2   E: shares of the energy of a function, d: to the fourth neighbour of
                                                  either end; by (d_1 / d)^2, more where edges bridge holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
+    steps        |x_i - x_j| over the longer edge beside it, of an even curve: where it is closed over a gap
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
                                                  of an end and what lies ahead of it: where a branch or crossing is
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
@@ -60,8 +61,10 @@ class Signs(NamedTuple):
     """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
 
     resolution: float = 1.0  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
+    resolution_even: float = 4.0  # the same of an even curve: .03 to .08 below, .105 on lines of 12 points (4.3)
     layers: ByShape = ByShape(surface=6.0, solid=17.0)  # across: .05 to .17 with 5, .01 to .05 with 7; of a solid grid
     equal: float = 1.01  # sixth over first distance of a grid
+    beyond: float = 1.6  # third over second distance of an even curve: up to 2, at a bend of 60 degrees 1.7
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
     sparse_solid: float = 0.25  # both, of a solid: .10 to .25 where a third has 5 % of the density ...
@@ -105,6 +108,8 @@ class Signs(NamedTuple):
     ahead: float = 0.8  # cosine between an end and what lies ahead of it
     faced: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to
     # .25), 4.4 to 8.8 in spirals
+    step: float = 1.5  # over the longer step beside it: 1.0 on even curves, 1.9 to 6 over gaps (.36 to .44)
+    steady: float = 1.1  # the same of nine of ten edges: 1.0 on even curves, 1.4 and more on jittered ones
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -136,7 +141,7 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.jumps.curve:
         reason = "turns of the curve lie as near each other as its points: use more points there"
     if reason is None and flat == 1:
-        reason = _at_ends(curve_ends(prepared))
+        reason = _at_ends(curve_ends(prepared)) or _in_between(prepared)
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -160,6 +165,13 @@ def _at_ends(ends: Ends) -> str | None:
         )
     if (apart := gap_ahead(ends)) < SIGNS.faced:
         return f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
+    return None
+
+
+def _in_between(prepared: Prepared) -> str | None:
+    """What is said of an even curve that may be closed over a gap."""
+    if (wide := widest_step(prepared)) > SIGNS.step:
+        return f"points of the curve leave a gap of {wide:.2g} of their steps, over which it is closed: use more points"
     return None
 
 
@@ -291,6 +303,17 @@ def gap_ahead(ends: Ends) -> float:
     return float((length / ends.spacing[:, None]).masked_fill(~is_ahead, torch.inf).min())
 
 
+def widest_step(prepared: Prepared) -> float:
+    """The largest ratio of an edge of an even curve and the longer one of those before and after it; 0 of others."""
+    smoother, (head, tail, _) = prepared.smoother, _weighted_edges(prepared.smoother)
+    points = smoother.known_graph.points
+    length = (points[tail] - points[head]).norm(dim=1)
+    around = length.new_zeros(smoother.n).index_add_(0, head, length).index_add_(0, tail, length)
+    beside = torch.maximum(around[head] - length, around[tail] - length)
+    ratio = (length / beside.clamp_min(torch.finfo(length.dtype).tiny)).sort().values
+    return float(ratio[-1]) if len(ratio) > 2 and float(ratio[int(0.9 * len(ratio))]) < SIGNS.steady else 0.0
+
+
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
     """What edges that may be short-cuts have of the energy of functions ``vectors (n, K)`` on the kept points, each
     times its probability to be one: ``(K,)``."""
@@ -335,15 +358,16 @@ def likely_reason(
     weighted = float((mass * squared).sum() / mass.sum())
     resolution = float(eigenvalues[min(10, len(eigenvalues) - 1)]) * weighted
     sparseness = weighted / max(float(squared.median()), torch.finfo(torch.float64).tiny)
-    if not chosen and graph.n < SIGNS.fewest:
-        return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
     flat = round(dimension)
+    steady = flat == 1 and is_even_curve(graph)
+    if not chosen and graph.n < SIGNS.fewest and not steady:
+        return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
     least, times = SIGNS.sparse, SIGNS.sparseness
     if flat == BALANCED_DIMENSIONS:
         least, times = SIGNS.sparse_solid, SIGNS.sparseness_solid
     if resolution > least and sparseness > times:
         return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
-    if resolution > SIGNS.resolution:
+    if resolution > (SIGNS.resolution_even if steady else SIGNS.resolution):
         return f"{graph.n} points are too few for vectors that oscillate so much"
     if (across := layers(graph, float(eigenvalues[1]) * weighted, flat)) is not None:
         return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
@@ -355,7 +379,7 @@ def likely_reason(
     if flat == 2 and graph.points.shape[1] == 3 and (share := occlusion(graph, mass)) is not None:
         ragged = f"{share:.0%} of the area lies at an open boundary with few points, as where a view is occluded"
         return f"{ragged}: eigenvalues come out too large; add a view from another side"
-    bent = chosen and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much within a neighbourhood
+    bent = (chosen or steady) and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much nearby
     if not bent and (reason := _thick(graph, flat)) is not None:
         return reason
     if (share := boundary(graph, mass, flat)) is not None:
@@ -392,6 +416,14 @@ def _is_grid(graph: Graph, count: int) -> bool:
     nearest = graph.distances[:: max(1, graph.n // SIGNS.samples)]
     ratio = nearest[:, min(count, graph.k) - 1] / nearest[:, 0].clamp_min(torch.finfo(nearest.dtype).tiny)
     return float(ratio.median()) < SIGNS.equal
+
+
+def is_even_curve(graph: Graph) -> bool:
+    """Whether two neighbours of most points are as near as the first, and the third is not: of a curve, one on either
+    side, by which a few points tell its dimension."""
+    if graph.k < 3 or not _is_grid(graph, 2):
+        return False
+    return float((graph.distances[:, 2] / graph.distances[:, 1]).median()) > SIGNS.beyond
 
 
 def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
