@@ -358,7 +358,8 @@ def test_regular_points_of_any_kind_leave_no_gaps() -> None:
 
 
 def test_gaps_are_mean_lengths_of_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against loops: means of |x_i - x_j|^2 / d^2, d to the fourth neighbour of either end, less their errors."""
+    """Against loops: means of |x_i - x_j|^2 / d^2, d to the fourth neighbour of either end, of all functions or of one,
+    less so many of its errors."""
     for even in (True, False):
         prepared = ep.decompose(pierced(301, 4, even), k=4).prepared()
         vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(301, 3)))
@@ -373,11 +374,13 @@ def test_gaps_are_mean_lengths_of_edges(monkeypatch: pytest.MonkeyPatch) -> None
         share = np.array(energy) / np.sum(energy, axis=0)
         mean = (share * np.array(ratio)[:, None]).sum(0)
         error = np.sqrt((share**2 * (np.array(ratio)[:, None] - mean) ** 2).sum(0))
-        found, regular = max(mean - error), np.mean((apart[:, 0] / apart[:, 3]) ** 2)
-        for times, told in ((0.999, True), (1.001, False)):
-            known = (0.9 * regular, 1.1 * regular), (times * found - 0.1, times * found + 0.1)
-            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(regularity=known[0], lengths=known[1], longest=2.0))
-            assert has_gaps(prepared, vectors) == told
+        regular = np.mean((apart[:, 0] / apart[:, 3]) ** 2)
+        for errors, found in ((0.0, max(mean)), (0.1, max(mean - 0.1 * error)), (9.0, mean.mean())):
+            for times, told in ((0.999, True), (1.001, False)):
+                known = (0.9 * regular, 1.1 * regular), (times * found - 0.1, times * found + 0.1)
+                signs = SIGNS._replace(regularity=known[0], lengths=known[1], longest=2.0, errors=errors)
+                monkeypatch.setattr(indicators, "SIGNS", signs)
+                assert has_gaps(prepared, vectors) == told
 
 
 def test_a_solid_of_few_layers_says_so() -> None:

@@ -92,14 +92,15 @@ class Signs(NamedTuple):
     # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
     # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
-    # Mean of |x_i - x_j|^2 / d^2 over the energy, less its standard error, by the mean of (d_1 / d)^2, d to the fourth
-    # neighbour: 1.05 times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to
-    # .6) of squares and spheres have. Above it for 172 of 297 flat and rolled regions and surfaces that were off by
-    # more than .1 without another sign, where walls, slits and notches of a few spacings are bridged, and for 7 of 436
-    # of those below .05.
-    regularity: tuple[float, ...] = (0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    lengths: tuple[float, ...] = (1.113, 0.916, 0.878, 0.845, 0.84, 0.865, 0.918, 0.987, 1.033, 1.05)
+    # Mean of |x_i - x_j|^2 / d^2 over the energy, by the mean of (d_1 / d)^2, d to the fourth neighbour: 1.04 to 1.06
+    # times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to .6) of squares
+    # and spheres have. Above it for 161 of 298 flat and rolled regions and surfaces that were off by more than .1
+    # without another sign, where walls, slits and notches of a few spacings are bridged, and for 5 of 606 of those
+    # below .05.
+    regularity: tuple[float, ...] = (0.265, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    lengths: tuple[float, ...] = (1.1, 0.907, 0.869, 0.837, 0.832, 0.856, 0.909, 0.977, 1.023, 1.04)
     longest: float = 6.7  # at most that much for an edge
+    errors: float = 2.0  # standard errors by which the mean of a single function must be above it
     bridged: int = 20_000  # points up to which it is looked at
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
@@ -214,8 +215,8 @@ def _tangents(graph: Graph) -> Tensor:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether some of the functions ``vectors (n, K)`` on kept points of a surface have their energy in longer edges
-    than points leave that are as regular as these."""
+    """Whether functions ``vectors (n, K)`` on kept points of a surface, or one of them beyond doubt, have their energy
+    in longer edges than points leave that are as regular as these."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
@@ -230,7 +231,8 @@ def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     mean = ratio @ share
     error = (share.square() * (ratio[:, None] - mean).square()).sum(0).sqrt()
     regularity = float((graph.distances[:, 0] / reach.clamp_min(tiny)).square().mean())
-    return float((mean - error).max()) > float(np.interp(regularity, SIGNS.regularity, SIGNS.lengths))
+    found = max(float(mean.mean()), float((mean - SIGNS.errors * error).max()))
+    return found > float(np.interp(regularity, SIGNS.regularity, SIGNS.lengths))
 
 
 def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
