@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,9 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.decomposition import entry
+from eigenprobe.decomposition import OperatorSettings, Request, entry
 from eigenprobe.decomposition.entry import _quality
+from eigenprobe.eigen import solve
 from eigenprobe.eigen.filtered import UNRESOLVED
 from eigenprobe.errors import EigenprobeWarning, InputError, warn
 from eigenprobe.graph import arrange
@@ -331,3 +334,167 @@ def test_probes_are_an_array_a_list_or_what_makes_them(rng: np.random.Generator)
         found = ep.decompose(x, k=4, probes=given)
         np.testing.assert_allclose(found.eigenvalues, wanted.eigenvalues, rtol=1e-6)
         np.testing.assert_allclose(found.vectors, wanted.vectors, atol=1e-6)
+
+
+def test_a_pretrained_model_has_its_own_graph(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of graph, seed and tolerance are refused where they are not the usual ones; options go to `encode`."""
+    from eigenprobe.pretrained.model import SpectralModel
+
+    x = c.random_sphere(120, rng)
+    made, asked = ep.decompose(torch.from_numpy(x), 4), []
+
+    def load(name: str) -> Any:
+        return SimpleNamespace(encode=lambda points, **options: asked.append((name, len(points), options)) or made)
+
+    monkeypatch.setattr(SpectralModel, "from_pretrained", staticmethod(load))
+    found = ep.decompose(x, 4, "pretrained", seed=0, tol=1e-6, metric="euclidean", smoother="adaptive")
+    assert found.info["method"] == "pretrained" and isinstance(found.vectors, np.ndarray)
+    ep.decompose(x, 4, "pretrained", model="other", refine=3)
+    assert asked == [("surface", 120, {"k": 4}), ("other", 120, {"k": 4, "refine": 3})]
+    unusual = {"seed": 1, "tol": 1e-5, "metric": "cosine", "smoother": "row", "neighbours": 9, "bandwidth": 1.0}
+    for name, value in (unusual | {"dimension": 2.0}).items():
+        with pytest.raises(InputError, match=f"method 'pretrained' does not take {name}, got {name}={value!r}"):
+            ep.decompose(x, 4, "pretrained", **{name: value})
+    for name, value in {"potential": np.ones(120), "eigenvalues": "mean", "probes": "heat"}.items():
+        for method in ("pretrained", "network"):
+            with pytest.raises(InputError, match=f"^{name} is known to method 'direct' only, got method '{method}'"):
+                ep.decompose(x, 4, method, **{name: value})
+    with pytest.raises(InputError, match="method 'direct' does not know the option 'refine'"):
+        ep.decompose(x, 4, refine=3, steps=1)
+
+
+def test_a_network_has_the_settings_of_the_graph(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, asked = c.random_sphere(120, rng), []
+    made = ep.decompose(torch.from_numpy(x), 4)
+    stub = SimpleNamespace(fit_network=lambda points, k, **options: asked.append((k, options)) or made)
+    for name in ("eigenprobe.training", "eigenprobe.training.fit"):  # which takes seconds to import
+        monkeypatch.setitem(sys.modules, name, stub)
+    found = ep.decompose(x, 4, "network", seed=5, neighbours=9, dimension=2.0, steps=7)
+    graph = {"metric": "euclidean", "smoother": "adaptive", "neighbours": 9, "bandwidth": None, "dimension": 2.0}
+    assert asked == [(4, {"seed": 5, "steps": 7} | graph)] and found.info["method"] == "network"
+
+
+def test_the_eigenvalue_after_the_last_one_is_known_where_points_move(rng: np.random.Generator) -> None:
+    prepared = OperatorSettings(resolution="all").prepare(c.random_sphere(90, rng))
+    values = solve(prepared.smoother, 7).gaps / prepared.smoother.step_time
+    for moving, expected in ((True, float(values[6])), (False, math.inf)):
+        rotation, facts, following = entry._rotation(prepared.smoother, prepared.cloud, Request(6), moving)
+        assert following == pytest.approx(expected, rel=1e-4) and facts == {}
+        torch.testing.assert_close(rotation.eigenvalues[1:], values[1:6], rtol=1e-4, atol=0)
+    few = OperatorSettings(resolution="all").prepare(c.random_sphere(6, rng))
+    assert entry._rotation(few.smoother, few.cloud, Request(6), True)[2] == math.inf  # there is none
+    mean, facts, _ = entry._rotation(prepared.smoother, prepared.cloud, Request(6, eigenvalues="mean"), False)
+    assert facts == {"estimator": "mean"} and float(mean.eigenvalues.sum()) == pytest.approx(
+        float(values[:6].sum()), rel=1e-4
+    )
+    with pytest.raises(InputError, match="not together with a potential or a boundary"):
+        entry._rotation(replace(prepared.smoother, lowest=0.0), prepared.cloud, Request(6, probes="heat"), False)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("gap", [None, 1e-9])
+def test_which_solver_an_altered_operator_gets(
+    failing: bool, small: bool, shifted: bool, gap: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A factor at once of small gaps; else sweeps, a factor where they fail or do not resolve, at last a warning."""
+    went: list[Any] = []
+
+    def sweeps(*given: Any, **options: Any) -> Any:
+        went.append("sweeps")
+        if failing:
+            raise InputError("no pairs")
+        return SimpleNamespace(gaps=torch.tensor([0.0, 1.0]))
+
+    def factor(smoother: Any, count: int, pole: float) -> Any:
+        went.append(pole)
+        return "factor" if shifted else None
+
+    monkeypatch.setattr(entry, "solve", sweeps)
+    monkeypatch.setattr(entry, "solve_shifted", factor)
+    monkeypatch.setattr(entry, "has_small_gaps", lambda smoother, count: small)
+    monkeypatch.setattr(entry, "unresolved_gap", lambda gaps, tol: gap)
+    monkeypatch.setattr(entry, "warn_of_tolerance", lambda gap, tol: went.append("warning"))
+    altered = Request(3, operator=OperatorSettings(measure=0.5), tol=1e-7)
+    expected: list[Any] = [entry.GAP] if small else []
+    if not (small and shifted):
+        expected.append("sweeps")
+        pole = 1e-7 if failing else gap
+        expected += [] if pole is None else [pole]
+        expected += ["warning"] if not failing and gap is not None and not shifted else []
+    if failing and not shifted:
+        with pytest.raises(InputError, match="no pairs"):
+            entry._pairs(None, altered, None, 3)  # type: ignore[arg-type]
+    else:
+        found = entry._pairs(None, altered, None, 3)  # type: ignore[arg-type]
+        assert (found == "factor") == (shifted and (small or failing or gap is not None))
+    assert went == expected
+    if not failing:
+        went.clear()
+        entry._pairs(None, Request(3), None, 3)  # type: ignore[arg-type]
+        assert went == ["sweeps"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({}, 1), ({"smoother": "symmetric"}, 0), ({"measure": 0.5}, 0), ({"probes": "heat"}, 0), ({"dimension": 2.0}, 1)],
+)
+def test_signs_of_errors_are_looked_for_in_the_plain_operator(
+    options: dict[str, Any], told: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(entry, "warn_of_errors", lambda prepared, rotation, chosen, half: asked.append(chosen))
+    x = c.random_sphere(150, rng)
+    ep.decompose(x, 3, **options)
+    assert asked == ["dimension" in options] * told
+    if not options:
+        asked.clear()
+        with pytest.warns(ep.EigenprobeWarning, match="separate parts"):
+            ep.decompose(np.concatenate([x, x + 50]), 3, parts="all")
+        assert not asked
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ("auto", None)),
+        ({"probes": "heat"}, ("all", "all")),
+        ({"eigenvalues": "mean"}, ("all", "all")),
+        ({"eigenvalues": "mean", "resolution": 500}, (500, None)),
+        ({"resolution": "all"}, ("all", None)),
+    ],
+)
+def test_given_probes_are_those_of_all_points(
+    options: dict[str, Any], expected: tuple[Any, Any], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No working sample stands for a cloud whose probes are given, unless one is asked for."""
+    seen: list[Any] = []
+
+    def build(self: OperatorSettings, x: torch.Tensor, k: int) -> Any:
+        seen.append((self.resolution, self.parts))
+        raise InputError("enough")
+
+    monkeypatch.setattr(OperatorSettings, "build", build)
+    with pytest.raises(InputError, match="enough"):
+        ep.decompose(c.random_sphere(100, rng), 3, **options)
+    assert seen == [expected]
+
+
+@pytest.mark.parametrize("most", [59, 60])
+def test_a_small_operator_is_kept(most: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of Gaussian weights, by the shortest way through `decompose`: as asked for, and as solved."""
+    made: list[Any] = []
+    build = OperatorSettings.build
+    monkeypatch.setattr(OperatorSettings, "build", lambda *given: made.append(build(*given)) or made[-1])
+    monkeypatch.setattr(entry, "KEPT", most)
+    x = 2 * c.random_sphere(60, rng) + 5
+    basis = ep.decompose(x, 4, smoother="symmetric", resolution="all")
+    assert (basis.prepared() is made[0]) == (most == 60) and len(made) == (1 if most == 60 else 2)
+    smoother, scale = made[0].smoother, made[0].cloud.frame.scale
+    values = np.linalg.eigvalsh(smoother.matrix.to_dense().numpy())[::-1][:4]
+    np.testing.assert_allclose(basis.eigenvalues, (1 - values) / smoother.step_time / scale**2, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(basis.mass, smoother.mass)
+    assert basis.info["method"] == "direct" and basis.info["components"] == 1 and 0 <= basis.info["seconds"] < 60
+    np.testing.assert_allclose(basis(x[:5]), basis.vectors[:5], atol=1e-6)
+    assert "boundary" not in basis.info and basis.faces is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.cloud import Origin
 from eigenprobe.decomposition import OperatorSettings, Request, geometry_of, settings
 from eigenprobe.decomposition.settings import settings_from_record
 from eigenprobe.errors import InputError
@@ -122,3 +125,136 @@ def test_fragments_are_left_out_and_parts_are_not(rng: np.random.Generator) -> N
             basis = ep.decompose(x, 4)
         assert basis.info.get("left_out", []) == list(range(1200, 1200 + left)), count
         assert int((basis.mass == 0).sum()) == left
+
+
+def _parts(*sizes: int, rows: torch.Tensor | None = None) -> Any:
+    """An operator of parts of these sizes."""
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    smoother = SimpleNamespace(components=(len(sizes), labels))
+    return SimpleNamespace(smoother=smoother, cloud=SimpleNamespace(rows=rows))
+
+
+def test_parts_that_are_left_out() -> None:
+    """Below a twentieth of the largest, where they hold a tenth of all at most; or all but the largest."""
+
+    def left(made: Any, **options: Any) -> list[int] | None:
+        found = OperatorSettings(**options)._left_out(made)
+        return None if found is None else found.nonzero()[:, 0].tolist()
+
+    assert left(_parts(100, 4)) == [100, 101, 102, 103] and left(_parts(4, 100)) == [0, 1, 2, 3]
+    assert left(_parts(100, 5)) is None and left(_parts(100, 5, 4)) == [105, 106, 107, 108]
+    assert left(_parts(180, 4, 4, 4, 4, 4)) == list(range(180, 200))  # a tenth
+    assert left(_parts(179, 4, 4, 4, 4, 4)) is None
+    assert left(_parts(100)) is None and left(_parts(100), parts="largest") is None
+    assert left(_parts(60, 70, 3), parts="largest") == [*range(60), 130, 131, 132]
+    assert left(_parts(100, 4), parts="all") is None
+    assert left(_parts(100, 4), bandwidth=1.0) is None and left(_parts(100, 4), smoother="symmetric") is None
+    assert left(_parts(60, 2, rows=torch.tensor([61, 0, 5, 60, 61]))) == [0, 3, 4]  # of the given points
+
+
+def test_large_clouds_are_sampled_before_they_are_searched(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator is the same either way: that of the working sample."""
+    x = torch.from_numpy(np.repeat(c.random_sphere(500, rng), 3, 0) + 1e-4 * rng.normal(size=(1500, 3)))
+    searched: list[int] = []
+    real = settings.arrange
+    monkeypatch.setattr(settings, "arrange", lambda x, **own: searched.append(len(x)) or real(x, **own))
+
+    def build(**options: Any) -> Any:
+        searched.clear()
+        return OperatorSettings(**options).build(x, 3)
+
+    plain = build()
+    size = plain.smoother.n
+    assert searched == [1500, size] and size < 1500
+    taken = list(searched)
+    for large, options, expected in (
+        (1500, {}, taken),
+        (1499, {}, [size]),
+        (1499, {"resolution": "all"}, [1500]),
+        (1499, {"resolution": 600}, None),
+        (1499, {"bandwidth": 0.2}, [1500]),
+        (1499, {"smoother": "symmetric"}, [1500]),
+    ):
+        monkeypatch.setattr(settings, "LARGE", large)
+        found = build(**options)
+        assert searched == expected or (expected is None and searched[0] == 1500 > searched[1])
+        if not options:
+            torch.testing.assert_close(found.smoother.mass, plain.smoother.mass)
+            assert torch.equal(found.sample.points, plain.sample.points)
+
+
+def test_a_number_of_points_is_asked_of_the_plain_operator(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(c.random_sphere(700, rng))
+    for options in ({"smoother": "symmetric"}, {"metric": "cosine"}, {"bandwidth": 0.3}, {"potential": np.ones(700)}):
+        with pytest.raises(InputError, match="a resolution is known to the plain operator"):
+            OperatorSettings(resolution=300, **options).build(x, 3)
+        assert OperatorSettings(resolution="all", **options).build(x, 3).sample is None
+    made = OperatorSettings(resolution=300).build(x, 3)
+    assert made.sample is not None and made.smoother.n == len(made.sample.points) < 500
+
+
+def test_derivatives_are_wanted_of_tensors_that_require_them() -> None:
+    x = torch.zeros(4, 3)
+    for points, numpy, enabled, expected in (
+        (x.clone().requires_grad_(), False, True, True),
+        (x.clone().requires_grad_(), False, False, False),
+        (x, False, True, False),
+        (x.clone().requires_grad_(), True, True, False),
+    ):
+        with torch.set_grad_enabled(enabled):
+            origin = Origin(points, torch.float32, torch.device("cpu"), numpy=numpy)
+            assert OperatorSettings().traced(origin).moving == expected
+            if expected:
+                for settings_, extra in ((OperatorSettings(measure=0.5), None), (OperatorSettings(), ["probes"])):
+                    with pytest.warns(ep.EigenprobeWarning, match="there are none with (measure|probes)"):
+                        assert not settings_.traced(origin, extra).moving
+
+
+def test_requests_that_no_stack_knows() -> None:
+    assert Request(5).stackable and Request(5, operator=OperatorSettings(dimension=2.0, parts="all")).stackable
+    for unusual in (
+        Request(5, method="network"),
+        Request(5, probes="heat"),
+        Request(5, eigenvalues="mean"),
+        Request(5, operator=OperatorSettings(resolution=500)),
+        Request(5, operator=OperatorSettings(parts="largest")),
+        Request(5, operator=OperatorSettings(bandwidth=1.0)),
+        Request(5, operator=OperatorSettings(measure=0.5)),
+    ):
+        assert not unusual.stackable
+    asked = Request(5, operator=OperatorSettings("row", "scale-invariant", 7, 0.5, 2.0)).graph_settings
+    assert asked == {"metric": "euclidean", "smoother": "row", "neighbours": 7, "bandwidth": 0.5, "dimension": 2.0}
+    assert Request(5, operator=OperatorSettings(metric="cosine")).graph_settings["metric"] == "cosine"
+
+
+def test_names_of_arrays_in_a_record_are_words() -> None:
+    assert settings_from_record({}) == OperatorSettings()
+    for wrong in ("potential", [3], {"potential": 1}, ["potential", 2]):
+        with pytest.raises(InputError, match="expected names of arrays"):
+            settings_from_record({"arrays": wrong})
+
+
+def test_the_geometry_of_a_basis_is_its_own_where_it_is_one(rng: np.random.Generator) -> None:
+    """Symmetric, Euclidean and plain: that of the basis itself; else one of the same graph; of no source the usual."""
+    x = c.random_sphere(150, rng) + 3
+    plain = ep.decompose(x, 3, neighbours=9)
+    assert geometry_of(plain) is plain.prepared()
+    for options in ({"measure": 0.5}, {"smoother": "row"}, {"metric": "cosine"}):
+        other = ep.decompose(x, 3, neighbours=9, **options)
+        found = geometry_of(other)
+        assert found is not other.prepared() and found.graph.k == 9 and found.graph.metric == "euclidean"
+        torch.testing.assert_close(found.smoother.matrix.to_dense(), plain.smoother.matrix.to_dense())
+    unknown = geometry_of(replace(plain, source=None))
+    torch.testing.assert_close(unknown.smoother.mass, OperatorSettings().prepare(x).smoother.mass)
+    with pytest.raises(InputError, match="without points has no geometry"):
+        geometry_of(replace(plain, points=None))
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_three_points_have_an_operator() -> None:
+    for points, kind in ((np.eye(3)[:2], ""), (np.eye(3)[[0, 1, 1, 0]], "distinct ")):
+        with pytest.raises(InputError, match=f"^k=1 needs at least 3 {kind}points, got 2$"):
+            OperatorSettings().prepare(points)
+    assert OperatorSettings().prepare(np.eye(3)).smoother.n == 3

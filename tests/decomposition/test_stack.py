@@ -9,8 +9,12 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.cli import clouds, main
+from eigenprobe.cloud import Frame
 from eigenprobe.decomposition import OperatorSettings, Request, stack
 from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.graph import Graph
+from eigenprobe.search.layout import Segments
+from eigenprobe.smoothers import NEIGHBOURS
 from tests import clouds as c
 
 SIZES = (400, 700, 250, 1100)
@@ -187,3 +191,84 @@ def test_a_folder_is_solved_at_once(surfaces, tmp_path, monkeypatch, capsys):
     for i, x in enumerate(surfaces):
         basis = ep.Basis.load(tmp_path / "out" / str(i) / "basis.safetensors")
         np.testing.assert_allclose(basis.eigenvalues, ep.decompose(x, 10).eigenvalues, rtol=1e-5, atol=1e-9)
+
+
+def test_groups_hold_so_many_rows_and_clouds_of_so_many_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes from the fewest that a block has room in up to the largest; a cloud alone is no group."""
+    fewest = stack.STACKING.room * stack.columns(20)
+    assert stack.stacks_by_size([fewest, fewest - 1, fewest], 20) == [[0, 2]]
+    assert stack.stacks_by_size([20_000, 20_001, 20_000], 20) == [[0, 2]]
+    assert stack.stacks_by_size([900], 20) == [] == stack.stacks_by_size([], 20)
+    monkeypatch.setattr(stack, "ROWS", 3000)
+    assert stack.stacks_by_size([1000] * 7, 20) == [[0, 1, 2], [3, 4, 5]]  # the last one is alone
+    assert stack.stacks_by_size([1000, 999, 998, 997, 996], 20) == [[0, 1, 2], [3, 4]]  # rows of the largest
+    monkeypatch.setattr(stack, "ROWS", 1 << 20)
+    monkeypatch.setattr(stack, "PADDED", 1.5)
+    assert stack.stacks_by_size([1000, 400, 400, 200], 20) == [[0, 1], [2, 3]]  # 2000 of 1400, and 3000 of 1800 points
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [("cpu", False), ("cuda", True), ("cuda:1", True), (torch.device("cpu"), False), (torch.device("meta"), True)]
+    + [(torch.zeros(3), False), (torch.zeros(3, device="meta"), True), (np.zeros(3), False), (None, False)],
+)
+def test_stacks_are_for_devices(place: object, expected: bool) -> None:
+    assert stack.gains_from_stacks(place) == expected
+
+
+@pytest.mark.usefixtures("at_once")
+def test_clouds_that_a_stack_takes(surfaces: list[np.ndarray]) -> None:
+    """Of three columns, without derivatives, enough points for the vectors; others by their number are left."""
+    x = surfaces[0]
+    traced = torch.from_numpy(x).requires_grad_()
+    given = [x[:, :2], x, traced, torch.from_numpy(x), x[0], x[:2], "no points", np.full((300, 3), np.inf)]
+    found = dict(stack._on_device(given, Request(10)))
+    assert list(found) == [1, 3, 7] and found[1][1].numpy and not found[3][1].numpy
+    assert torch.equal(found[1][0], torch.from_numpy(x)) and found[7][0].shape == (300, 3)
+
+
+def test_frames_of_stacked_clouds_are_those_of_each_alone(rng: np.random.Generator) -> None:
+    clouds = [torch.from_numpy(size * rng.normal(size=(n, 3)) + 2 * size) for n, size in ((30, 1.0), (20, 1e-60))]
+    points, frames, fits = stack._framed(clouds)
+    assert fits == [True, True] and points.shape == (50, 3)
+    for x, frame, own in zip(clouds, frames, points.split([30, 20]), strict=True):
+        alone = Frame.of(x, "euclidean", centred=False)
+        torch.testing.assert_close(own, alone(x, torch.float64))
+        torch.testing.assert_close(frame.centre, alone.centre)
+        assert frame.scale == pytest.approx(alone.scale)
+    x = clouds[0]
+    for other, fitting in (
+        (1e-71 * x, False),
+        (1e-68 * x, True),
+        (1e71 * x, False),
+        (1e68 * x, True),
+        (1e-12 * x + 1, False),
+        (1e-8 * x + 1, True),
+        (x * torch.nan, False),
+        (0 * x, False),
+    ):
+        assert stack._framed([x, other])[2] == [True, fitting]
+
+
+def test_short_cuts_of_every_cloud_are_rows_of_it() -> None:
+    each = Segments((4, 3, 5), torch.device("cpu"))
+    pairs = torch.tensor([[8, 11], [1, 3], [0, 2], [7, 9]])
+    assert [own.tolist() for own in stack._cuts(pairs, each)] == [[[1, 3], [0, 2]], [], [[1, 4], [0, 2]]]
+    assert stack._cuts(None, each) == [None] * 3
+    assert [len(own) for own in stack._cuts(pairs[:0], each)] == [0, 0, 0]
+
+
+def test_stacked_surfaces_of_distinct_points_have_a_graph(rng: np.random.Generator) -> None:
+    sphere, solid = c.random_sphere(300, rng), rng.random((500, 3))
+    twice = np.concatenate([sphere[:200], sphere[:1]])
+
+    def found(*clouds: np.ndarray, **settings: object) -> object:
+        each = [torch.from_numpy(x) for x in clouds]
+        return stack._graph_of_surfaces(torch.cat(each), each, OperatorSettings(**settings))
+
+    assert found(sphere, solid) == [True, False] and found(sphere, twice, solid) == [True, False, True]
+    graph = found(sphere, sphere[:100], neighbours=7)
+    assert isinstance(graph, Graph) and graph.k == 7 and graph.clouds == (300, 100)
+    assert isinstance(found(sphere, solid, dimension=2.4), Graph) and found(sphere, dimension=2.6) == [False]
+    usual = found(sphere, neighbours="plain")
+    assert isinstance(usual, Graph) and usual.k == NEIGHBOURS["adaptive"]

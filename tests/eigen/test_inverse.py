@@ -323,3 +323,30 @@ def test_a_full_space_says_which_residual_it_reached() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         inverse.smallest_pairs(path(300, True), 6, pole=-1e-9, known=np.full((300, 1), 300**-0.5))
+
+
+def test_the_shift_of_a_definite_matrix_is_a_hundredth_of_its_first_eigenvalue() -> None:
+    """Nothing is known of it; one that all have is found at once."""
+    for value in (1e-3, 1.0, 3.0):
+        shift = inverse._shift(csr_array(value * np.eye(40)), np.empty((40, 0)))
+        assert shift == pytest.approx(0.01 * value, rel=1e-9)
+
+
+def test_values_that_a_second_search_finds_take_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those below the last one found replace it; a search that finds none below it is the last."""
+    laplacian = csr_array(np.diag(np.arange(1.0, 61.0)))
+    rows = torch.eye(60, dtype=torch.float64)
+    finds = [[0, 1, 4], [2, 8], [9, 10]]
+    asked: list[int] = []
+
+    def smallest(_inverse, _pole, known, k, *_):  # type: ignore[no-untyped-def]
+        asked.append(len(known))
+        chosen = finds[len(asked) - 1]
+        return torch.tensor([1.0 + i for i in chosen], dtype=torch.float64), rows[chosen], 0.0
+
+    monkeypatch.setattr(inverse, "_smallest", smallest)
+    monkeypatch.setattr(inverse, "_repeated", lambda values, pole: True)
+    values, vectors = inverse.smallest_pairs(laplacian, 3, pole=-0.1)
+    assert asked == [0, 3, 5]
+    np.testing.assert_allclose(values, [1, 2, 3])
+    np.testing.assert_allclose(np.abs(vectors), np.eye(60)[:, :3], atol=1e-12)

@@ -16,13 +16,14 @@ from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
+from eigenprobe.smoothers import smoother as matrices
 from tests import clouds as c
 
 
 @pytest.fixture
-def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
     """From the call on, everything is done as on a device without scipy."""
-    return lambda: monkeypatch.setattr(sparse, "on_host", lambda matrix: False)
+    return lambda: [monkeypatch.setattr(each, "on_host", lambda matrix: False) for each in (sparse, matrices)]
 
 
 def smoother(n: int, rng: np.random.Generator) -> Smoother:
@@ -142,3 +143,25 @@ def test_every_level_takes_part_in_a_cycle(rng):
         x = x - null @ (null.mT @ x)
         energies.append(float((x * (scaled @ x)).sum()) ** 0.5)
     assert energies[-1] < 0.6**4 * energies[-5]
+
+
+def test_a_sweep_spans_residuals_and_the_last_directions(rng, monkeypatch):
+    """Two blocks in the first sweep, three in all others; every sweep is reported by its number and its residual."""
+    laplacian, known = problem(900, rng)
+    levels = multigrid.hierarchy(laplacian, known, 20)
+    counts: list[int] = []
+    said: list[str] = []
+    real = nested._Problem.ritz
+
+    def ritz(own, blocks, *rest):
+        counts.append(len(blocks))
+        return real(own, blocks, *rest)
+
+    monkeypatch.setattr(nested._Problem, "ritz", ritz)
+    monkeypatch.setattr(nested, "report", said.append)
+    block = torch.from_numpy(rng.normal(size=(900, 12)))
+    found = nested.improve(levels, 0, block, nested.Goal(6, 1e-12, 1e-13), 4)
+    assert counts == [2, 3, 3, 3]
+    assert [line.rpartition(",")[0] for line in said] == [f"level 0, sweep {i}" for i in (1, 2, 3, 4)]
+    residuals = [float(line.split()[-1]) for line in said]
+    assert residuals == sorted(residuals, reverse=True) and float(found.norms.max()) < residuals[-1]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from eigenprobe.eigen import inverse, multigrid, nested, select_solver, solve
-from eigenprobe.eigen.problem import Eigenpairs, Problem
-from eigenprobe.eigen.solve import SOLVERS
+from eigenprobe.eigen.problem import Eigenpairs, Problem, SparseOperator
+from eigenprobe.eigen.solve import SOLVERS, _known, _unpack
 from eigenprobe.errors import InputError
 from eigenprobe.graph import build_graph
+from eigenprobe.search import layout
 from eigenprobe.smoothers import Smoother, build_smoother, neighbourhood_smoother
 from tests import clouds as c
 
@@ -106,3 +108,33 @@ def test_reproducible_and_independent_of_the_order_of_points() -> None:
     other = ep.decompose(x[order], k=6)
     assert np.allclose(other.eigenvalues, first.eigenvalues, rtol=1e-3, atol=1e-6)
     assert np.allclose(other.vectors, first.vectors[order], atol=2e-2)
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_the_constant_is_known_where_the_matrix_fixes_it(share: float, rng: np.random.Generator) -> None:
+    """|A q - q| of at most 1e-4, of whole vectors: an entry of many is always small."""
+    smoother = build_smoother(torch.as_tensor(c.random_sphere(150, rng)), "symmetric")
+    moved = replace(smoother, matrix=smoother.matrix * (1 - share * 1e-4), leaving=None)
+    work = SparseOperator(moved.matrix)
+    known = _known(moved, work, None, 3)
+    assert known.shape == (150, 1 if share < 1 else 0)
+    if share < 1:
+        torch.testing.assert_close(known[:, 0].abs(), smoother.mass.sqrt())
+
+
+def test_rows_without_points_are_ordered_by_their_matrix(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a graph that lies in memory as in space stay; pairs are those of the rows as they were given."""
+    monkeypatch.setattr(layout, "REORDER", 50)
+    smoother = build_smoother(torch.as_tensor(c.random_sphere(150, rng)), "symmetric")
+    bare = replace(smoother, graph=None)
+    ordered = replace(smoother, graph=replace(smoother.graph, ordered=True))
+    generator = torch.Generator().manual_seed(0)
+    assert _unpack(ordered, 3, None, None, generator)[2] is None
+    for each in (bare, smoother):
+        work, known, order, dtype = _unpack(each, 3, None, None, generator)
+        assert order is not None and sorted(order.tolist()) == list(range(150)) and dtype == torch.float64
+        torch.testing.assert_close(work.matrix.to_dense(), smoother.matrix.to_dense()[order][:, order])
+        torch.testing.assert_close(known[:, 0], smoother.mass.sqrt()[order])
+        torch.testing.assert_close(solve(each, 5).gaps, solve(ordered, 5).gaps, atol=1e-9, rtol=1e-6)

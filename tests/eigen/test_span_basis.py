@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from eigenprobe.cloud import Frame
 from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
-from eigenprobe.eigen.span import small_ritz
+from eigenprobe.eigen.span import basis_of, small_ritz
 from eigenprobe.errors import InputError
-from eigenprobe.graph import stack
+from eigenprobe.graph import Placed, stack
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 
@@ -169,3 +170,30 @@ def test_ritz_gives_ascending_gaps_and_their_vectors(power: int, known: int) -> 
     image = sphere.apply(vectors.to(sphere.dtype)).double()
     torch.testing.assert_close(image, (1 - gaps) * vectors, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(vectors.mT @ vectors, torch.eye(6, dtype=torch.float64), atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
+    """Copies share mass and value, rows go back to their places, eigenvalues to the units of the caller."""
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(60)), "adaptive", k=12, dimension=2)
+    rotation = rotate(Span(solve(smoother, 4).vectors), smoother, 4)
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    given = 3 * torch.from_numpy(c.fibonacci_sphere(60))
+    frame = Frame(torch.zeros(3, dtype=torch.float64), 3.0)
+    cuts = torch.tensor([[0, 5], [7, 9]])
+    cloud = Placed(given, frame, short_cuts=cuts)
+    if moved:  # given point i is row rows[i]; the last three are copies
+        rows = torch.cat([order.argsort(), order.argsort()[:3]])
+        cloud = Placed(torch.cat([given[order][order.argsort()], given[:3]]), frame, rows, order, cuts)
+    basis = basis_of(rotation, smoother, cloud, info={"method": "direct"})
+    torch.testing.assert_close(basis.eigenvalues, rotation.eigenvalues / 9)
+    gram = basis.normalized.mT @ basis.normalized
+    torch.testing.assert_close(gram, torch.eye(4, dtype=torch.float64), atol=1e-9, rtol=0)
+    at = rows if moved else torch.arange(60)
+    torch.testing.assert_close(basis.vectors, rotation.vectors[at])
+    copies = torch.bincount(at, minlength=60)
+    torch.testing.assert_close(basis.mass, (rotation.mass / copies)[at])
+    torch.testing.assert_close(basis.normalized, basis.vectors * basis.mass.sqrt()[:, None])
+    assert torch.equal(basis.short_cuts, order[cuts] if moved else cuts) and basis.info["short_cuts"] == 2
+    assert basis.info.get("duplicates") == (3 if moved else None) and basis.info["dimension"] == 2.0
+    assert basis.prepared().smoother is smoother

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from eigenprobe import EigenprobeWarning, InputError, OptimalApproximationEigenm
 from eigenprobe.estimators import coordinates as layout
 from eigenprobe.estimators import eigenmaps, precomputed
 from eigenprobe.estimators import sources as lazy
-from eigenprobe.estimators.coordinates import check_parameters, choose_metric, coordinates, local_averages
+from eigenprobe.estimators.coordinates import (
+    check_parameters,
+    choose_coordinates,
+    choose_metric,
+    coordinates,
+    diffusion_time,
+    local_averages,
+)
+from eigenprobe.estimators.eigenmaps import _is_dask
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, neighbourhood_smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights
@@ -421,3 +430,93 @@ def test_groups_that_overlap_are_not_lost_either(groups: int, width: int, apart:
         found = KMeans(groups, n_init=2, random_state=0).fit_predict(model.embedding_)
         scores[kind] = adjusted_rand_score(labels, found)
     assert scores["auto"] > scores["sphere"] + 0.08
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"k": 2, "coordinates": "map"}, None),
+        ({"k": 1, "coordinates": "map"}, "a map has at least 2 coordinates, got n_components=1"),
+        ({"k": 1, "coordinates": "sphere"}, None),
+        ({"solver": "network", "metric": "euclidean"}, None),
+        ({"solver": "network", "metric": "manhattan"}, "compares rows by cosine or euclidean, got metric='manhattan'"),
+        ({"solver": "direct", "metric": "manhattan"}, None),
+        ({"metric": "minkowski", "metric_kwds": {"p": 3}}, None),
+        ({"metric": "cosine", "metric_kwds": {"p": 3}}, "metric 'cosine' has no further arguments"),
+        ({"metric": "precomputed", "metric_kwds": {"p": 3}}, "metric 'precomputed' has no further arguments"),
+        ({"n_jobs": 0}, "n_jobs must be a number of cores"),
+        ({"n_jobs": -1}, None),
+        ({"map_dimensions": 2}, None),
+        ({"map_dimensions": 3}, None),
+        ({"map_dimensions": 4}, "map_dimensions must be 2 or 3, got 4"),
+        ({"target_weight": 0.0}, None),
+        ({"target_weight": 1.0}, None),
+        ({"target_weight": 1.01}, "target_weight must be between 0 and 1, got 1.01"),
+        ({"target_weight": -0.01}, "target_weight must be between 0 and 1"),
+    ],
+)
+def test_parameters_that_are_wrong_are_named(options: dict[str, Any], told: str | None) -> None:
+    model = _model(**({"k": 3} | options))
+    if told is None:
+        check_parameters(model)
+    else:
+        with pytest.raises(InputError, match=told):
+            check_parameters(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "mapped", "expected"),
+    [
+        *(({"k": 2}, 30, False, "sphere"), ({"k": 2}, 31, False, "map")),
+        *(({"k": 2}, 100_000, False, "map"), ({"k": 2}, 100_001, False, "sphere")),
+        *(({"k": 3}, 10_000, False, "map"), ({"k": 3}, 10_001, False, "sphere"), ({"k": 4}, 500, False, "sphere")),
+        *(({"k": 4}, 500, True, "map"), ({"k": 2, "diffusion_steps": 3.0}, 500, False, "sphere")),
+        *(
+            ({"k": 2, "solver": "network"}, 500, False, "sphere"),
+            ({"k": 2, "coordinates": "vectors"}, 500, True, "vectors"),
+        ),
+    ],
+)
+def test_which_coordinates_are_chosen(options: dict[str, Any], rows: int, mapped: bool, expected: str) -> None:
+    model = _model(**({"coordinates": "auto"} | options))
+    model.basis_ = SimpleNamespace(info={"mapped": mapped})
+    assert choose_coordinates(model, rows) == expected
+
+
+def test_the_power_of_diffusion_leaves_a_share_of_the_last_coordinate() -> None:
+    """A twentieth of it, by 30 steps at most; of a given power nothing may be left, which is said."""
+    assert diffusion_time("auto", np.array([0.9, 0.5])) == pytest.approx(np.log(0.05) / np.log(0.5))
+    assert diffusion_time("auto", np.array([0.99, 0.95])) == 30 and diffusion_time("auto", np.array([1.0])) == 30
+    assert 0 < diffusion_time("auto", np.array([0.9, -0.2])) < 0.2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert diffusion_time(5.0, np.array([0.9, 0.1])) == 5 and diffusion_time(0.5, np.array([])) == 0.5
+        assert diffusion_time(2, np.array([0.0011, 1e-9])) == 2  # 1.2e-6
+    with pytest.warns(UserWarning, match="diffusion_steps=2 leaves 8e-07 of the first coordinate"):
+        diffusion_time(2, np.array([0.0009, 1e-9]))
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [("dask.array.core", True), ("dask", True), ("dask_expr._collection", True), ("numpy", False), ("my.dask", False)],
+)
+def test_tables_of_dask_are_known_by_their_module(module: str, expected: bool) -> None:
+    assert _is_dask(type("Table", (), {"__module__": module})()) == expected
+
+
+def test_folded_vectors_are_coordinates_of_all_of_them(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve groups of 40 in four coordinates: every vector is folded, and rows of a group stay together."""
+    own = np.repeat(np.arange(12), 40)
+    x = 20 * rng.normal(size=(12, 70))[own] + rng.normal(size=(480, 70))
+    seen: list[np.ndarray] = []
+    real = eigenmaps.folding
+    monkeypatch.setattr(eigenmaps, "folding", lambda places, count: seen.append(places) or real(places, count))
+    with warnings.catch_warnings(action="ignore"):
+        model = _model(4, diffusion_steps=30.0, metric="cosine").fit(x)
+    assert model.basis_.k > 5 and seen[0].shape == (480, model.basis_.k - 1)
+    y = model.embedding_
+    centres = np.stack([y[own == group].mean(0) for group in range(12)])
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2) + 9 * np.eye(12)
+    assert np.linalg.norm(y - centres[own], axis=1).max() < apart.min()

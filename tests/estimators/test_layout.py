@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -208,3 +209,22 @@ def test_a_map_of_more_dimensions(rng: np.random.Generator) -> None:
     hub = OptimalApproximationEigenmaps(5, metric="precomputed_affinity", coordinates="map", device="cpu")
     places = hub.fit(star + np.eye(80)).embedding_
     assert np.isfinite(places).all() and np.abs(places).max() < 100
+
+
+@pytest.mark.parametrize("groups", [None, 3])
+def test_a_picture_of_the_map_has_the_groups_found(groups: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no labels are given and there are some; names and sizes may be other ones."""
+    drawn: list[Any] = []
+    found = None if groups is None else SimpleNamespace(labels=[0, 1, 2], typical=range(groups))
+    monkeypatch.setattr("eigenprobe.viz.scatter.find_groups", lambda places: found)
+    monkeypatch.setattr("eigenprobe.viz.charts.embeddings", lambda *given, **options: drawn.append((*given, options)))
+    model = layout.MapMixin()
+    model.layout_ = np.arange(9.0).reshape(3, 3)  # type: ignore[misc]
+    model.plot()
+    model.plot([5, 6, 7], side=2.0)
+    model.plot(names=["a", "b", "c"])
+    (first, labels, options), (_, own, sized), (_, _, named) = drawn
+    np.testing.assert_array_equal(first[""], model.layout_[:, :2])
+    assert labels == (None if groups is None else [0, 1, 2]) and own == [5, 6, 7] and sized == {"side": 2.0}
+    names = {} if groups is None else {"names": ["group 1", "group 2", "group 3"]}
+    assert options == {"side": 5.0} | names and named == {"side": 5.0, "names": ["a", "b", "c"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -146,3 +148,127 @@ def test_gaps_grow_by_the_power_of_weyls_law() -> None:
     within = np.r_[small[:9], np.linspace(0.02, 0.05, 11), 0.6 + 1e-3 * np.arange(20)]
     assert solvers.needed_by_gaps(within, 10, 10) == 40, "ten of two"
     assert solvers.needed_by_gaps(np.linspace(0.1, 0.2, 40), 10, 30) == 30, "no gap at all"
+
+
+def _stub(n: int, size: float = 1.0, parts: int = 1, dimension: float = 9.0) -> Any:
+    """A smoother whose powers are multiples, and the numbers of steps that it was asked for."""
+    asked: list[int] = []
+    power = lambda x, steps: asked.append(steps) or size * x  # noqa: E731
+    facts = {"components": (parts, None), "dimension": dimension, "asked": asked}
+    return SimpleNamespace(n=n, matrix=torch.zeros(1), power=power, **facts)
+
+
+def test_a_trace_is_that_of_a_walk_and_longer_for_large_tables() -> None:
+    """tr A^30 by half of the steps, squared; 5 more for every five times as many rows above ten thousand."""
+    for n, steps in ((100, 15), (10_000, 15), (12_000, 15), (50_000, 20), (250_000, 25)):
+        smoother = _stub(n, 1e-3)
+        assert solvers.needed_vectors(smoother, 5, 1.0) == 5 and smoother.asked == [steps]
+    groups = lambda count: (count / 400) ** 0.5  # noqa: E731  # of 400 rows: n size^2 of them
+    assert solvers.needed_vectors(_stub(400, groups(12.4)), 5, 2.5) == 5  # 12.5 or fewer are enough
+    assert solvers.needed_vectors(_stub(400, groups(12.6)), 5, 2.5) == 26
+    assert solvers.needed_vectors(_stub(400, groups(70)), 5, 2.5) == 101  # a quarter of the rows
+    assert solvers.needed_vectors(_stub(4000, (70 / 4000) ** 0.5), 5, 2.5) == solvers.MOST_FOLDED + 1
+    assert solvers.needed_vectors(_stub(400, groups(4), parts=6), 5, 2.5) == 9  # more parts than vectors
+    assert solvers.needed_vectors(_stub(400, groups(4), parts=5), 5, 2.5) == 5
+    assert solvers.needed_vectors(_stub(400, groups(1), parts=9), 5, 2.5) == 5  # never fewer than asked for
+
+
+@pytest.mark.parametrize(
+    ("n", "dimension", "groups", "expected"),
+    [
+        *((641, 9.0, 2.5, True), (640, 9.0, 2.5, False)),  # 16 rows for four times as many groups as ten vectors
+        *((20_000, 9.0, 2.5, True), (20_001, 9.0, 2.5, False)),
+        *((900, 9.0, math.inf, False), (900, 9.0, 1e9, True), (900, 6.0, 1e9, False), (900, 6.1, 2e9, True)),
+        (900, 2.0, 2.5, True),  # no shape
+    ],
+)
+def test_which_tables_may_have_overlapping_groups(n: int, dimension: float, groups: float, expected: bool) -> None:
+    assert solvers._may_go_on(_stub(n, dimension=dimension), 10, groups) == expected
+
+
+def test_vectors_are_solved_for_once_or_as_many_as_gaps_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times as many are looked at where a trace asks for no more; of a residual that is lost, those asked for."""
+    asked: list[int] = []
+    needs, residual = [10], [0.0]
+
+    def solve(smoother: Any, k: int, tol: float, start: Any, generator: Any) -> Any:
+        asked.append(k)
+        gaps = torch.arange(float(k))
+        return solvers.Eigenpairs(torch.zeros(900, k), gaps)._replace(residual=residual[0])
+
+    monkeypatch.setattr(solvers, "solve", solve)
+    monkeypatch.setattr(solvers, "needed_by_gaps", lambda gaps, k, traced: needs[0])
+    generator = torch.Generator()
+
+    def found(asked_for: int, count: int, further: bool, n: int = 900) -> tuple[int, list[int]]:
+        asked.clear()
+        pairs = solvers._enough(_stub(n), asked_for, count, further, None, generator)
+        return len(pairs.gaps), list(asked)
+
+    assert found(11, 11, False) == (11, [11]) and found(11, 40, False) == (40, [40])
+    assert found(11, 11, True) == (11, [41, 11])
+    needs[0] = 24
+    assert found(11, 11, True) == (25, [41, 25]) and found(11, 11, True, n=60) == (16, [41, 16])
+    needs[0] = 3
+    assert found(11, 11, True) == (11, [41, 11])  # never fewer
+    assert found(11, 30, True) == (11, [101, 11])
+    needs[0] = 100
+    assert found(11, 30, True) == (101, [101]) and found(11, 120, True) == (120, [120])
+    residual[0] = 1.01 * solvers.INSIDE * solvers.TOLERANCE
+    assert found(11, 40, False) == (11, [40, 11]) and found(11, 11, False) == (11, [11])
+    residual[0] = 0.99 * solvers.INSIDE * solvers.TOLERANCE
+    assert found(11, 40, False) == (40, [40])
+
+
+def test_new_rows_start_from_averages_of_known_neighbours(rng: np.random.Generator) -> None:
+    """Without the constant; of neighbours that are new as well there is nothing to average."""
+    x = torch.from_numpy(rng.normal(size=(40, 3)))
+    cloud = arrange(x, 5, 3)
+    known = torch.from_numpy(rng.normal(size=(25, 4)))
+    found = solvers.starting_vectors(known, cloud)
+    assert found.shape == (40, 3)
+    torch.testing.assert_close(found[:25], known[:, 1:])
+    for i in range(25, 40):
+        old = [int(j) for j in cloud.graph.indices[i] if j < 25]
+        expected = known[old, 1:].mean(0) if old else torch.zeros(3, dtype=torch.float64)
+        torch.testing.assert_close(found[i], expected)
+    with pytest.warns(UserWarning, match="coincide"):
+        copied = arrange(torch.cat([x[:3], x]), 5, 3)
+    values = torch.from_numpy(rng.normal(size=(25, 4)))
+    assert copied.kept is not None
+    torch.testing.assert_close(solvers.starting_vectors(values, copied)[:3], values[copied.kept[:3], 1:])
+    assert torch.equal(copied.kept[3:6], torch.tensor([6, 7, 8]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "parts", "n", "maps", "way"),
+    [
+        *((5, 20, 9, 4000, True, "mapped"), (5, 20, 9, 4000, False, "enough"), (5, 20, 5, 4000, True, "enough")),
+        *((5, 20, 30, 4000, False, "insides"), (5, 20, 30, 20_001, True, "insides"), (5, 5, 9, 4000, True, "enough")),
+    ],
+)
+def test_which_vectors_a_table_gets(
+    asked: int, count: int, parts: int, n: int, maps: bool, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A map of more parts than vectors has those asked for; elsewhere half of them are inside of the largest parts."""
+    went: list[Any] = []
+
+    def pairs(k: int) -> Any:
+        return solvers.Eigenpairs(torch.zeros(7, k), torch.arange(float(k)))._replace(residual=0.0, solver="none")
+
+    monkeypatch.setattr(solvers, "described", lambda cloud: (_stub(n), {"components": parts}))
+    monkeypatch.setattr(solvers, "needed_vectors", lambda *given: count)
+    monkeypatch.setattr(solvers, "solve", lambda smoother, k, **how: went.append("mapped") or pairs(k))
+    monkeypatch.setattr(solvers, "_parts_and_insides", lambda smoother, k, g: went.append("insides") or pairs(k))
+    monkeypatch.setattr(solvers, "_enough", lambda *given: went.append(("enough", given[3])) or pairs(given[2]))
+    monkeypatch.setattr(solvers, "_part_columns", lambda smoother, k: torch.ones(7, k))
+    monkeypatch.setattr(solvers, "basis_from_span", lambda span, smoother, k, cloud, extension, info: (span, k, info))
+    span, k, info = solvers.fit_direct(None, asked, 0, None, 2.5, maps)  # type: ignore[arg-type, misc]
+    if way == "enough":
+        more = count == asked or (parts <= asked and 400 < n <= 20_000)
+        assert went == [("enough", more)]
+    else:
+        assert went == [way]
+    mapped = way == "mapped" or (maps and n <= 20_000 and count > asked and way == "enough")
+    assert info["mapped"] == mapped and k == (asked if mapped else count)
+    assert bool(span.columns.any()) == (k == asked < parts)  # functions that are constant on the parts

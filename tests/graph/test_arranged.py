@@ -124,9 +124,8 @@ def test_values_go_to_the_kept_points_and_back(
     np.testing.assert_array_equal(cloud.points[cloud.rows], distinct[owner])
     groups = [np.flatnonzero(owner == owner[int(row)]) for row in cloud.kept]
     assert sorted(group[0] for group in groups) == sorted(np.unique(owner, return_index=True)[1])  # each place once
-    if not reordered:  # along a curve copies have no order
-        assert all(int(row) == group[0] for row, group in zip(cloud.kept, groups, strict=True))
-        assert bool((cloud.kept.diff() > 0).all())
+    assert all(int(row) == group[0] for row, group in zip(cloud.kept, groups, strict=True))  # the first of its copies
+    assert reordered or bool((cloud.kept.diff() > 0).all())
     for shape in ((33,), (33, 2), (33, 2, 3)):
         values = rng.normal(size=shape)
         means = np.stack([values[group].mean(0) for group in groups])
@@ -266,3 +265,72 @@ def test_copies_are_one_where_they_are_most_of_the_neighbours(
     cloud = arrange(torch.from_numpy(places + 1e-7 * rng.normal(size=places.shape)), 12, 4)
     found = arranged.without_near_copies(cloud)
     assert (found is not cloud) == merged and found.graph.n == (150 if merged else 150 * copies)
+
+
+@pytest.mark.parametrize("count", [1990, 2000, 2010])
+def test_lengths_on_either_side_of_an_empty_stretch_are_counted(count: int, rng: np.random.Generator) -> None:
+    """One of 200 beyond it, and one more below it; copies at distance 0 are not counted."""
+
+    def found(far: int) -> float:
+        squared = 1 + rng.random(count)
+        squared[:far] *= 1e12
+        lists = torch.from_numpy(np.append(rng.permutation(squared), np.zeros(10))).view(-1, 10)
+        return arranged._least_between_rows(SimpleNamespace(squared=lists, n=len(lists)))  # type: ignore[arg-type]
+
+    few = count // 200
+    for far in (few - 1, count - few, count - few + 1):
+        assert found(far) == math.inf
+    for far in (few, few + 1, count - few - 1):
+        assert 2 < found(far) < 1e12
+
+
+def test_lengths_of_two_thousand_rows_tell_of_all() -> None:
+    squared = torch.ones(6001, 4)
+    squared[1::3] = 1e12  # rows that are not among every third
+    assert arranged._least_between_rows(SimpleNamespace(squared=squared, n=6001)) == math.inf  # type: ignore[arg-type]
+    squared[::3, 2:] = 1e-12
+    assert arranged._least_between_rows(SimpleNamespace(squared=squared, n=6001)) == pytest.approx(1e-6)  # type: ignore[arg-type]
+
+
+def test_an_empty_stretch_is_as_wide_as_copies_are_near() -> None:
+    for ratio, empty in ((0.99, False), (1.01, True)):
+        squared = torch.ones(100, 4, dtype=torch.float64)
+        squared[:, 2:] = (ratio * arranged.APART) ** 2
+        found = arranged._least_between_rows(SimpleNamespace(squared=squared, n=100))  # type: ignore[arg-type]
+        assert found == (pytest.approx(ratio * arranged.APART) if empty else math.inf)
+
+
+def _copied(groups: int, copies: int, rng: np.random.Generator, noise: float = 1e-5) -> arranged.Arranged:
+    """Points of a grid, each with copies, and the lists of ten neighbours."""
+    base = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), -1).reshape(-1, 3)[:groups]
+    x = np.repeat(base, copies, 0) + noise * rng.random((groups * copies, 3))
+    return arrange(torch.from_numpy(x), 10, 5)
+
+
+@pytest.mark.filterwarnings("ignore:.*a little noise")
+@pytest.mark.parametrize(
+    ("groups", "copies", "merged"),
+    [
+        *((60, 5, False), (60, 6, True), (60, 7, True)),  # four, five and six of ten neighbours are copies
+        *((39, 8, False), (40, 8, True)),  # at least four groups for each neighbour
+        *((41, 40, True), (41, 41, False)),  # at most four copies for each neighbour
+    ],
+)
+def test_when_rows_are_taken_for_copies(groups: int, copies: int, merged: bool, rng: np.random.Generator) -> None:
+    cloud = _copied(groups, copies, rng)
+    found = without_near_copies(cloud)
+    assert found.graph.n == (groups if merged else groups * copies) and (found is cloud) == (not merged)
+    if merged:
+        assert found.rows is not None
+        assert torch.equal(found.rows, torch.arange(groups).repeat_interleave(copies))
+
+
+@pytest.mark.filterwarnings("ignore:.*a little noise")
+def test_groups_whose_lists_are_full_are_copies_where_they_lie_far_apart(rng: np.random.Generator) -> None:
+    """By the longest distance within them, and one that 95 % of them have at least to the next."""
+    seed = int(rng.integers(1 << 30))
+    unit = _copied(50, 20, np.random.default_rng(seed), 1e-5)
+    limit = 1e-5 / (arranged.APART * float(unit.graph.distances.max()) * unit.frame.scale)  # noise that is too much
+    for share, count in ((0.95, 50), (1.05, 1000)):
+        near = _copied(50, 20, np.random.default_rng(seed), share * limit)
+        assert without_near_copies(near).graph.n == count

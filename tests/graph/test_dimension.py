@@ -242,3 +242,49 @@ def test_growth_of_the_shortest_lists(expected: float) -> None:
     for k in (2, 3):
         lengths = np.linspace(1, k ** (1 / expected), k)
         assert estimate_dimension(_graph_of(np.tile(lengths, (30, 1)))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("columns", "k"), [(2, 20), (3, 9), (6, 20)])
+def test_variances_are_those_of_principal_components(columns: int, k: int, rng: np.random.Generator) -> None:
+    """Of the sixteen nearest neighbours, or of all there are, without the point itself; descending, over the first."""
+    graph = build_graph(torch.from_numpy(rng.normal(size=(60, columns)) * np.arange(1, columns + 1)), k)
+    rows = torch.from_numpy(rng.permutation(60)[:25])
+    near = graph.points[graph.indices[rows]].numpy()[:, :16]
+    expected = np.stack([np.linalg.eigvalsh(np.cov(each.T, bias=True))[::-1] for each in near])
+    found = dimensions._variances(graph, rows).numpy()
+    np.testing.assert_allclose(found, expected / expected[:, :1], rtol=1e-7, atol=1e-12)
+
+
+def test_points_are_surrounded_where_every_direction_has_two_neighbours(rng: np.random.Generator) -> None:
+    """Neighbours within the angle whose cosine is .3, for each of 48 directions, one by one."""
+    x = rng.normal(size=(250, 3))
+    graph, rows = build_graph(torch.from_numpy(x), 24), np.arange(0, 250, 2)
+    directions = c.fibonacci_sphere(48)
+    expected = []
+    for i in rows:
+        chords = x[graph.indices[i].numpy()] - x[i]
+        cosines = chords @ directions.T / np.linalg.norm(chords, axis=1)[:, None]
+        expected.append(float(((cosines > 0.3).sum(0) >= 2).all()))
+    found = dimensions._surrounded(graph, torch.from_numpy(rows)).tolist()
+    assert found == expected and 10 < sum(found) < 120
+
+
+def test_labels_of_curves_surfaces_and_more_among_five_columns(rng: np.random.Generator) -> None:
+    """Whole numbers up to two, by principal axes; what more there is grows."""
+    parts = []
+    for flat in (1, 2, 4):
+        x = np.zeros((500, 5))
+        x[:, :flat], x[:, 4] = rng.random((500, flat)), 10 * flat
+        parts.append(x)
+    graph = build_graph(torch.from_numpy(np.concatenate(parts)), 20)
+    line, plane, solid = local_dimension(graph).split(500)
+    assert bool((line == 1).all()) and float((plane == 2).double().mean()) > 0.9
+    assert float((solid.round() == solid).double().mean()) < 0.1 and 3 < float(solid.median()) < 4.2
+    some = torch.tensor([700, 3, 1200])  # of samples alone what they have among all
+    torch.testing.assert_close(local_dimension(graph, some), local_dimension(graph)[some])
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_one_neighbour_tells_of_a_curve(columns: int, rng: np.random.Generator) -> None:
+    graph = build_graph(torch.from_numpy(rng.random((50, columns))), 1)
+    assert estimate_dimension(graph) == 1 and bool((local_dimension(graph) == 1).all())

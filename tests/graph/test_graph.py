@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.graph import Graph, build_graph, local_spacing, sphere_directions
+from eigenprobe.graph.graph import Graph, build_graph, local_spacing, principal, sphere_directions, tangent_frames
 from eigenprobe.search.neighbours import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]
@@ -196,3 +196,86 @@ def test_stacked_clouds_are_searched_each_in_itself(columns: int, loops: bool) -
         alone = build_graph(x[start : start + size], 6, self_loops=loops)
         assert torch.equal(part.indices, alone.indices) and torch.allclose(part.distances, alone.distances)
         start += size
+
+
+@pytest.mark.parametrize(("columns", "k", "dimension"), [(3, 8, 2), (3, 8, 1), (5, 5, 2), (9, 6, 2), (9, 6, 3)])
+def test_tangent_frames_are_leading_singular_vectors(
+    columns: int, k: int, dimension: int, rng: np.random.Generator
+) -> None:
+    """Of offsets with weights ``exp(-(d / d_k)^2 / 2)``, by whichever Gram matrix is the smaller one."""
+    graph = build_graph(torch.from_numpy(rng.normal(size=(40, columns)) * np.logspace(0, -0.6, columns)), k)
+    offsets = graph.points[graph.indices] - graph.points[:, None]
+    frames = tangent_frames(offsets, graph.distances, dimension)
+    assert frames.shape == (40, columns, dimension)
+    for own, chords, frame in zip(graph.distances.numpy(), offsets.numpy(), frames.numpy(), strict=True):
+        leading = np.linalg.svd(chords * np.exp(-((own / own[-1]) ** 2) / 2)[:, None])[2][:dimension]
+        np.testing.assert_allclose(frame @ frame.T, leading.T @ leading, atol=1e-8)
+        np.testing.assert_allclose(frame.T @ frame, np.eye(dimension), atol=1e-9)
+    small = tangent_frames(1e-9 * offsets, 1e-9 * graph.distances, dimension)  # of any unit
+    torch.testing.assert_close((small @ small.mT), frames @ frames.mT, rtol=0, atol=1e-6)
+
+
+def test_tangent_planes_are_those_of_the_nearest_ten(rng: np.random.Generator) -> None:
+    graph = build_graph(torch.from_numpy(rng.normal(size=(50, 3)) * [1, 0.8, 0.3]), 14)
+    ten = build_graph(graph.points, 10)
+    expected = tangent_frames(ten.points[ten.indices] - ten.points[:, None], ten.distances, 2)
+    torch.testing.assert_close(graph.planes @ graph.planes.mT, expected @ expected.mT)
+
+
+def test_copies_have_frames_that_are_finite() -> None:
+    for columns in (3, 9):
+        frames = tangent_frames(torch.zeros(2, 5, columns), torch.zeros(2, 5), 2)
+        assert frames.shape == (2, columns, 2) and bool(frames.isfinite().all())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_derivative_of_a_leading_space(count: int, rng: np.random.Generator) -> None:
+    """That of its projector, which no choice of vectors changes, is that of finite differences; so is its value."""
+    half = torch.from_numpy(rng.normal(size=(6, 7, 5)))
+    matrices, weight = half.mT @ half, torch.from_numpy(rng.normal(size=(6, 5, 5)))
+    step = torch.from_numpy(rng.normal(size=(6, 5, 5)))
+    step = step + step.mT
+
+    def loss(matrices: Tensor) -> Tensor:
+        found = principal(matrices, count)
+        return (found @ found.mT * weight).sum((1, 2))
+
+    moving = matrices.clone().requires_grad_()
+    torch.testing.assert_close(loss(moving).detach(), loss(matrices))
+    leading = torch.linalg.eigh(matrices)[1][..., -count:]
+    torch.testing.assert_close(loss(matrices), (leading @ leading.mT * weight).sum((1, 2)))
+    (slope,) = torch.autograd.grad(loss(moving).sum(), moving)
+    expected = (loss(matrices + 1e-6 * step) - loss(matrices - 1e-6 * step)) / 2e-6
+    torch.testing.assert_close((slope * step).sum((1, 2)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_squared_lengths_of_either_metric(rng: np.random.Generator) -> None:
+    """Up to one factor for angles: half of the squared length between unit vectors."""
+    x = torch.from_numpy(rng.normal(size=(30, 4)))
+    graph = build_graph(x, 5)
+    torch.testing.assert_close(graph.squared, (x[graph.indices] - x[:, None]).square().sum(2))
+    unit, angles = x / x.norm(dim=1, keepdim=True), build_graph(x, 5, metric="cosine")
+    torch.testing.assert_close(angles.squared, (unit[angles.indices] - unit[:, None]).square().sum(2) / 2)
+
+
+def test_components_of_arrays_and_tensors(rng: np.random.Generator) -> None:
+    x = np.concatenate([rng.random((20, 3)), rng.random((9, 3)) + 50, rng.random((11, 3)) - 50])
+    count, labels = build_graph(x, 8).components()
+    assert count == 3 and isinstance(labels, np.ndarray) and labels.tolist() == [0] * 20 + [1] * 9 + [2] * 11
+    again, tensors = build_graph(torch.from_numpy(x), 8).components()
+    assert again == 3 and torch.equal(tensors, torch.from_numpy(labels))
+
+
+def test_stacked_graphs_keep_what_they_are() -> None:
+    graphs = [build_graph(points(n, 3, n), 4, ordered=n != 9) for n in (9, 12, 7)]
+    assert not stack(graphs).ordered and stack(graphs[1:]).ordered and stack(graphs).clouds == (9, 12, 7)
+    whole = stack(graphs)
+    assert torch.equal(whole.indices[9:21], graphs[1].indices + 9)
+    assert torch.equal(whole.indices[21:], graphs[2].indices + 21)
+    for one, other in zip(whole.parts(), graphs, strict=True):
+        assert torch.equal(one.indices, other.indices) and torch.equal(one.distances, other.distances)
+        assert torch.equal(one.points, other.points) and one.doubtful is None and one.clouds == ()
+    unlike = (build_graph(points(9, 3), 4, metric="cosine"), build_graph(points(9, 3), 4, self_loops=True))
+    for other in unlike:
+        with pytest.raises(InputError, match="one metric and one number"):
+            stack([graphs[0], other])

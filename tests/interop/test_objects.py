@@ -48,6 +48,9 @@ def test_geomfum_shapes(mesh: tuple[np.ndarray, np.ndarray]) -> None:
         _is_ours(shape.basis.vals, shape.basis.vecs, laplacian.stiffness_matrix, laplacian.mass_matrix)
         f = np.asarray(shape.vertices)[:, 0]
         assert np.abs(shape.basis.vecs @ shape.basis.project(f) - f).max() < 0.02
+        before = np.asarray(laplacian.stiffness_matrix @ f)
+        ep.interop.equip(shape, k=5, neighbours=9)  # again, with other settings: what it had is replaced
+        assert shape.basis.full_vecs.shape[1] == 5 and np.abs(laplacian.stiffness_matrix @ f - before).max() > 1e-6
 
 
 def test_points_of_trimesh_and_pyvista_are_taken_and_drawn(mesh: tuple[np.ndarray, np.ndarray]) -> None:

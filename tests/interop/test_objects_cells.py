@@ -172,3 +172,18 @@ def test_neighbours_that_were_lost_are_searched_again_as_many_as_before(asked: i
     with pytest.warns(ep.EigenprobeWarning, match="0 neighbours of some cells"):
         assert _neighbours(adata, "neighbors", options) is None
     assert options == {"metric": "manhattan", "n_neighbors": expected}
+
+
+def test_cells_among_their_own_neighbours_are_left_out(rng: np.random.Generator) -> None:
+    """Some rows hold the distance of the cell to itself as well."""
+    x = rng.normal(size=(40, 4))
+    plain = kneighbors_graph(x, 5, mode="distance").tocoo()
+    own = np.arange(0, 40, 3)
+    places = np.append(plain.row, own), np.append(plain.col, own)
+    looped = csr_matrix((np.append(plain.data, np.zeros(len(own))), places), shape=(40, 40))
+    assert looped.nnz == 200 + len(own)
+    facts = {"params": {"metric": "euclidean", "n_neighbors": 6}}
+    found = _neighbours(SimpleNamespace(uns={"neighbors": facts}, obsp={"distances": looped}), "neighbors", {})
+    assert found is not None
+    exact = np.linalg.norm(x[:, None] - x, axis=2)
+    assert np.array_equal(np.asarray(found[0]), np.argsort(exact, 1)[:, 1:6])

@@ -13,7 +13,9 @@ from scipy.sparse.linalg import eigsh, splu, spsolve
 
 import eigenprobe as ep
 from eigenprobe.cloud import Origin
-from eigenprobe.operators.matrices import _on_given, as_given
+from eigenprobe.decomposition import OperatorSettings
+from eigenprobe.graph import arranged
+from eigenprobe.operators.matrices import _on_given, _spread, as_given
 from eigenprobe.sampling import WorkingSample
 from tests import clouds as c
 
@@ -295,3 +297,56 @@ def test_differences_of_copies_are_the_last_vectors(rng: np.random.Generator) ->
         found = eigh(whole.toarray(), shared.toarray(), eigvals_only=True)
         np.testing.assert_allclose(found[:60], expected, rtol=1e-6, atol=1e-9)
         assert len(found) == 60 + len(copied) and found[60] >= expected[-1]
+        bound = 2 * (stiffness.diagonal() / mass.diagonal()).max()  # Gershgorin's, of the distinct points
+        np.testing.assert_allclose(found[60:], bound, rtol=1e-6)
+
+
+def test_one_point_off_the_boundary_is_enough() -> None:
+    angle = np.arange(60) * np.pi / 30
+    x, mask = np.stack([np.cos(angle), np.sin(angle)], 1), np.arange(60) != 3
+    stiffness, _ = ep.laplacian(x, boundary=mask)
+    row = stiffness.toarray()[3]
+    assert row[3] == pytest.approx(ep.laplacian(x)[0][3, 3]) and not np.delete(row, 3).any()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_traced_matrices_entry_by_entry(
+    ordered: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of points along a curve in memory, too: in the order of the points, with symmetric rows that sum to 0."""
+    monkeypatch.setattr(arranged, "REORDER", 50 if ordered else 5000)
+    x = torch.from_numpy(c.random_sphere(150, rng) * [3, 2, 2])
+    stiffness, mass = ep.laplacian(x, dimension=2, neighbours="plain")
+    traced, own = ep.laplacian(x.clone().requires_grad_(), dimension=2, neighbours="plain")
+    whole, expected = traced.detach().to_dense(), stiffness.to_dense()
+    torch.testing.assert_close(own.detach().to_dense().diagonal(), mass.to_dense().diagonal(), rtol=0.02, atol=0)
+    assert float((whole - expected).norm() / expected.norm()) < 0.02
+    torch.testing.assert_close(whole, whole.mT)
+    assert float(whole.sum(1).abs().max()) < 1e-9 * float(whole.abs().max())
+
+
+def test_rows_of_points_alone_stay_to_the_bit_where_others_are_copied(rng: np.random.Generator) -> None:
+    """Ties are between copies: nothing is added to a row and taken from it again."""
+    made = rng.normal(size=(60, 60))
+    stiffness, mass = made @ made.T, rng.random(60) + 0.1
+    place = np.append(np.arange(60), [7, 7, 20])
+    whole, shared = _spread(csr_matrix(stiffness), mass, place, 12345.678)
+    alone = np.setdiff1d(np.arange(60), [7, 20])
+    assert np.array_equal(whole.toarray()[np.ix_(alone, alone)], stiffness[np.ix_(alone, alone)])
+    assert np.array_equal(shared[alone], mass[alone]) and shared[[7, 60, 61]].sum() == pytest.approx(mass[7])
+    f = np.append(rng.normal(size=60), [0.0, 0.0, 0.0])
+    f[60:] = f[[7, 7, 20]]
+    assert f @ (whole @ f) == pytest.approx(f[:60] @ stiffness @ f[:60])
+    apart = np.zeros(63)
+    apart[[7, 60]] = 1.0, -1.0
+    assert apart @ (whole @ apart) == pytest.approx(12345.678 * mass[7] * 2 / 3)
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+@pytest.mark.parametrize("call", [ep.laplacian, ep.operators.gradient, OperatorSettings().prepare])
+def test_an_operator_needs_three_points_as_one_vector_does(call: Callable[[np.ndarray], object]) -> None:
+    with pytest.raises(ep.InputError, match=r"^k=1 needs at least 3 points, got 2$"):
+        call(np.eye(3)[:2])
+    with pytest.raises(ep.InputError, match=r"^k=1 needs at least 3 distinct points, got 2$"):
+        call(np.eye(3)[[0, 1, 1, 0]])
+    call(np.eye(3))

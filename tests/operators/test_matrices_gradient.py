@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.graph.graph import build_graph, tangent_frames
 from tests import clouds as c
 
 
@@ -138,3 +139,37 @@ def test_bad_input_is_one_clear_line(rng: np.random.Generator) -> None:
         ep.apps.geodesic_distance(x, 100)
     with pytest.raises(ep.InputError, match="time above 0"):
         ep.apps.geodesic_distance(x, 0, time=0.0)
+
+
+@pytest.mark.parametrize("bent", [True, False])
+def test_gradients_are_weighted_least_squares(bent: bool, rng: np.random.Generator) -> None:
+    """At every point the slope that best tells the differences along edges, with the weights of the Laplacian, in the
+    frame of the ten nearest neighbours or, where the cloud fills the space, along its axes."""
+    x = 4 * (c.random_sphere(90, rng) * [1.0, 1.2, 0.8] if bent else rng.random((90, 2)))
+    options = {"dimension": 2, "neighbours": "plain"}
+    weights = -ep.laplacian(x, **options)[0].toarray()
+    frames, parts = ep.operators.gradient(x, **options)
+    if bent:
+        graph = build_graph(torch.from_numpy(x), 10)
+        own = tangent_frames(graph.points[graph.indices] - graph.points[:, None], graph.distances, 2).numpy()
+        np.testing.assert_allclose(frames @ frames.swapaxes(1, 2), own @ own.swapaxes(1, 2), atol=1e-6)
+    f = rng.normal(size=90)
+    for i in range(90):
+        others = np.flatnonzero(weights[i] * (np.arange(90) != i))
+        root, along = np.sqrt(weights[i, others])[:, None], (x[others] - x[i]) @ frames[i]
+        slope = np.linalg.lstsq(root * along, root[:, 0] * (f[others] - f[i]), rcond=None)[0]
+        np.testing.assert_allclose([(part @ f)[i] for part in parts], slope, rtol=1e-6, atol=1e-8)
+
+
+def test_a_dimension_between_0_and_the_columns(rng: np.random.Generator) -> None:
+    """Frames have at least one direction, and no more than there are columns; a mass is a length at least."""
+    angle = np.arange(60) * np.pi / 30
+    ring = np.stack([np.cos(angle), np.sin(angle)], 1)
+    frames, parts = ep.operators.gradient(ring, dimension=0.4)
+    assert frames.shape == (60, 2, 1) and len(parts) == 1
+    for kind in (ring, torch.from_numpy(ring), torch.from_numpy(ring).requires_grad_()):
+        (stiffness, mass), (large, more) = (ep.laplacian(size * kind, dimension=0.4) for size in (1, 3))
+        assert float(more.sum() / mass.sum()) == pytest.approx(3)
+        assert float((large @ kind[:, 0])[0] / (stiffness @ kind[:, 0])[0]) == pytest.approx(1 / 3)
+    frames, parts = ep.operators.gradient(rng.random((80, 2)), dimension=3)
+    assert frames.shape == (80, 2, 2) and len(parts) == 2

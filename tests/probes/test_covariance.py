@@ -218,3 +218,40 @@ def test_powers_in_chebyshev_polynomials(terms):
     expected = sum(coefficient * x**power for power, coefficient in terms)
     np.testing.assert_allclose(np.polynomial.chebyshev.chebval(x, series), expected, atol=1e-11)
     assert 2 <= len(series) <= max(2, max(power for power, _ in terms) + 1)
+
+
+def test_traces_of_many_terms_are_exact_up_to_a_size(monkeypatch):
+    """From all eigenvalues; of more points by random signs, as those of few terms."""
+    smoother = dense_smoother(30)
+    terms = {power: 1.0 / (power + 1) for power in range(12)}
+    whole = sum(weight * torch.linalg.matrix_power(smoother.matrix, power) for power, weight in terms.items())
+    g = torch.Generator()
+    signs = torch.where(torch.rand((30, 64), generator=g.manual_seed(4)) < 0.5, -1.0, 1.0).double()
+    for limit, expected in ((30, whole.trace()), (29, (signs * (whole @ signs)).sum() / 64)):
+        monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", limit)
+        torch.testing.assert_close(Covariance(smoother, terms=terms).trace(g.manual_seed(4)), expected)
+    assert "_spectrum" not in vars(Covariance(smoother, terms=terms))
+    for count, long in ((8, False), (9, True)):
+        own = Covariance(smoother, terms=dict.fromkeys(range(count), 1.0))
+        assert own._long(own.terms) == long and not Covariance(dense_smoother(9, False), steps=1)._long(own.terms)
+
+
+def test_scales_of_a_smoother_that_forgets_all_at_once():
+    smoother = dense_smoother(12)
+    smoother.apply = lambda x: 0 * x
+    assert visible_scales(smoother, 3) == (2, 8, 32)
+    smoother.apply = lambda x: x
+    assert visible_scales(smoother, 3, most=64) == (64, 256, 1024)
+
+
+def test_means_over_scales_have_a_trace_of_one():
+    """Every scale of the default, or of those given, has an equal share of it."""
+    smoother = dense_smoother(16)
+    for scales in (None, [1, 2], [3]):
+        found = Covariance(smoother, scales=scales, variance=0.7)
+        powers = scales or [4, 16, 64]
+        parts = [torch.linalg.matrix_power(smoother.matrix, power) for power in powers]
+        expected = 0.7 * sum(part / part.trace() for part in parts) / len(powers)
+        torch.testing.assert_close(found(torch.eye(16, dtype=torch.float64)), expected)
+        torch.testing.assert_close(found.dense().matrix, expected)
+        assert float(found.trace()) == pytest.approx(0.7)

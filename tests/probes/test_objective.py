@@ -223,3 +223,17 @@ def test_the_energy_of_expected_errors_is_one_number_per_problem(generator: torc
     assert errors.shape == (2, 5, 4) and energy.shape == (2, 5) and energy.dtype == torch.float64
     torch.testing.assert_close(errors, 30.0 - torch.arange(1.0, 5).double().expand(2, 5, 4))  # of the identity
     assert bool((energy == 30.0).all())
+
+
+@pytest.mark.parametrize("probe", ["mean", "worst"])
+def test_errors_of_a_batch_are_those_of_its_clouds(probe):
+    """By prefix ``(b, K)``, whatever the number of probes; the energy is one number each."""
+    clouds = [draw(seed, 15, 4, 6) for seed in (11, 12, 13)]
+    objective = Objective("sampled", probe=probe)
+    bases, probes = (torch.stack([each[i] for each in clouds]) for i in (0, 1))
+    errors, energy = objective.errors(bases, probes=probes)
+    assert errors.shape == (3, 4) and energy.shape == (3,)
+    for (q, f, _), own, size in zip(clouds, errors, energy, strict=True):
+        alone = textbook(q, f, None)
+        torch.testing.assert_close(own, alone.amax(1) if probe == "worst" else alone.mean(1))
+        torch.testing.assert_close(size, f.square().sum(0).mean())

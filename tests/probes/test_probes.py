@@ -231,3 +231,23 @@ def test_a_decomposition_takes_a_distribution_of_probes():
     left = drawn - basis.reconstruct(basis.project(drawn))
     usual = decompose(points, k=4)
     assert (left**2).sum() < ((drawn - usual.reconstruct(usual.project(drawn))) ** 2).sum()
+
+
+@pytest.mark.parametrize(("steps", "longest"), [(7, 7), ((2, 5), 5), ((3, 3), 3)])
+def test_the_longest_walk_and_the_widest_neighbourhood(steps, longest):
+    assert Probes(steps=steps).longest == longest and Probes(k=steps).widest == longest
+    assert Probes(distribution="gaussian").variance == 1 and Probes().variance == pytest.approx(1 / 3)
+    for change, alike in (({}, True), ({"steps": (2, 3)}, False), ({"k": (2, 3)}, False), ({"vary": "step"}, False)):
+        assert Probes(**change).alike == alike
+    assert not Probes(step_distribution="geometric").alike
+
+
+@pytest.mark.parametrize("sigma", [0.3, (0.2, 0.4), None])
+def test_one_neighbour_is_copied_step_by_step(sigma):
+    x = torch.rand(20, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    graph = build_graph(x, 1)
+    g = torch.Generator()
+    seeds = Probes(count=5, steps=0, k=1, sigma=sigma).draw(graph, g.manual_seed(3))
+    found = Probes(count=5, steps=2, k=1, sigma=sigma).draw(graph, g.manual_seed(3))
+    nearest = graph.indices[:, 0]
+    torch.testing.assert_close(found, seeds[nearest[nearest]])

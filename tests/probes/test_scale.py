@@ -130,3 +130,21 @@ def test_tangent_spaces_of_many_dimensions_are_found_whole():
     criterion = ScaleCriterion(build_graph(flat @ space.T, 30), dimension=14)
     assert criterion.tangential.shape == (200, 30, 14)
     assert float(criterion.normal.max()) < 1e-9 * float(criterion.squared.max())
+
+
+def test_steps_are_those_of_adam_with_a_rate_along_a_cosine():
+    """From ``rate`` to a twentieth of it; the scale stays between a fifth and four times its start."""
+    x = sphere(80, noise=0.02)
+    found = learn_scale(x, dimension=2, steps=12, rate=0.1)
+    criterion = ScaleCriterion(build_graph(x, 30), dimension=2)
+    place, first, second = np.log(criterion.start), 0.0, 0.0
+    for t, (sigma, value) in enumerate(found.history):
+        assert sigma == pytest.approx(np.exp(place), rel=1e-6)
+        log = torch.tensor(place, dtype=torch.float64, requires_grad=True)
+        criterion(log.exp()).backward()
+        assert value == pytest.approx(float(criterion(log.exp()).detach()), rel=1e-6)
+        slope = float(log.grad)
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+        rate = 0.005 + 0.095 * (1 + np.cos(np.pi * t / 12)) / 2
+        place -= rate * (first / (1 - 0.9 ** (t + 1))) / (np.sqrt(second / (1 - 0.999 ** (t + 1))) + 1e-8)
+        place = np.clip(place, np.log(0.2 * criterion.start), np.log(4 * criterion.start))

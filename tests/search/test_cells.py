@@ -153,3 +153,74 @@ def test_the_nearest_cells_hold_four_times_the_neighbours(rng):
                 if len(expected) >= max(searched, 4 * k):
                     break
             assert set(index._rows(number, k).tolist()) == expected
+
+
+def sizes_of(x: np.ndarray, k: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], float, float]:
+    """The cells that a search goes through, the distance that few need and one that most need."""
+    sizes: list[float] = []
+    real = cells._Grid
+    monkeypatch.setattr(cells, "_Grid", lambda *given: sizes.append(given[-1]) or real(*given))
+    check(x, k)
+    monkeypatch.setattr(cells, "_Grid", real)
+    points, owner = torch.from_numpy(x), torch.zeros(len(x), dtype=torch.int64)
+    return sizes, *cells._reach(points, owner, points, owner, k)
+
+
+def test_cells_grow_from_what_dense_parts_need(rng, monkeypatch):
+    """Of an even cloud one size for nearly all; of an uneven one from the one below twice what few need, doubled up to
+    what most need, and half as large again for what is left."""
+    sizes, _, most = sizes_of(rng.random((900, 2)), 8, monkeypatch)
+    assert sizes[0] == pytest.approx(1.05 * most) and len(sizes) <= 4
+    np.testing.assert_allclose(np.diff(np.log(sizes)), np.log(1.5))
+    uneven = rng.standard_normal((600, 3))
+    sizes, few, most = sizes_of(uneven * np.linalg.norm(uneven, axis=1, keepdims=True) ** 4, 10, monkeypatch)
+    assert most > 8 * few and few < sizes[0] / 1.05 <= 2 * few
+    doubled = round(np.log2(1.05 * most / sizes[0]))
+    assert sizes[doubled] == pytest.approx(1.05 * most) and len(sizes) > doubled + 1 > 3
+    np.testing.assert_allclose(np.diff(np.log(sizes)), np.log([2.0] * doubled + [1.5] * (len(sizes) - doubled - 1)))
+
+
+def test_copies_have_cells_of_a_millionth(monkeypatch):
+    """Nine in ten of the points coincide: no size of theirs is that of a cell."""
+    x = np.concatenate([np.zeros((95, 2)), 3.0 * np.eye(2), 5.0 + np.eye(2), [[7.0, 7.0]]])
+    found, distances = grid_search(torch.from_numpy(x), 4)
+    expected, _ = cKDTree(x).query(x, 4)
+    np.testing.assert_allclose(distances, expected)
+    np.testing.assert_allclose(np.linalg.norm(x[found] - x[:, None], axis=2), expected)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_candidates_are_the_points_of_the_cells_around(d, rng):
+    """Of the same cloud; and the border of these cells is as far as no point outside is nearer."""
+    x, owner = rng.random((200, d)), torch.from_numpy(np.arange(200) // 120)
+    points, low = torch.from_numpy(x), torch.zeros(d, dtype=torch.float64)
+    grid = cells._Grid((points, owner), (points, owner), low, 0.17)
+    rows = torch.arange(0, 200, 7)
+    first, ends = grid._ranges(rows)
+    cell = np.floor(x / 0.17)
+    for row, begin, end, border in zip(rows.tolist(), first.tolist(), ends.tolist(), grid._border(rows), strict=True):
+        near = (np.abs(cell - cell[row]) <= 1).all(1) & (owner == owner[row]).numpy()
+        found = [begin[j] + i for j in range(3 ** (d - 1)) for i in range(end[j] - (end[j - 1] if j else 0))]
+        assert sorted(grid.order[found].tolist()) == np.flatnonzero(near).tolist()
+        inside = x[row] / 0.17 % 1
+        assert float(border) == pytest.approx(0.17 * (1 + min(inside.min(), 1 - inside.max())))
+
+
+@pytest.mark.parametrize("entries", [1, 5, 40])
+def test_a_list_of_candidates_is_held_however_long(entries, rng, monkeypatch):
+    monkeypatch.setattr(cells, "CELLS", replace(cells.CELLS, entries=entries))
+    check(rng.random((60, 2)), 7)
+
+
+def test_all_pairs_are_compared_where_that_is_little(rng):
+    x = torch.from_numpy(rng.normal(size=(200, 5)))
+    for exact, whole in ((0.99, False), (1.01, True)):
+        index = CellIndex(x, _blocks, replace(HOST, rows=50, searched=100, recall=2.0, exact=exact * 200 * 200 * 5))
+        assert index.whole == whole and index.division.searched == 400
+    enough = CellIndex(x, _blocks, replace(HOST, rows=50, searched=200, recall=2.0))  # all are searched anyway
+    assert not enough.whole and enough.division.searched == 200
+    true = _blocks(x, x[::2].clone(), 12)[0]
+    found = CellIndex(x, _blocks, replace(HOST, rows=50, searched=60, recall=0.0)).search(x[::2].clone(), 12)[0]
+    index = CellIndex(x, _blocks, replace(HOST, rows=50, searched=60, tried=100, recall=0.0))
+    share = np.mean([len(set(a) & set(b)) / 12 for a, b in zip(found.tolist(), true.tolist(), strict=True)])
+    assert 0.3 < index._recall() < 1 and index._recall() == pytest.approx(share)

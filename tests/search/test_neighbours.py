@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import types
 
@@ -146,11 +147,13 @@ def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
 
 
 def test_a_point_comes_first_in_its_own_list() -> None:
-    """It changes places with the one that stands there, and takes the place of the last one where it is missing."""
+    """The others follow in their order, ascending; the last one goes where the point itself is missing."""
     indices = torch.tensor([[0, 5, 6], [4, 9, 1], [7, 8, 9]])
     found, lengths = self_first(indices, torch.tensor([[0.0, 1, 2], [0, 0, 0], [0, 0.5, 3]]))
-    assert found.tolist() == [[0, 5, 6], [1, 9, 4], [2, 8, 7]]
-    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0.5, 0]]
+    assert found.tolist() == [[0, 5, 6], [1, 4, 9], [2, 7, 8]]
+    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 0.5]]
+    alone, nothing = self_first(torch.tensor([[0], [0]]), torch.zeros((2, 1)))  # of two copies, one neighbour each
+    assert alone.tolist() == [[0], [1]] and nothing.tolist() == [[0], [0]]
     assert indices.tolist() == [[0, 5, 6], [4, 9, 1], [7, 8, 9]]  # the given lists stay
 
 
@@ -294,3 +297,75 @@ def test_copies_among_sparse_rows_are_at_distance_zero(metric: Metric, rng: np.r
     assert bool(torch.isfinite(lengths).all()) and float(lengths.min()) >= 0
     assert float(lengths.max()) < (1e-3 if metric == "euclidean" else 1e-12)
     assert bool((found // 3 == torch.arange(120)[:, None] // 3).all())
+
+
+def test_lists_of_any_length_begin_with_their_point(rng: np.random.Generator) -> None:
+    for n, k in ((7, 3), (4, 6)):
+        indices = torch.from_numpy(np.stack([rng.permutation(np.arange(20))[:k] for _ in range(n)]))
+        distances = torch.from_numpy(np.sort(rng.random((n, k)), 1))
+        found, lengths = self_first(indices, distances)
+        assert found[:, 0].tolist() == list(range(n)) and lengths[:, 0].tolist() == [0] * n
+        for row in range(n):
+            before = indices[row].tolist()
+            at = before.index(row) if row in before else k - 1
+            expected = [row, *before[1:]]
+            expected[at] = before[0] if at else row
+            assert found[row].tolist() == expected
+            assert lengths[row, 1:].tolist() == [float(distances[row, 0 if j == at else j]) for j in range(1, k)]
+
+
+def test_the_smallest_of_more_rows_than_columns(rng: np.random.Generator) -> None:
+    scores = torch.from_numpy(rng.normal(size=(6000, 400)))
+    assert torch.equal(neighbours._smallest(scores, 7).sort(1).values, scores.argsort(1)[:, :7].sort(1).values)
+
+
+def test_rows_without_a_tie_are_not_looked_at_again() -> None:
+    """Whatever their candidates are: a look at all points is dear. Ties are those within rounding."""
+    data = torch.stack(torch.meshgrid(*[torch.arange(5.0)] * 2, indexing="ij"), -1).reshape(-1, 2) * 3
+    part = data[[12, 12]].clone()
+    scores = data.square().sum(1) - 2 * part @ data.T
+    widest = data.square().sum(1).max()
+    near = torch.tensor([[12, 17, 18, 24], [12, 17, 13, 11]])
+    length = (data[near] - part[:, None]).norm(dim=2)
+    neighbours._settle_ties(data, part, scores, near, length, widest, 2)
+    assert near[:, :2].tolist() == [[12, 17], [12, 7]]
+    eps = torch.finfo(data.dtype).eps
+    slack = neighbours.ROUNDING * eps * float(part[0].square().sum() + widest)
+    for share, again in ((0.9, True), (1.1, False)):
+        near, length = torch.tensor([[12, 17, 13]]), torch.tensor([[0.0, 3.0, (9 + share * slack) ** 0.5]])
+        neighbours._settle_ties(data, part[:1], scores[:1], near, length, widest, 2)
+        assert near[0, :2].tolist() == ([12, 7] if again else [12, 17])
+
+
+def test_more_ties_than_candidates_go_to_the_lowest_numbers() -> None:
+    """The corners of a cube of four dimensions are as far from its middle, more of them than are looked at."""
+    corners = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=4)), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        data = corners[torch.randperm(16, generator=generator)]
+        found, lengths = neighbours._blocks(data, torch.zeros(3, 4, dtype=torch.float64), 2)
+        assert found.tolist() == [[0, 1]] * 3 and lengths.tolist() == [[2.0, 2.0]] * 3
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_clouds_of_ordinary_space_alone_follow_a_curve(
+    columns: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And more than a few points of them, of one cloud, and those that are not in order already."""
+    orders: list[int] = []
+    real = neighbours.morton_order
+    monkeypatch.setattr(neighbours, "morton_order", lambda x: orders.append(len(x)) or real(x))
+    monkeypatch.setattr(neighbours, "REORDER", 100)
+    x = torch.from_numpy(rng.normal(size=(101, columns)))
+    for data, queries, ordered, told in (
+        (x, x, False, columns <= 3),
+        (x, x, True, False),
+        (x, x.clone(), False, False),
+    ):
+        orders.clear()
+        found, _ = nearest_rows(data, queries, 4, "kdtree", ordered)
+        assert orders == [101] * told
+        np.testing.assert_array_equal(found, _brute(x.numpy(), x.numpy(), 4)[0])
+    orders.clear()
+    nearest_rows(few := x[:100], few, 4, "kdtree")
+    assert not orders

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.graph.arranged import Arranged
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import Graph, build_graph, stack
+from eigenprobe.shortcuts import cuts
 from eigenprobe.shortcuts.cuts import (
     DECISION,
     MOVED,
@@ -121,3 +128,157 @@ def test_many_cuts_of_cleaned_points_are_layers_of_one_surface() -> None:
     few = Arranged.plain(points := sheets(1.2, m=20), graph=build_graph(points, 30))
     judged, _ = without_short_cuts(few, dimension=2.0, moved=True)
     assert judged.short_cuts is not None and len(judged.short_cuts) > 0
+
+
+def test_which_graphs_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Surfaces in space, by lengths, of eighteen neighbours; what is cut decides whether sheets are layers of one."""
+    points = sheets(1.2, m=12)
+    cloud = Arranged.plain(points, graph=build_graph(points, 18))
+    asked: list[Decision] = []
+    count = [3]
+
+    def judge(graph: Graph, decision: Decision) -> object:
+        asked.append(decision)
+        return graph, torch.zeros(count[0], 2), ("kept", "likely")
+
+    monkeypatch.setattr(cuts, "real_neighbours", judge)
+    for dimension, told in ((2.0, 1), (1.6, 1), (2.4, 1), (1.4, 0), (2.6, 0)):
+        asked.clear()
+        found, same = without_short_cuts(cloud, dimension=dimension)
+        assert len(asked) == told and (found is cloud) == (not told) and same == dimension
+    for neighbours, told in ((None, 1), ("learned", 1), ("plain", 0), (18, 0)):
+        asked.clear()
+        assert (without_short_cuts(cloud, neighbours, 2.0)[0] is cloud) == (not told) and len(asked) == told
+    asked.clear()
+    for graph in (
+        cloud.graph.truncate(17),
+        build_graph(points + 1, 18, metric="cosine"),
+        build_graph(points[:, :2], 18),
+    ):
+        other = replace(cloud, graph=graph)
+        assert without_short_cuts(other, dimension=2.0)[0] is other and not asked
+    with pytest.raises(InputError, match="'learned', 'plain' or a whole number, got 'no'"):
+        without_short_cuts(cloud, "no", 2.0)  # type: ignore[arg-type]
+    found, _ = without_short_cuts(cloud, dimension=2.0)
+    assert found.short_cuts is not None and len(found.short_cuts) == 3 and found.doubts == ("kept", "likely")
+    assert without_short_cuts(Arranged.plain(points, graph=build_graph(points, 30)))[1] == 2.0  # its own estimate
+    voxels = torch.stack(torch.meshgrid(*[torch.arange(20.0)] * 2, torch.zeros(1), indexing="ij"), -1).reshape(-1, 3)
+    grid = Arranged.plain(voxels, graph=build_graph(voxels.double(), 18))
+    asked.clear()
+    for each, moved in ((cloud, False), (cloud, True), (grid, False), (grid, True)):
+        without_short_cuts(each, dimension=2.0, moved=moved)
+    assert asked == [DECISION, MOVED, VOXELS, VOXELS]
+    for least, pairs, moved, layers in (
+        (288, 145, True, 1),
+        (288, 144, True, 0),
+        (289, 145, True, 0),
+        (288, 145, False, 0),
+    ):
+        monkeypatch.setattr(cuts, "LAYERS", (least, 0.5))
+        count[0] = pairs
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            assert (without_short_cuts(cloud, dimension=2.0, moved=moved)[0] is cloud) == bool(layers) == bool(said)
+
+
+def test_grids_have_few_coordinates_of_those_that_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.arange(160)[:, None].expand(160, 3) % 20.0
+    assert not _on_a_grid(x) and _on_a_grid(x.clamp_max(18))  # 20 of 160 are an eighth
+    mixed = x.clamp_max(18).clone()
+    mixed[:, 1] = torch.arange(160.0)
+    assert not _on_a_grid(mixed)
+    monkeypatch.setattr(cuts, "LOOKED", 50)
+    far = torch.arange(160)[:, None].expand(160, 3) * 1.0
+    far[::3] = 1.0  # every third is looked at
+    assert _on_a_grid(far.contiguous())
+
+
+def test_thresholds_are_their_formula() -> None:
+    """By the deviation of the logarithm of the spacing of a cloud, and by its share of suspicious points."""
+    parts = [sheets(1.3, m=12), 2 * sheets(1.6, m=13, jitter=0.4, seed=3)]
+    parts = [x[(x[:, 2] == 0) | (x[:, 0] > 0.6 * x[:, 0].max())] for x in parts]  # one sheet covers a part of the other
+    graph = stack([build_graph(x, 18) for x in parts])
+    suspects = find_suspects(graph)
+    assert suspects is not None
+    decision = Decision(threshold=2.0, bold=-1.0, doubtful=(-0.3, 1.9), careful=7.0, uneven=(-0.5, 1.5))
+    found = cuts._thresholds(graph, suspects, decision)
+    for i, (x, value) in enumerate(zip(parts, found.tolist(), strict=True)):
+        near = np.sort(np.linalg.norm(x.numpy()[:, None] - x.numpy(), axis=2), 1)[:, 1:7]
+        deviation = np.log(np.sqrt((near**2).mean(1))).std(ddof=1)
+        share = int(suspects.suspicious[suspects.owner == i].sum()) / len(x)
+        assert 0.1 < share < 1
+        usual = 2 - 3 * (share + 0.3) / 2.2
+        assert value == pytest.approx(usual + (7 - usual) * (deviation + 0.5) / 2, rel=1e-4)
+
+
+def _decided(
+    graph: Graph, ends: list[tuple[int, int]], logits: np.ndarray, limit: float, decision: Decision, entry: np.ndarray
+) -> np.ndarray:
+    """`decide` of one cloud, edge by edge."""
+    cut, settled = logits > limit, np.zeros(len(logits), bool)
+    for _ in range(decision.rounds if cut.any() else 0):
+        links = []
+        for i in range(graph.n):
+            real = [j for j in range(entry.shape[1]) if entry[i, j] < 0 or not cut[entry[i, j]]]
+            links += [(i, int(graph.indices[i, j])) for j in real[: decision.near]]
+        joined = coo_array((np.ones(len(links)), np.transpose(links)), shape=(graph.n, graph.n))
+        count, label = connected_components(joined, directed=False)
+        size = np.bincount(label)
+        between = np.array([label[i] != label[j] for i, j in ends]) & ~settled
+        if count == 1 or not (between & cut).any():
+            break
+        smaller = np.array([label[i] if size[label[i]] < size[label[j]] else label[j] for i, j in ends])
+        before = cut.copy()
+        for part in set(smaller[between]):
+            own = between & (smaller == part)
+            values, lost = np.sort(logits[own]), np.sort(logits[own & before])
+            if size[part] >= decision.part and values[int((len(values) - 1) * 0.1)] > decision.sure:
+                settled |= own
+                cut |= own
+            elif len(lost):
+                cut &= ~(own & (logits <= lost[int((len(lost) - 1) * 0.5)]))
+            else:
+                cut &= ~own
+    return cut
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cuts_are_decided_as_by_loops(seed: int) -> None:
+    """Parts that are cut off are joined again by their least likely edges, or split off where nearly all are sure."""
+    rng = np.random.default_rng(seed)
+    graph = build_graph(sheets(1.5, m=8, seed=seed)[: 128 - 7 * seed], 18)  # parts of different sizes
+    suspects = find_suspects(graph)
+    assert suspects is not None
+    ends = list(
+        zip(*(suspects.nodes[each].tolist() for each in (suspects.edges.head, suspects.edges.tail)), strict=True)
+    )
+    between = np.array([(i < 64) != (j < 64) for i, j in ends])
+    logits = np.where(between, 3.0, 0.5) + rng.normal(size=len(ends)) * (1.5 if seed % 2 else 0.6)
+    logits = logits.astype(np.float32)
+    decision = Decision(part=12, sure=1.5 if seed < 4 else 2.4, certain=3.0)
+    limit = float(cuts._thresholds(graph, suspects, decision)[0])
+    cut, doubtful = decide(graph, suspects, torch.from_numpy(logits), decision)
+    expected = _decided(graph, ends, logits, limit, decision, suspects.entry.numpy())
+    assert 0 < expected.sum() < len(ends) and np.array_equal(cut.numpy(), expected)
+    assert not bool((doubtful & ~cut).any()) and bool((logits[doubtful.numpy()] < 3).all())
+
+
+def test_sums_of_products_have_variances_and_axes(rng: np.random.Generator) -> None:
+    offsets = rng.normal(size=(3, 20, 9)) * np.array([3.0, 1.0, 0.2])[:, None, None]
+    variance, axes = cuts._spectrum(cuts._products(torch.from_numpy(offsets).float()).sum(2))
+    for i in range(20):
+        value, frame = np.linalg.eigh(offsets[:, i] @ offsets[:, i].T)
+        np.testing.assert_allclose(variance[i], value / value.sum(), atol=1e-5)
+        np.testing.assert_allclose(np.abs(frame.T @ axes[i].numpy()), np.eye(3), atol=1e-3)
+    zero, _ = cuts._spectrum(torch.zeros(6, 2))
+    assert zero.tolist() == [[0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_variances_do_not_depend_on_the_unit_and_are_not_negative(scale: float, rng: np.random.Generator) -> None:
+    flat = rng.normal(size=(3, 200, 9)) * np.array([1.0, 1.0, 0.0])[:, None, None]
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    offsets = torch.from_numpy(scale * np.einsum("ab,bnk->ank", turn, flat))
+    variance, _ = cuts._spectrum(cuts._products(offsets).sum(2))
+    assert float(variance.min()) >= 0 and float(variance[:, 0].max()) < 1e-6
+    torch.testing.assert_close(variance.sum(1), torch.ones(200), rtol=1e-5, atol=0)

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import silu
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import build_graph, stack
 from eigenprobe.shortcuts.cuts import Suspects, find_suspects, shipped
 from eigenprobe.shortcuts.network import (
     RANK,
@@ -18,6 +18,7 @@ from eigenprobe.shortcuts.network import (
     SUSPICIOUS,
     ShortcutConfig,
     ShortcutNetwork,
+    _Attention,
     _Round,
     read_shortcut,
     write_shortcut,
@@ -157,3 +158,53 @@ def test_views_come_after_every_second_round() -> None:
     network(suspects)
     rounds = [("rounds", i) for i in range(4)]
     assert seen == [*rounds[:2], ("views", 0), *rounds[2:], ("views", 1)]
+
+
+@torch.no_grad()
+def test_attention_is_its_formula() -> None:
+    """x + W softmax(q k / sqrt(size)) v, head by head, and a perceptron of its norm, each added."""
+    torch.manual_seed(2)
+    layer = _Attention(8, 2).eval()
+    x, memory = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
+    torch.testing.assert_close(layer(x, memory), x + layer.feedforward(layer.norm_after(x)))  # nothing at the start
+    for weight in layer.parameters():
+        torch.nn.init.normal_(weight, std=0.5)
+    key, value = layer.key_value(layer.norm_memory(memory)).chunk(2, -1)
+    query, heads = layer.query(layer.norm(x)), []
+    for own in (slice(0, 4), slice(4, 8)):
+        likely = (query[..., own] @ key[..., own].mT / 2).softmax(-1)
+        heads.append(likely @ value[..., own])
+    attended = x + layer.out(torch.cat(heads, -1))
+    torch.testing.assert_close(layer(x, memory), attended + layer.feedforward(layer.norm_after(attended)))
+
+
+@torch.no_grad()
+def test_logits_are_the_layers_one_after_the_other() -> None:
+    """Of one cloud, written out: landmarks see each other, points exchange messages and look at the landmarks."""
+    network, s = _tiny()
+    points = ((s.points - network.point_scale[0]) / network.point_scale[1]).clamp(-6, 6)
+    pairs = ((s.pairs - network.pair_scale[0]) / network.pair_scale[1]).clamp(-6, 6)
+    shape = network.encode_landmark(points[s.landmarks])
+    for layer in network.shape:
+        shape = layer(shape, shape)
+    used = torch.cat([s.edges.head, s.edges.tail]).unique()
+    ends = torch.stack([torch.searchsorted(used, each) for each in (s.edges.head, s.edges.tail)])
+    x, y = network.encode_point(points[used]), network.encode_pair(pairs)
+    assert 0 < int(s.message.sum()) < len(s) and s.landmarks.shape[0] == 1
+    for i, turn in enumerate(network.rounds):
+        x, y[s.message] = turn(x, y[s.message], ends[:, s.message])
+        if i in (1, 3):
+            x = network.views[i // 2](x[None], shape)[0]
+    expected = network.out(network.meeting(x, y, ends)[0])[:, 0]
+    torch.testing.assert_close(network(s), expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_clouds_of_a_stack_have_the_logits_of_each_alone() -> None:
+    network, _ = _tiny()
+    graphs = [build_graph(x + 0.1 * x[:, :1] ** 2, 30) for x in (sheets(1.5, m=12), sheets(1.4, m=14, seed=4))]
+    each = [find_suspects(graph) for graph in graphs]
+    both = find_suspects(stack(graphs))
+    assert both is not None and all(each)
+    alone = torch.cat([network(s) for s in each])
+    torch.testing.assert_close(network(both), alone, rtol=1e-3, atol=1e-3)

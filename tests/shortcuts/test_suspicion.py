@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import build_graph, undirected
 from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.search.layout import Segments
 from eigenprobe.shortcuts import cuts as suspicion
@@ -161,3 +161,29 @@ def test_inputs_are_their_formulas() -> None:
         for entry, j in zip(found.entry[i].tolist(), lists[i], strict=True):
             pair = (min(i, j), max(i, j))
             assert (entry == -1 and pair not in wanted) or pairs[entry] == pair
+
+
+def test_residuals_and_tilts_are_bounded() -> None:
+    """Three spacings from a quadric, and six of an edge across a plane, are as bad as any other."""
+    x = sheets(1.3, m=8)
+    x = x + 0.15 * x[:, :1] ** 2
+    index = build_graph(x, 18).indices
+    single, n = x.float(), len(x)
+    offsets = (single[index] - single[:, None]).permute(2, 0, 1).contiguous()
+    distance = offsets.norm(dim=0)
+    h, _, points, normals = _loops(x.numpy(), index.numpy())
+    near = suspicion._Neighbourhoods(single, index, offsets, distance, torch.from_numpy(h / 9).float())
+    residual, nodes = torch.linspace(0, 6, n), torch.arange(n)
+    clouds = Segments((n,), x.device)
+    found, axes = near.points(nodes, residual, residual > 1, torch.zeros_like(nodes), clouds)
+    torch.testing.assert_close(found[:, 11], residual.clamp(max=3))
+    assert torch.equal(found[:, 12], (residual > 1).float())
+    torch.testing.assert_close(found[:, 6:11].numpy() / 9, points[:, 6:11].astype(np.float32), rtol=1e-3, atol=1e-3)
+    edges, _ = undirected(index)
+    pairs = near.pairs(edges, torch.zeros(2, len(edges)), axes, nodes)
+    some = range(0, len(edges), 5)
+    rows = np.array(
+        [_edge(int(edges.head[e]), int(edges.tail[e]), x.numpy(), index.numpy(), h / 9, normals) for e in some]
+    )
+    assert (np.abs(pairs[::5, 19:].numpy() - rows[:, 19:]) < 0.02).mean(0).min() > 0.95
+    assert (rows[:, 19:] == 6).any() and np.median(rows[:, 19:]) > 1

@@ -15,7 +15,7 @@ from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother, cells
 from eigenprobe.smoothers.alteration import curvature
-from eigenprobe.smoothers.cells import at_boundary, covered, even_directions
+from eigenprobe.smoothers.cells import at_boundary, covered, even_directions, open_cells
 from eigenprobe.smoothers.stencil import SELECTION, tangent_frames
 from tests import clouds as c
 
@@ -183,3 +183,80 @@ def test_curvature_of_a_saddle_and_of_a_plane() -> None:
     ):
         with pytest.raises(InputError, match="curvature is that of a surface in three dimensions"):
             curvature(wrong, dimension)
+
+
+@pytest.mark.parametrize("k", [6, 9, 14])
+def test_six_sectors_close_a_cell(k: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points with a neighbour in each are not looked at any more; of all what a look at their cells tells."""
+    looked: list[int] = []
+    real = cells._cells
+    for x in (rng.random((300, 2)), np.column_stack([y := rng.random((300, 2)), 0.2 * (y**2).sum(1)])):
+        graph = build_graph(torch.from_numpy(x), k)
+        rows = torch.from_numpy(rng.permutation(300)[:200])
+        expected = real(graph, rows, 2)[1]
+        looked.clear()
+        monkeypatch.setattr(cells, "_cells", lambda *given: looked.extend(given[1].tolist()) or real(*given))
+        assert torch.equal(open_cells(graph, rows, 2), expected) and 5 < int(expected.sum()) < 200
+        u, v = (each.numpy() for each in cells._in_planes(graph, rows, SELECTION.frame))
+        sector = np.floor(np.arctan2(v, u) % (2 * np.pi) / (np.pi / 3))
+        assert looked == [row for row, own in zip(rows.tolist(), sector, strict=True) if len(set(own)) < 6]
+
+
+def test_coordinates_in_planes_are_those_of_tangent_frames(rng: np.random.Generator) -> None:
+    """Up to a turn: lengths and angles of offsets in the plane of the nearest; in the plane itself the offsets."""
+    x = rng.random((80, 3)) * [1, 1, 0.2]
+    graph, rows = build_graph(torch.from_numpy(x), 12), torch.arange(0, 80, 3)
+    for count in (6, 10, 12):
+        u, v = cells._in_planes(graph, rows, count)
+        chords = graph.points[graph.indices[rows]] - graph.points[rows, None]
+        frames = tangent_frames(chords[:, :count], graph.distances[rows, :count], 2)
+        inside = chords @ frames
+        found = torch.stack([u, v], 2)
+        torch.testing.assert_close(found @ found.mT, inside @ inside.mT)
+    flat = build_graph(torch.from_numpy(x[:, :2]), 9)
+    u, v = cells._in_planes(flat, rows, 10)
+    torch.testing.assert_close(torch.stack([u, v], 2), flat.points[flat.indices[rows]] - flat.points[rows, None])
+
+
+def test_chains_of_points_with_a_wide_gap_are_loops(rng: np.random.Generator) -> None:
+    """By loops: the widest gap of the directions to all neighbours, chains of such points, and those beside them."""
+    x = rng.random((260, 2))
+    x = np.concatenate([x[(np.linalg.norm(x - 0.5, axis=1) > 0.15) & (x[:, 0] < 0.93)], [[0.5, 0.5]]])
+    graph = build_graph(torch.from_numpy(x), 14)
+    lists = graph.indices.numpy()
+    wide = []
+    for i, row in enumerate(lists):
+        angle = np.sort(np.arctan2(*(x[row] - x[i]).T[::-1]))
+        wide.append(np.append(np.diff(angle), angle[0] + 2 * np.pi - angle[-1]).max() > cells.GAP)
+    parts = list(range(len(x)))
+    for _ in parts:
+        for i in range(len(x)):
+            for j in lists[i, : cells.LINKED]:
+                if wide[i] and wide[j]:
+                    parts[i] = parts[j] = min(parts[i], parts[j])
+    chained = np.array([wide[i] and parts.count(parts[i]) >= cells.CHAIN for i in range(len(x))])
+    expected = chained | chained[lists[:, : cells.LINKED]].any(1)
+    assert np.array_equal(cells._in_loops(graph).numpy(), expected) and 10 < expected.sum() < len(x)
+
+
+def test_open_cells_end_at_a_line_outwards() -> None:
+    """Three neighbours on one side, one of them straight inwards: the cell ends beside them, with finite derivatives.
+
+    Of the rows ``(x, y) = (1, 0), (1, 1), (1, -1)`` bisectors are at x = 1/2 and x +- y = 1; cut at x = -outward.
+    """
+    x = torch.tensor([[1.0], [1.0], [1.0]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[0.0], [1.0], [-1.0]], dtype=torch.float64, requires_grad=True)
+    asked = torch.ones(3, 1, dtype=torch.bool)
+    high, low = torch.full((3, 1), 2.0).double(), torch.full((3, 1), -2.0).double()
+    top, bottom, rim = cells._ended(x, y, high, low, asked, torch.tensor([0.1]).double())
+    # l = p / 2 + t J p reaches inwards <inward, l> = along / 2 + t slope, 2.5 at most; a tenth of it is outwards.
+    inward, outward = np.array([1.0, 0.0]), 0.25
+    for j, p in enumerate(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]])):
+        slope = p[0] * inward[1] - p[1] * inward[0]
+        end = math.inf if slope == 0 else -(outward + p @ inward / 2) / slope
+        assert top[j, 0].item() == pytest.approx(min(2.0, end) if slope < 0 else 2.0)
+        assert bottom[j, 0].item() == pytest.approx(max(-2.0, end) if slope > 0 else -2.0)
+    # On the line x = -1/4 the bisectors x +- y = 1 end at y = +-5/4: a rectangle of 1/4 by 5/2, of which half counts.
+    assert rim.item() == pytest.approx(2.5 * outward / 2)
+    (top.sum() + bottom.sum() + rim.sum()).backward()
+    assert bool(x.grad.isfinite().all()) and bool(y.grad.isfinite().all())

@@ -11,20 +11,26 @@ from scipy.spatial import Voronoi
 
 import eigenprobe as ep
 from eigenprobe.graph import Graph
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.graph.graph import Edges, build_graph
 from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.search.layout import Segments
 from eigenprobe.smoothers.cells import (
     CELLS,
     UNEVEN,
     UNEVEN_CELLS,
+    CellEdges,
     _alike,
+    _at_edges,
+    _irregular,
+    _outward,
     cell_edges,
+    cell_stencil,
     planar_frames,
     spacing_growth,
     uneven_clouds,
 )
 from eigenprobe.smoothers.prepared import laplacian_stencil
-from eigenprobe.smoothers.stencil import EXACT, Neighbours, tangent_frames
+from eigenprobe.smoothers.stencil import BALANCE, EXACT, Neighbours, find_strays, tangent_frames
 from tests import clouds as c
 
 
@@ -239,3 +245,106 @@ def test_lines_are_lines_in_any_unit(scale: float, rng: np.random.Generator) -> 
     for spacing, expected in ((6.0, True), (1.0, False)):
         near, frames = nearest(scale * np.column_stack([place * [1.0, spacing], np.zeros(len(place))]))
         assert uneven_clouds(near, frames, ()).tolist() == [expected]
+
+
+def test_lines_are_looked_for_among_few_coordinates_and_ten_neighbours(rng: np.random.Generator) -> None:
+    """Scan lines of a square, among zeros: with more coordinates, or fewer neighbours, steps of the density alone."""
+    lines = np.stack(np.meshgrid(np.arange(60) / 60, np.arange(12) / 12), -1).reshape(-1, 2)
+    lines = lines + 1e-3 * rng.normal(size=lines.shape)
+    for columns, count, told in ((2, 20, True), (8, 20, True), (9, 20, False), (2, 10, True), (2, 9, False)):
+        x = torch.from_numpy(np.pad(lines, ((0, 0), (0, columns - 2))))
+        graph = build_graph(x, count)
+        near = Neighbours.of(x, graph.indices, graph.distances)
+        frames = torch.eye(columns, 2, dtype=x.dtype).expand(len(x), columns, 2)
+        assert uneven_clouds(near, frames, ()).tolist() == [told], (columns, count)
+
+
+def test_doubtful_edges_keep_a_share_of_the_weight_and_no_mass(rng: np.random.Generator) -> None:
+    """w = .05 (1 + l^2 / (2 c h_i h_j))^-2 between points that no cell joins; the mass is that without them."""
+    x = c.random_sphere(300, rng)
+    graph = build_graph(torch.from_numpy(x), 20)
+    plain = cell_stencil(graph)
+    known = set(zip(plain.edges.head.tolist(), plain.edges.tail.tolist(), strict=True))
+    far = sorted({(min(i, j), max(i, j)) for i, row in enumerate(graph.indices.tolist()) for j in row[-3:]} - known)[
+        ::9
+    ]
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    spacing = find_strays(near)[0]
+    found = cell_stencil(replace(graph, doubtful=torch.tensor(far)))
+    assert len(found.edges) == len(plain.edges) + len(far) and len(far) > 20
+    weights = dict(
+        zip(zip(found.edges.head.tolist(), found.edges.tail.tolist(), strict=True), found.weight, strict=True)
+    )
+    for i, j in far:
+        spread = 2 * BALANCE.bandwidth * float(spacing[i] * spacing[j])
+        expected = BALANCE.doubtful_weight / (1 + ((x[i] - x[j]) ** 2).sum() / spread) ** 2
+        assert float(weights[i, j]) == pytest.approx(expected, rel=1e-9)
+    torch.testing.assert_close(found.mass, plain.mass)
+    torch.testing.assert_close(torch.stack([weights[pair] for pair in sorted(known)]), plain.weight)
+
+
+@pytest.mark.parametrize(("size", "opened"), [(10, 6), (10, 4), (9, 9), (12, 2), (12, 0)])
+def test_open_cells_in_chains_are_an_edge(size: int, opened: int) -> None:
+    """Those beside two other open ones, .55 of them at least, in each cloud: inner ones of a run of open cells."""
+    ring = np.arange(size)
+    head, tail = np.minimum(ring, (ring + 1) % size), np.maximum(ring, (ring + 1) % size)
+    both = Edges(
+        torch.from_numpy(np.append(head, head + size)), torch.from_numpy(np.append(tail, tail + size)), 2 * size
+    )
+    rim = torch.cat([torch.arange(size) < opened, torch.ones(size, dtype=torch.bool)]).double() * 0.3
+    found = _at_edges(CellEdges(both, torch.ones(2 * size), rim), UNEVEN_CELLS, Segments((size, size), rim.device))
+    inner = opened if opened == size else max(0, opened - 2)
+    assert found[:size].tolist() == [inner >= 0.55 * opened] * size and bool(found[size:].all())
+
+
+def test_points_beside_a_close_pair_are_irregular(rng: np.random.Generator) -> None:
+    """First over sixth distance below .4, of the point or of one of its nearest."""
+    x = rng.random((120, 2))
+    graph = build_graph(torch.from_numpy(x), 12)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    ratio = (graph.distances[:, 0] / graph.distances[:, 5]).numpy()
+    for count in (3, 8):
+        for limit in (0.1, 0.2, 0.4):
+            expected = [min([ratio[i], *ratio[graph.indices[i, :count].numpy()]]) < limit for i in range(120)]
+            assert _irregular(near, count, replace(CELLS, irregular=limit)).tolist() == expected
+
+
+def test_frames_of_points_in_a_line_are_those_of_all_neighbours(rng: np.random.Generator) -> None:
+    """Where 4 det / trace^2 of the moments of the nearest ten in their plane is below .3."""
+    x = np.concatenate([rows(60, 8, 0.1, rng), [2.0, 0.0] + rng.random((60, 2))])
+    x = np.column_stack([x, 0.1 * x[:, 0] ** 2])
+    graph = build_graph(torch.from_numpy(x), 24)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    first = tangent_frames(near.offsets[:, :10], near.distances[:, :10], 2)
+    found, thin = planar_frames(near, first)
+    whole = tangent_frames(near.offsets, near.distances, 2)
+    expected = []
+    for chords, frame in zip(near.offsets[:, :10].numpy(), first.numpy(), strict=True):
+        moment = (chords @ frame).T @ (chords @ frame)
+        expected.append(4 * np.linalg.det(moment) < 0.3 * np.trace(moment) ** 2)
+    assert thin.tolist() == expected and 20 < sum(expected) < len(x) - 5
+    chosen = torch.where(thin[:, None, None], whole, first)
+    torch.testing.assert_close(found @ found.mT, chosen @ chosen.mT)
+
+
+def test_open_cells_reach_outwards_as_spacings_grow(rng: np.random.Generator) -> None:
+    """Per cloud the mean growth at open cells, within .3 and 1.5, by the slope above that of usual edges."""
+    x = rng.random((200, 2)) ** [2.5, 1.0]
+    graph = build_graph(torch.from_numpy(np.column_stack([x, 0 * x[:, 0]])), 20)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    frames = tangent_frames(near.offsets[:, :10], near.distances[:, :10], 2)
+    cells = cell_edges(near, *planar_frames(near, frames), torch.zeros(200, dtype=torch.bool))
+    head, tail = cells.edges.head, cells.edges.tail
+    chord = graph.points[tail] - graph.points[head]
+    inward = np.zeros((200, 3))
+    for i, j, own in zip(head.tolist(), tail.tolist(), chord.numpy(), strict=True):
+        inward[i] += own / np.linalg.norm(own)
+        inward[j] -= own / np.linalg.norm(own)
+    inward /= np.linalg.norm(inward, axis=1, keepdims=True)
+    opened = (cells.rim > 0).nonzero()[:, 0]
+    growth = float(spacing_growth(near, opened, torch.from_numpy(inward)[opened]).mean())
+    for usual in (growth - 0.04, growth + 0.04, growth - 9, growth):
+        rule = replace(CELLS, usual=usual)
+        found = _outward(near, chord, cells, rule, Segments((200,), chord.device))
+        expected = float(np.clip(0.3 + 10 * (growth - usual), 0.3, 1.5))
+        torch.testing.assert_close(found, torch.full((200,), expected, dtype=torch.float64))

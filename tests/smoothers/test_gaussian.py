@@ -48,3 +48,17 @@ def test_no_bandwidth_where_points_coincide() -> None:
     graph = build_graph(torch.zeros(30, 3, dtype=torch.float64), 5)
     with pytest.raises(InputError, match="most points coincide"):
         row_smoother(graph, None, 2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_point_far_from_all_others_keeps_a_weight(dtype: torch.dtype, rng: np.random.Generator) -> None:
+    """Its kernel underflows: the matrix is finite and symmetric with |A| = 1, its mass above 0."""
+    x = torch.from_numpy(np.concatenate([rng.normal(size=(40, 3)), [[1e4, 0, 0]]])).to(dtype)
+    for loops in (False, True):
+        found = symmetric_smoother(build_graph(x, 8, self_loops=loops), 0.9, 2.0)
+        matrix = found.matrix.to_dense().double()
+        assert bool(matrix.isfinite().all()) and float(found.mass.min()) >= 0
+        torch.testing.assert_close(matrix, matrix.mT)
+        assert float(torch.linalg.eigvalsh(matrix)[-1]) == pytest.approx(1, abs=1e-5)
+    rows = row_smoother(build_graph(x, 8), 0.9, 2.0).matrix.to_dense()
+    torch.testing.assert_close(rows.sum(1), torch.ones(41, dtype=dtype))

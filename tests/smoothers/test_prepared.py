@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from eigenprobe.decomposition import OperatorSettings
 from eigenprobe.errors import InputError
+from eigenprobe.graph import arranged
 from tests import clouds as c
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -155,3 +158,26 @@ def test_a_graph_of_angles_has_one_minus_their_cosines(rng: np.random.Generator)
     unit = rows / np.linalg.norm(rows, axis=1)[:, None]
     nearest = np.sort(1 - unit @ unit.T, axis=1)[:, 1 : graph.distances.shape[1] + 1]
     np.testing.assert_allclose(graph.distances, nearest, atol=1e-9)
+
+
+def test_operators_of_points_in_memory_order_are_those_of_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graph and smoother of the distinct points, in the order they were given in and in their units."""
+    x = 7.0 + 3.0 * c.random_sphere(300, np.random.default_rng(2))
+    doubled = np.concatenate([x[:40], x])
+    settings = OperatorSettings(neighbours=15, resolution="all", dimension=2, measure=0.5, potential=np.ones(340))
+    found = []
+    with warnings.catch_warnings(action="ignore"):
+        for limit in (5000, 50):
+            monkeypatch.setattr(arranged, "REORDER", limit)
+            found.append(settings.prepare(doubled))
+    plain, moved = found
+    assert moved.cloud.graph.ordered and not plain.cloud.graph.ordered and not moved.graph.ordered
+    torch.testing.assert_close(moved.graph.points, torch.from_numpy(x))
+    assert torch.equal(moved.graph.indices, plain.graph.indices)
+    chords = (moved.graph.points[moved.graph.indices] - moved.graph.points[:, None]).norm(dim=2)
+    torch.testing.assert_close(moved.graph.distances, chords)
+    one, other = plain.smoother_as_given, moved.smoother_as_given
+    torch.testing.assert_close(other.matrix.to_dense(), one.matrix.to_dense(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(other.mass, one.mass, rtol=1e-5, atol=0)
+    assert other.step_time == pytest.approx(one.step_time, rel=1e-5) and other.lowest == pytest.approx(1.0)
+    assert other.step_time == pytest.approx(moved.smoother.step_time * moved.cloud.frame.scale**2)

@@ -11,8 +11,10 @@ import torch
 
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Edges
+from eigenprobe.search.layout import Segments
 from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from eigenprobe.smoothers.balanced import _Incidence
+from eigenprobe.smoothers.stencil import BALANCE
 
 
 def test_blocks_of_the_dual_matrix_are_inverted(rng: np.random.Generator) -> None:
@@ -59,3 +61,27 @@ def test_rows_of_the_directed_average_are_those_of_the_lists(k: int, rng: np.ran
     far = np.sort(distance, 1)[:, k - 1 : k]
     kernel = np.where(distance <= far, np.exp(-(np.minimum(distance, 9) ** 2) / 0.8**2), 0)
     np.testing.assert_allclose(found, kernel / kernel.sum(1, keepdims=True), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.3, 1e6])
+def test_a_solve_starts_from_the_best_multiple_of_what_is_known(size: float, rng: np.random.Generator) -> None:
+    """A multiple of the answer ends it at once, for each cloud; without one a step is not enough."""
+    ring = torch.arange(12)
+    edges = Edges(torch.cat([ring[:-1], ring[:-1] + 12]), torch.cat([ring[1:], ring[1:] + 12]), 24)
+    forward, backward = torch.from_numpy(rng.standard_normal((2, 22, 2)))
+    weight, ridge = (torch.from_numpy(rng.random(shape)) + 0.1 for shape in ((22,), (24, 2)))
+    incidence = _Incidence(forward, backward, edges, weight, ridge)
+    b = incidence.to_points.to_dense()
+    right = torch.from_numpy(rng.normal(size=48))
+    exact = torch.linalg.solve((b * weight) @ b.mT + torch.diag(ridge.flatten()), right)
+    clouds = Segments((24, 24), right.device)  # two directions of every point
+    before = size * exact * torch.tensor([1.0, -3.0]).double().repeat_interleave(24)
+    one = replace(BALANCE, steps=1, tolerance=1e-9)
+    torch.testing.assert_close(incidence._inverse(weight, one, clouds, right, before), exact)
+    nothing = incidence._inverse(weight, one, clouds, right, 0 * before)  # as without
+    torch.testing.assert_close(nothing, incidence._inverse(weight, one, clouds, right))
+    assert float((nothing - exact).norm() / exact.norm()) > 0.01
+    many = replace(BALANCE, steps=200, tolerance=1e-10)
+    torch.testing.assert_close(incidence._inverse(weight, many, clouds, right), exact)
+    wrong = torch.from_numpy(rng.normal(size=48))
+    torch.testing.assert_close(incidence._inverse(weight, many, clouds, right, wrong), exact)

@@ -529,3 +529,25 @@ def test_frames_of_edges_are_those_of_any_unit(scale: float, rng: np.random.Gene
     torch.testing.assert_close(*planes)
     normal = torch.from_numpy(np.column_stack([-0.6 * x[:, :2].numpy(), np.ones(80)]))
     assert float((planes[1] @ normal[..., None]).norm(dim=1).median()) < 0.2
+
+
+def test_two_points_are_enough_for_a_smoother() -> None:
+    one = torch.ones(2, dtype=torch.float64)
+    edges = Edges(torch.tensor([0]), torch.tensor([1]), 2)
+    found = laplacian_smoother(edges, torch.tensor([3.0]).double(), one, None, 1.0)
+    torch.testing.assert_close(found.matrix.to_dense(), torch.full((2, 2), 0.5, dtype=torch.float64))
+    assert found.step_time == pytest.approx(1 / 6) and found.mass.tolist() == [0.5, 0.5]
+    with pytest.raises(InputError, match="at least 2 points, got 1"):
+        laplacian_smoother(Edges(torch.tensor([0]), torch.tensor([0]), 1), one[:1], one[:1], None, 1.0)
+
+
+def test_gaps_of_points_with_one_neighbour_each() -> None:
+    """No point has two: as random ones, a gap is what the farther neighbours of both ends are nearer than."""
+    x = torch.tensor([0.0, 1, 2, 3, 4, 40, 41, 42, 43, 44]).double()[:, None]
+    graph = build_graph(x, 9)
+    near = Neighbours.of(x, graph.indices, graph.distances)
+    keep = torch.zeros(10, 9, dtype=torch.bool)
+    keep[0, 0] = keep[5, 0] = keep[2, 8] = True
+    for gap, expected in (((3, 4), keep & (near.distances > 9)), ((4, 10), torch.zeros_like(keep))):
+        found = stencils._wide(near, keep, replace(SELECTION, gap=gap))
+        assert torch.equal(found, expected)

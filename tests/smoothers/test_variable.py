@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from eigenprobe.eigen import solve
+from eigenprobe.errors import InputError
 from eigenprobe.graph import Graph, stack
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
+from eigenprobe.smoothers.smoother import LEAST
 from eigenprobe.smoothers.variable import NETWORK, VariableBandwidth, variable_smoother
 from tests import clouds as c
 
@@ -99,3 +101,17 @@ def test_no_surface_has_more_dimensions_than_its_space(rng: np.random.Generator)
     plane, asked = (build_smoother(graph, "adaptive", dimension=d, balance=True) for d in (2, 3))
     torch.testing.assert_close(asked.matrix.to_dense(), plane.matrix.to_dense())
     assert asked.dimension == 2
+
+
+def test_many_dimensions_are_refused_where_densities_are_no_numbers(rng: np.random.Generator) -> None:
+    """Small masses are masses: only none and infinite ones are refused, above twenty dimensions."""
+    x = 1e-40 * torch.from_numpy(rng.normal(size=(60, 30)))
+    even = build_graph(x, 12)
+    found = variable_smoother(even, None, 24.0)
+    _, mass = dense_variable(even, 24.0, VariableBandwidth())
+    assert mass.min() < 1
+    mass = np.maximum(mass, LEAST * mass.mean())
+    np.testing.assert_allclose(found.mass.numpy(), mass / mass.sum(), rtol=1e-6)
+    uneven = build_graph(x * torch.logspace(-9, 9, 60, dtype=x.dtype)[:, None], 12)
+    with pytest.raises(InputError, match="densities of dimension 30 are beyond all numbers"):
+        variable_smoother(uneven, None, 30.0)

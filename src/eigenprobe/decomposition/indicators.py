@@ -493,8 +493,7 @@ def thickness(graph: Graph, dimension: int) -> float:
     """The median ratio of the deviations of nearest neighbours across and along a curve or a surface."""
     rows = torch.arange(0, graph.n, max(1, graph.n // SIGNS.samples), device=graph.device)
     near = graph.indices[rows, : SIGNS.nearest_curve if dimension == 1 else SIGNS.nearest_surface]
-    offsets = graph.points[near] - graph.points[rows, None]
-    offsets = (offsets / offsets.norm(dim=2).amax(1)[:, None, None]).double()
+    offsets = graph.points[near].double()
     offsets = offsets - offsets.mean(1, keepdim=True)
     variances = principal_axes(offsets.mT @ offsets)[0].clamp_min(0).flip(1)
     ratio = variances[:, dimension] / variances[:, 0].clamp_min(torch.finfo(variances.dtype).tiny)

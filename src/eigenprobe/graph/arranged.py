@@ -61,16 +61,14 @@ class Placed:
 
     def share(self, mass: Tensor) -> Tensor:
         """What one copy of every kept point has of its mass ``(n,)``."""
-        if self.rows is None or not self.duplicates:
-            return mass
-        return mass / torch.bincount(self.rows, minlength=len(mass))
+        return mass if self.rows is None else mass / torch.bincount(self.rows)
 
     def collect(self, values: Tensor) -> Tensor:
         """Values ``(N, ...)`` at the given points, at the kept ones ``(n, ...)``: the mean over copies."""
-        if self.rows is None or self.kept is None:
+        if self.rows is None:
             return values
-        counts = torch.bincount(self.rows, minlength=len(self.kept)).to(values)
-        sums = values.new_zeros((len(self.kept), *values.shape[1:])).index_add_(0, self.rows, values)
+        counts = torch.bincount(self.rows).to(values)
+        sums = values.new_zeros((len(counts), *values.shape[1:])).index_add_(0, self.rows, values)
         return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
 
 
@@ -100,17 +98,14 @@ def arrange(
     points = frame(given, dtype)
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
-    moved = points if kept is None else points[kept]
-    merged = distinct(moved)
-    if merged is None:
-        graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
-        return Arranged(given, frame, None if kept is None else _inverse(kept), kept, graph=graph)
-    first, place = merged
-    check_count(len(first), k, "distinct ")
-    graph = build_graph(moved[first], min(neighbours, len(first) - 1), metric=metric, ordered=ordered)
-    if kept is None:
-        return Arranged(given, frame, place, first, graph=graph)
-    return Arranged(given, frame, torch.empty_like(place).index_copy_(0, kept, place), kept[first], graph=graph)
+    rows, moved = (None, points) if kept is None else (_inverse(kept), points[kept])
+    if (merged := distinct(moved)) is not None:
+        first, place = merged
+        check_count(len(first), k, "distinct ")
+        rows, kept = (place, first) if rows is None or kept is None else (place[rows], kept[first])
+        moved = moved[first]
+    graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
+    return Arranged(given, frame, rows, kept, graph=graph)
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -39,6 +39,7 @@ from ..search.layout import Segments, nearest, principal_axes
 from ..search.neighbours import Backend, Metric, nearest_rows, search_space, self_first, without_self
 
 FRAME = 10  # neighbours that span a tangent plane
+CACHE = 1 << 18  # numbers that are added up at once on a processor
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,18 @@ class Edges:
     def at_tail(self, values: Tensor) -> Tensor:
         """Sums over the edges that end at every point."""
         return values.new_zeros((self.n, *values.shape[1:])).index_add_(0, self.tail, values)
+
+    def moments(self, weight: Tensor, ahead: Tensor, behind: Tensor) -> Tensor:
+        """Sums ``(n, d, d)`` of ``w v v^T`` over the edges of every point, for weights ``(e,)`` and vectors ``(e, d)``
+        at either end; as many at once as a processor's cache holds."""
+        d, size = ahead.shape[1], len(self) or 1
+        size = max(1, CACHE // d**2) if weight.device.type == "cpu" else size
+        total = weight.new_zeros((self.n, d * d))
+        for ends, vectors in ((self.head, ahead), (self.tail, behind)):
+            for at, w, v in zip(*(each.split(size) for each in (ends, weight, vectors)), strict=True):
+                total.index_add_(0, at, (v[..., None] * (w[:, None] * v)[:, None]).flatten(1))
+        found = total.unflatten(1, (d, d))
+        return found.triu() + found.triu(1).mT  # symmetric to the last digit
 
     @cached_property
     def components(self) -> tuple[int, Tensor]:
@@ -99,10 +112,9 @@ def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ends = (head.cpu().numpy(), tail.cpu().numpy())
-    matrix = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(n, n))
+    matrix = coo_array((np.ones(len(head), np.int8), (head.numpy(), tail.numpy())), shape=(n, n))
     count, labels = connected_components(matrix, directed=False)
-    return int(count), torch.from_numpy(labels.astype(np.int64)).to(head.device)
+    return int(count), torch.from_numpy(labels.astype(np.int64))
 
 
 def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
@@ -377,7 +389,7 @@ def estimate_dimension(graph: Graph) -> float:
         if count <= 2:
             return float(count)
     slope = _slopes(graph)
-    if graph.k < 2 or bool(slope.isnan().all()):
+    if bool(slope.isnan().all()):
         return 1.0
     return min(float(d or math.inf), max(1.0, _growth(graph) / float(slope.nanmean())))
 
@@ -411,7 +423,7 @@ def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
 
 
 def _comparable(graph: Graph) -> bool:
-    return 0 < graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean" and graph.k > 1
+    return 0 < graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean"
 
 
 def _around(graph: Graph, samples: Tensor) -> Tensor:
@@ -436,7 +448,7 @@ def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
     """1 where every direction has at least two neighbours of the point nearby in angle, else 0; ``(r,)``."""
     directions = sphere_directions(THICKNESS.directions).to(graph.points).T  # (3, u)
     result = []
-    for part in rows.split(4096):
+    for part in rows.split(256 if rows.device.type == "cpu" else 4096):  # from the cache four times as fast
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
         result.append(((units @ directions) > THICKNESS.open).sum(1).amin(1) > 1)
@@ -462,7 +474,7 @@ def _variances(graph: Graph, rows: Tensor) -> Tensor:
 def _slopes(graph: Graph) -> Tensor:
     """Logarithms ``(n,)`` of the distance to the last neighbour over that to the one half way down the list; NaN where
     the two are equal but for rounding, as between one-hot rows: there is no growth."""
-    near, far = graph.distances[:, max(1, graph.k // 2) - 1], graph.distances[:, -1]
+    near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
     return torch.where((near > 0) & (far > near * (1 + TIED)), torch.log(far / near), torch.nan)
 
 

@@ -117,7 +117,7 @@ def _unit(smoother: Smoother) -> Tensor:
 
 def _geometric(t: int) -> dict[int, float]:
     ratio = t / (t + 1)
-    law = {s: (1 - ratio) * ratio**s for s in range(TAIL * max(t, 1) + 1)}
+    law = {s: ratio**s for s in range(TAIL * max(t, 1) + 1)}
     total = sum(law.values())
     return {s: p / total for s, p in law.items()}
 

@@ -183,7 +183,7 @@ def morton_order(points: Tensor) -> Tensor:
     key = cells[:, 0].clone()
     for axis in range(1, points.shape[1]):
         key |= cells[:, axis] << axis
-    return key.argsort()
+    return key.argsort(stable=True)  # copies stay in their order
 
 
 def as_scipy(matrix: Tensor) -> Any:

@@ -190,11 +190,9 @@ def keep_only(graph: Graph, kept: Tensor) -> Graph:
     real = kept[rows]
     real[:, 0] |= ~real.any(1)  # never without a neighbour
     order = (~real).int().argsort(dim=1, stable=True)
-    judged, width = real.shape[1], graph.k
-    near = graph.indices[rows, :judged].gather(1, order)
-    far = graph.distances[rows, :judged].gather(1, order)
-    padding = torch.arange(width, device=graph.device) >= real.sum(1, keepdim=True)
-    place = torch.where(padding, 0, torch.arange(width, device=graph.device).clamp_max(judged - 1))
+    near, far = graph.indices[rows].gather(1, order), graph.distances[rows].gather(1, order)
+    place = torch.arange(graph.k, device=graph.device)
+    place = torch.where(place < real.sum(1, keepdim=True), place, 0)
     index, distance = graph.indices.clone(), graph.distances.clone()
     index[rows], distance[rows] = near.gather(1, place), far.gather(1, place)
     return replace(graph, indices=index, distances=distance)

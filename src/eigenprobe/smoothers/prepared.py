@@ -134,11 +134,11 @@ class Prepared:
     def graph(self) -> Graph:
         """The graph of the distinct points, in the order and the units of the points as they were given."""
         graph = self.smoother.known_graph
-        order, rank = self._order
         scale = 1.0 if graph.metric == "cosine" else self.cloud.frame.scale
         points = self.cloud.points
-        if order is None or rank is None:
+        if self._order is None:
             return replace(graph, points=points, distances=graph.distances * scale)
+        order, rank = self._order
         return replace(
             graph,
             points=points[order],
@@ -158,33 +158,26 @@ class Prepared:
             step_time=found.step_time * scale**2,
             lowest=None if found.lowest is None else found.lowest / scale**2,
         )
-        order, rank = self._order
-        return found if order is None or rank is None else _reordered(found, order, rank)
+        return found if self._order is None else _reordered(found, *self._order)
 
     @cached_property
-    def _order(self) -> tuple[Tensor | None, Tensor | None]:
+    def _order(self) -> tuple[Tensor, Tensor] | None:
         """The rows by their first given point, and the place of every row among them."""
         if self.cloud.kept is None:
-            return None, None
+            return None
         order = self.cloud.kept.argsort()
-        return order, torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
+        return order, order.argsort()
 
 
 def _reordered(smoother: Smoother, order: Tensor, rank: Tensor) -> Smoother:
     rows, columns, values = smoother.entries()
     n = smoother.n
     per_row: dict[str, Any] = {name: getattr(smoother, name) for name in ("mass", "leaving", "density")}
-    edges = smoother.edges
-    return replace(
-        smoother,
-        matrix=from_entries(rank[rows], rank[columns], values, n),
-        edges=None if edges is None else _between(rank[edges.head], rank[edges.tail], n),
-        **{name: values[order] for name, values in per_row.items() if values is not None},
-    )
-
-
-def _between(head: Tensor, tail: Tensor, n: int) -> Edges:
-    return Edges(torch.minimum(head, tail), torch.maximum(head, tail), n)
+    moved: dict[str, Any] = {name: values[order] for name, values in per_row.items() if values is not None}
+    if smoother.edges is not None:
+        ends = rank[torch.stack([smoother.edges.head, smoother.edges.tail])].sort(0).values
+        moved["edges"] = Edges(ends[0], ends[1], n)
+    return replace(smoother, matrix=from_entries(rank[rows], rank[columns], values, n), **moved)
 
 
 class Settings(Protocol):

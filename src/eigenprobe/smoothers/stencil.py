@@ -324,29 +324,14 @@ def tangential(field: Tensor, frames: Tensor) -> Tensor:
 
 def edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
     """Frames (n, d, dim) from the kept edges alone: covariances about their mean, or about a point that has too few."""
-    d = chord.shape[1]
-    if d > 8:
+    if chord.shape[1] > 8:
         return fallback  # d x d moments per point would be the largest array of all
-    second = symmetric(edges.at(outer(weight, chord)), d)
+    second = edges.moments(weight, chord, chord)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
     size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
     first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
     second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
     return principal(second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension)
-
-
-def outer(weight: Tensor, vectors: Tensor) -> Tensor:
-    """Upper triangles ``(e, d (d + 1) / 2)`` of ``w v v^T``, for weights ``(e,)`` and vectors ``(e, d)``: long rows are
-    eight times as quick."""
-    rows, (i, j) = vectors.mT.contiguous(), torch.triu_indices(vectors.shape[1], vectors.shape[1])
-    return (rows[i] * (weight * rows)[j]).mT.contiguous()
-
-
-def symmetric(triangles: Tensor, size: int) -> Tensor:
-    """Symmetric matrices ``(n, size, size)`` from their upper triangles."""
-    place, (i, j) = torch.empty((size, size), dtype=torch.int64), torch.triu_indices(size, size)
-    place[i, j] = place[j, i] = torch.arange(triangles.shape[1])
-    return triangles[:, place]
 
 
 def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -> tuple[Tensor, Tensor]:
