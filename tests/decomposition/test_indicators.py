@@ -26,6 +26,7 @@ from eigenprobe.decomposition.indicators import (
     gap_ahead,
     has_gaps,
     is_closed,
+    is_even_curve,
     is_rough,
     jumps,
     layers,
@@ -33,6 +34,7 @@ from eigenprobe.decomposition.indicators import (
     thickness,
     unresolved_gap,
     warn_of_tolerance,
+    widest_step,
 )
 from eigenprobe.decomposition.settings import OperatorSettings, Request
 from eigenprobe.eigen import inverse
@@ -320,8 +322,44 @@ def test_holes_of_a_few_spacings_are_told() -> None:
     assert basis.eigenvalues[1] > 5 and any("gaps" in each for each in said(strips))
 
 
+def notched(n: int, jitter: float, seed: int) -> np.ndarray:
+    """A jittered grid of a star of twelve tips, whose notches are narrow where they begin: about n points."""
+    rng, step = np.random.default_rng(seed), np.sqrt(0.42 / n)
+    x = np.stack(np.meshgrid(*[np.arange(-0.5, 0.5, step)] * 2), -1).reshape(-1, 2)
+    x = x + jitter * step * rng.normal(size=x.shape)
+    tip = 2 * np.abs(np.arctan2(x[:, 1], x[:, 0]) * 6 / np.pi % 1 - 0.5)
+    return x[np.linalg.norm(x, axis=1) < 0.25 + 0.25 * tip]
+
+
+def test_notches_walls_and_slits_of_two_spacings_are_told() -> None:
+    """Off by .2 to .7 without a word before: a star of tips, and a square that slits of two spacings nearly part."""
+    for seed in range(3):
+        for jitter in (0.1, 0.25):
+            assert any("gaps" in each for each in said(notched(1500, jitter, seed)))
+        x = np.random.default_rng(seed).random((12000, 2))
+        x = x[(np.abs(x[:, 0] - 0.5) > 0.026) | (x[:, 1] > 0.85)]
+        x = x[farthest_points(x, 1500, start=0)]
+        for points in (x, np.column_stack([np.cos(3 * x[:, 0]) / 3, np.sin(3 * x[:, 0]) / 3, x[:, 1]])):
+            assert ep.decompose(points, k=3).eigenvalues[1] > 6 and any("gaps" in each for each in said(points))
+
+
+def test_regular_points_of_any_kind_leave_no_gaps() -> None:
+    """Farthest points of twice as many were told to leave some; grids, hexagons and spirals, exact and jittered."""
+    rng, x = np.random.default_rng(0), np.stack(np.meshgrid(*[np.arange(30.0)] * 2), -1)
+    hexagons = x * [1.0, 0.866]
+    hexagons[1::2, :, 0] += 0.5
+    for lattice in (x.reshape(-1, 2), hexagons.reshape(-1, 2)):
+        for jitter in (0.0, 0.05, 0.2, 0.4):
+            assert said(lattice + jitter * rng.normal(size=lattice.shape)) == []
+    for times in (1.5, 2, 4, 8):
+        many = rng.random((int(900 * times), 2))
+        assert said(many[farthest_points(many, 900, start=0)]) == []
+    assert said(KNOWN["sphere"].grid(900)) == []
+
+
 def test_gaps_are_mean_lengths_of_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against loops: means of |x_i - x_j|^2 / d^2, d to the fourth neighbour of either end, less their errors."""
+    """Against loops: means of |x_i - x_j|^2 / d^2, d to the fourth neighbour of either end, of all functions or of one,
+    less so many of its errors."""
     for even in (True, False):
         prepared = ep.decompose(pierced(301, 4, even), k=4).prepared()
         vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(301, 3)))
@@ -336,11 +374,13 @@ def test_gaps_are_mean_lengths_of_edges(monkeypatch: pytest.MonkeyPatch) -> None
         share = np.array(energy) / np.sum(energy, axis=0)
         mean = (share * np.array(ratio)[:, None]).sum(0)
         error = np.sqrt((share**2 * (np.array(ratio)[:, None] - mean) ** 2).sum(0))
-        found, regular = max(mean - error), np.mean((apart[:, 0] / apart[:, 3]) ** 2)
-        for times, told in ((0.999, True), (1.001, False)):
-            known = (0.9 * regular, 1.1 * regular), (times * found - 0.1, times * found + 0.1)
-            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(regularity=known[0], lengths=known[1], longest=2.0))
-            assert has_gaps(prepared, vectors) == told
+        regular = np.mean((apart[:, 0] / apart[:, 3]) ** 2)
+        for errors, found in ((0.0, max(mean)), (0.1, max(mean - 0.1 * error)), (9.0, mean.mean())):
+            for times, told in ((0.999, True), (1.001, False)):
+                known = (0.9 * regular, 1.1 * regular), (times * found - 0.1, times * found + 0.1)
+                signs = SIGNS._replace(regularity=known[0], lengths=known[1], longest=2.0, errors=errors)
+                monkeypatch.setattr(indicators, "SIGNS", signs)
+                assert has_gaps(prepared, vectors) == told
 
 
 def test_a_solid_of_few_layers_says_so() -> None:
@@ -439,7 +479,8 @@ def test_a_rough_cloud_is_compared_with_its_half(monkeypatch: pytest.MonkeyPatch
     assert "half of the points differ by" in said(x)[0]
     assert said(x[::-1]) == said(x)  # whichever order they come in
     assert "half of the points differ by" in said(1e6 * x + 7.0)[0]
-    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(half=0.14, jumps=ByShape(curve=0.04, surface=1.0)))
+    others = {"jumps": ByShape(curve=0.04, surface=1.0), "lengths": (9.0,) * 10}  # which tell it too
+    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(half=0.14, **others))
     assert said(x) == []
     monkeypatch.setattr(indicators, "SIGNS", SIGNS)
     asked = []
@@ -583,3 +624,32 @@ def test_slits_of_surfaces_in_space_are_told(n: int, rng: np.random.Generator) -
         exact = np.sort(np.add.outer(around, (np.pi * np.arange(20) / 2) ** 2).ravel())[1:11]
         error = np.abs(ep.decompose(x, k=11).eigenvalues[1:] / exact - 1).mean()
         assert (error > 0.1 and any("gaps" in each for each in said(x))) if gap else (error < 0.05 and said(x) == [])
+
+
+@pytest.mark.parametrize("n", [30, 40, 47, 64])
+def test_even_curves_of_few_points_are_told_where_they_are_closed_over_a_gap_alone(n: int) -> None:
+    """Rings and lines are right to .04; an arc of 350 degrees whose ends lie two to four steps apart is no ring."""
+    for end in (2 * np.pi * (1 - 1 / n), np.pi):
+        angle = np.linspace(0, end, n)
+        assert said(np.stack([np.cos(angle), np.sin(angle)], 1)) == []
+    assert said(np.stack([np.arange(n), 0.4 * np.arange(n)], 1)) == []
+    for gap in (2.0, 4.0):
+        angle = np.arange(n) * 2 * np.pi / (n - 1 + gap)
+        arc = np.stack([np.cos(angle), np.sin(angle)], 1)
+        assert ep.decompose(arc, k=3).eigenvalues[1] > 0.7 and any("gap of" in each for each in said(arc))
+
+
+def test_the_widest_step_of_an_even_curve_is_measured(rng: np.random.Generator) -> None:
+    place = np.concatenate([np.arange(40.0), 42.5 + np.arange(30.0)])
+    settings = OperatorSettings(dimension=1, resolution="all")
+    line = np.stack([place, np.zeros(70)], 1)
+    assert widest_step(settings.prepare(line)) == pytest.approx(3.5)
+    assert widest_step(settings.prepare(line[:40])) == pytest.approx(1.0)
+    assert widest_step(settings.prepare(np.stack([np.sort(rng.random(70)), np.zeros(70)], 1))) == 0.0
+
+
+def test_even_curves_are_told_from_ladders_and_random_curves() -> None:
+    line = np.stack([np.arange(30.0), np.zeros(30)], 1)
+    random = np.stack([np.sort(np.random.default_rng(0).random(30)), np.zeros(30)], 1)
+    for x, expected in ((line, True), (np.concatenate([line, line + [0.0, 1.0]]), False), (random, False)):
+        assert is_even_curve(ep.build_graph(torch.from_numpy(x), 8)) == expected

@@ -16,6 +16,7 @@
     gaps         sum_e E_e |x_i - x_j|^2 / d^2   E: shares of the energy of a function, d: to the fourth neighbour of
                                                  either end; by (d_1 / d)^2, more where edges bridge holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
+    steps        |x_i - x_j| over the longer edge beside it, of an even curve: where it is closed over a gap
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
                                                  of an end and what lies ahead of it: where a branch or crossing is
     doubt        sum_e p_e w_e (v_i - v_j)^2 / lambda    what an eigenvalue would lose, to first order, without edges
@@ -60,8 +61,10 @@ class Signs(NamedTuple):
     """Above these the mean error of the first ten was more than .1 on most clouds of known spectrum."""
 
     resolution: float = 1.0  # .1 on spheres of 60 points (2.0) and squares of 64 (1.4), .03 on spheres of 200 (.6)
+    resolution_even: float = 4.0  # the same of an even curve: .03 to .08 below, .105 on lines of 12 points (4.3)
     layers: ByShape = ByShape(surface=6.0, solid=17.0)  # across: .05 to .17 with 5, .01 to .05 with 7; of a solid grid
     equal: float = 1.01  # sixth over first distance of a grid
+    beyond: float = 1.6  # third over second distance of an even curve: up to 2, at a bend of 60 degrees 1.7
     sparse: float = 0.2  # the same where most of it comes from few points
     sparseness: float = 4.0  # 10^4 : 1: 4 to 10^4, strays: 100 and more; random and even points: 1.4
     sparse_solid: float = 0.25  # both, of a solid: .10 to .25 where a third has 5 % of the density ...
@@ -89,14 +92,16 @@ class Signs(NamedTuple):
     # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
     # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
-    # Mean of |x_i - x_j|^2 / d^2 over the energy, less its standard error, by the mean of (d_1 / d)^2, d to the fourth
-    # neighbour: 1.05 times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to
-    # .6) of squares and spheres have. Above it for 172 of 297 flat and rolled regions and surfaces that were off by
-    # more than .1 without another sign, where walls, slits and notches of a few spacings are bridged, and for 7 of 436
-    # of those below .05.
-    regularity: tuple[float, ...] = (0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    lengths: tuple[float, ...] = (1.113, 0.916, 0.878, 0.845, 0.84, 0.865, 0.918, 0.987, 1.033, 1.05)
+    # Mean of |x_i - x_j|^2 / d^2 over the energy, by the mean of (d_1 / d)^2, d to the fourth neighbour: 1.04 to 1.06
+    # times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to .6) of squares
+    # and spheres have. Above it for 161 of 298 flat and rolled regions and surfaces that were off by more than .1
+    # without another sign, where walls, slits and notches of a few spacings are bridged, and for 5 of 606 of those
+    # below .05.
+    regularity: tuple[float, ...] = (0.265, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    lengths: tuple[float, ...] = (1.1, 0.907, 0.869, 0.837, 0.832, 0.856, 0.909, 0.977, 1.023, 1.04)
     longest: float = 6.7  # at most that much for an edge
+    errors: float = 2.0  # standard errors by which the mean of a single function must be above it
+    bridged: int = 20_000  # points up to which it is looked at
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
     most_ends: int = 200  # whose distances are compared
@@ -104,6 +109,8 @@ class Signs(NamedTuple):
     ahead: float = 0.8  # cosine between an end and what lies ahead of it
     faced: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to
     # .25), 4.4 to 8.8 in spirals
+    step: float = 1.5  # over the longer step beside it: 1.0 on even curves, 1.9 to 6 over gaps (.36 to .44)
+    steady: float = 1.1  # the same of nine of ten edges: 1.0 on even curves, 1.4 and more on jittered ones
     samples: int = 1000
     resolved: float = 10.0  # times the residual: an error of a hundredth
     hidden: float = 1e-4  # diagonal entries of I - A below which gaps are looked for in a factor: 1 / sqrt(gap) steps
@@ -135,7 +142,7 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.jumps.curve:
         reason = "turns of the curve lie as near each other as its points: use more points there"
     if reason is None and flat == 1:
-        reason = _at_ends(curve_ends(prepared))
+        reason = _at_ends(curve_ends(prepared)) or _in_between(prepared)
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -145,7 +152,7 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.small  # of more points folds lie far apart
     if reason is None and folded and jumps(prepared, first) > SIGNS.jumps.surface:
         reason = "folds of the surface lie as near each other as its points: use more points there"
-    if reason is None and flat == 2 and has_gaps(prepared, first):
+    if reason is None and flat == 2 and graph.n <= SIGNS.bridged and has_gaps(prepared, first):
         reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
@@ -159,6 +166,13 @@ def _at_ends(ends: Ends) -> str | None:
         )
     if (apart := gap_ahead(ends)) < SIGNS.faced:
         return f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
+    return None
+
+
+def _in_between(prepared: Prepared) -> str | None:
+    """What is said of an even curve that may be closed over a gap."""
+    if (wide := widest_step(prepared)) > SIGNS.step:
+        return f"points of the curve leave a gap of {wide:.2g} of their steps, over which it is closed: use more points"
     return None
 
 
@@ -199,8 +213,8 @@ def _tangents(graph: Graph) -> Tensor:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether some of the functions ``vectors (n, K)`` on kept points of a surface have their energy in longer edges
-    than points leave that are as regular as these."""
+    """Whether functions ``vectors (n, K)`` on kept points of a surface, or one of them beyond doubt, have their energy
+    in longer edges than points leave that are as regular as these."""
     graph = prepared.smoother.known_graph.without_loops()
     if graph.k < NEAREST:
         return False
@@ -213,7 +227,8 @@ def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
     mean = ratio @ share
     error = (share.square() * (ratio[:, None] - mean).square()).sum(0).sqrt()
     regularity = float((graph.distances[:, 0] / reach.clamp_min(tiny)).square().mean())
-    return float((mean - error).max()) > float(np.interp(regularity, SIGNS.regularity, SIGNS.lengths))
+    found = max(float(mean.mean()), float((mean - SIGNS.errors * error).max()))
+    return found > float(np.interp(regularity, SIGNS.regularity, SIGNS.lengths))
 
 
 def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
@@ -284,6 +299,17 @@ def gap_ahead(ends: Ends) -> float:
     return float((length / ends.spacing[:, None]).masked_fill(~is_ahead, torch.inf).min())
 
 
+def widest_step(prepared: Prepared) -> float:
+    """The largest ratio of an edge of an even curve and the longer one of those before and after it; 0 of others."""
+    smoother, (head, tail, _) = prepared.smoother, _weighted_edges(prepared.smoother)
+    points = smoother.known_graph.points
+    length = (points[tail] - points[head]).norm(dim=1)
+    around = length.new_zeros(smoother.n).index_add_(0, head, length).index_add_(0, tail, length)
+    beside = torch.maximum(around[head] - length, around[tail] - length)
+    ratio = (length / beside.clamp_min(torch.finfo(length.dtype).tiny)).sort().values
+    return float(ratio[-1]) if len(ratio) > 2 and float(ratio[int(0.9 * len(ratio))]) < SIGNS.steady else 0.0
+
+
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:
     """What edges that may be short-cuts have of the energy of functions ``vectors (n, K)`` on the kept points, each
     times its probability to be one: ``(K,)``."""
@@ -328,15 +354,16 @@ def likely_reason(
     weighted = float((mass * squared).sum() / mass.sum())
     resolution = float(eigenvalues[min(10, len(eigenvalues) - 1)]) * weighted
     sparseness = weighted / max(float(squared.median()), torch.finfo(torch.float64).tiny)
-    if not chosen and graph.n < SIGNS.fewest:
-        return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
     flat = round(dimension)
+    steady = flat == 1 and is_even_curve(graph)
+    if not chosen and graph.n < SIGNS.fewest and not steady:
+        return f"{graph.n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension="
     least, times = SIGNS.sparse, SIGNS.sparseness
     if flat == BALANCED_DIMENSIONS:
         least, times = SIGNS.sparse_solid, SIGNS.sparseness_solid
     if resolution > least and sparseness > times:
         return "much of the area has hardly a point, or some points are strays: remove them, or sample it more evenly"
-    if resolution > SIGNS.resolution:
+    if resolution > (SIGNS.resolution_even if steady else SIGNS.resolution):
         return f"{graph.n} points are too few for vectors that oscillate so much"
     if (across := layers(graph, float(eigenvalues[1]) * weighted, flat)) is not None:
         return f"about {across:.0f} points lie side by side where it is narrow, and boundaries count: use more points"
@@ -348,7 +375,7 @@ def likely_reason(
     if flat == 2 and graph.points.shape[1] == 3 and (share := occlusion(graph, mass)) is not None:
         ragged = f"{share:.0%} of the area lies at an open boundary with few points, as where a view is occluded"
         return f"{ragged}: eigenvalues come out too large; add a view from another side"
-    bent = chosen and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much within a neighbourhood
+    bent = (chosen or steady) and graph.n < 2 * SIGNS.fewest  # a ring of few points bends as much nearby
     if not bent and (reason := _thick(graph, flat)) is not None:
         return reason
     if (share := boundary(graph, mass, flat)) is not None:
@@ -385,6 +412,14 @@ def _is_grid(graph: Graph, count: int) -> bool:
     nearest = graph.distances[:: max(1, graph.n // SIGNS.samples)]
     ratio = nearest[:, min(count, graph.k) - 1] / nearest[:, 0].clamp_min(torch.finfo(nearest.dtype).tiny)
     return float(ratio.median()) < SIGNS.equal
+
+
+def is_even_curve(graph: Graph) -> bool:
+    """Whether two neighbours of most points are as near as the first, and the third is not: of a curve, one on either
+    side, by which a few points tell its dimension."""
+    if graph.k < 3 or not _is_grid(graph, 2):
+        return False
+    return float((graph.distances[:, 2] / graph.distances[:, 1]).median()) > SIGNS.beyond
 
 
 def boundary(graph: Graph, mass: Tensor, dimension: int) -> float | None:
