@@ -65,3 +65,17 @@ def test_two_equal_eigenvalues_leave_the_third_axis(values: tuple[float, ...], r
     cosine = (vector.T * torch.from_numpy(turn[:, :, 2])).sum(1).abs()
     assert float(cosine.min()) > 1 - 1e-6
     assert bool((largest == (values[2] > values[0])).all())
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_small_matrices_need_no_lapack(d: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of two and three rows are solved in closed form, whatever their number; others one after the other."""
+    half = torch.from_numpy(rng.normal(size=(50, 6, d)))
+    matrices = half.mT @ half
+    expected, called = torch.linalg.eigh(matrices), []
+    real = torch.linalg.eigh
+    monkeypatch.setattr(torch.linalg, "eigh", lambda part: called.append(len(part)) or real(part))
+    values, vectors = principal_axes(matrices)
+    assert called == ([50] if d == 4 else [])
+    torch.testing.assert_close(values, expected[0])
+    torch.testing.assert_close((vectors * expected[1]).sum(1).abs(), torch.ones(50, d, dtype=torch.float64))

@@ -88,6 +88,10 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     assert torch.equal(build_graph(x, 40, backend="pynndescent").indices, build_graph(x, 40).indices)
     assert asked[1:] == [(120, 30), (120, 41)]
     assert torch.equal(query(x, x[:7], 3, backend="pynndescent")[0], query(x, x[:7], 3)[0])
+    for k, searched in ((30, []), (31, [(120, 31)])):
+        asked.clear()
+        assert torch.equal(nearest_rows(x, x, k, "pynndescent")[0], nearest_rows(x, x, k)[0])
+        assert asked == [(120, 30), *searched]
 
 
 def test_query_of_new_points():
@@ -367,3 +371,23 @@ def test_clouds_of_ordinary_space_alone_follow_a_curve(
     orders.clear()
     nearest_rows(few := x[:100], few, 4, "kdtree")
     assert not orders
+
+
+def test_functions_of_two_rows_are_compiled_for_many(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are compared by any; of more than that numba's own are handed to neighbour descent."""
+    monkeypatch.setattr(neighbours, "FEW_ROWS", 30)
+    x = torch.from_numpy(rng.normal(size=(31, 4)))
+
+    def longest(a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.abs(a - b).max())
+
+    found, lengths = neighbours.searcher(x[:30], metric=longest)(x[:5], 3)
+    exact = np.abs(x[:5, None].numpy() - x[:30].numpy()).max(2)
+    np.testing.assert_allclose(lengths, np.sort(exact, 1)[:, :3])
+    with pytest.raises(InputError, match="more than 30 rows need a metric compiled by numba.njit"):
+        neighbours.searcher(x, metric=longest)
+    longest.py_func = longest  # type: ignore[attr-defined]
+    monkeypatch.setattr(neighbours, "_descent", lambda data, metric, options: (len(data), metric, options))
+    assert neighbours.searcher(x, metric=longest, options={"a": 1}) == (31, longest, {"a": 1})
+    with pytest.raises(InputError, match="metric must be precomputed or one of"):
+        neighbours.searcher(x[:5], metric="nonsense")
