@@ -374,3 +374,18 @@ def test_one_sign_is_told_at_most_and_of_what_it_is_one(monkeypatch: pytest.Monk
 def test_the_second_gap_is_compared_with_ten_residuals(gaps: list[float], expected: float | None) -> None:
     found = indicators.unresolved_gap(torch.tensor(gaps, dtype=torch.float64), 1e-6)
     assert found == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_ends_are_as_far_apart_as_neighbours_of_most_points(power: float) -> None:
+    """Sparse ends have their own spacing, that of two neighbours; dense ones the median of four neighbours of all."""
+    step = np.linspace(-1, 1, 81)
+    x = np.stack([40 * np.sign(step) * np.abs(step) ** power, np.zeros(81)], 1)
+    prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
+    near = np.sort(np.abs(x[:, :1] - x[:, 0]), 1)[:, 1:]
+    own = max(near[0, :2].mean(), np.sort(near[:, :4].mean(1))[40])
+    assert indicators.ends_apart(prepared) == pytest.approx(80 / own, rel=1e-6)
+    graph, ends, before, units = indicators._ends(prepared)
+    assert sorted(ends.tolist()) == [0, 80] and sorted(before.tolist()) == [1, 79]
+    np.testing.assert_allclose(units * prepared.cloud.frame.scale, own, rtol=1e-6)
+    assert graph.k == 4
