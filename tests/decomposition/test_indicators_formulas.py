@@ -389,3 +389,26 @@ def test_ends_are_as_far_apart_as_neighbours_of_most_points(power: float) -> Non
     assert sorted(ends.tolist()) == [0, 80] and sorted(before.tolist()) == [1, 79]
     np.testing.assert_allclose(units * prepared.cloud.frame.scale, own, rtol=1e-6)
     assert graph.k == 4
+
+
+def test_edges_of_an_operator_are_its_entries_above_the_diagonal(rng: np.random.Generator) -> None:
+    """Each once, with what the matrix has there; the energy of functions is that of the Laplacian."""
+    prepared = OperatorSettings(dimension=2, neighbours="plain", resolution="all").prepare(c.random_sphere(60, rng))
+    matrix = prepared.smoother.matrix.to_dense().numpy()
+    head, tail, values = (each.numpy() for each in indicators._weighted_edges(prepared.smoother))
+    expected = [(i, j) for i in range(60) for j in range(i + 1, 60) if matrix[i, j] != 0]
+    assert list(zip(head, tail, strict=True)) == expected
+    np.testing.assert_allclose(values, [matrix[pair] for pair in expected])
+    vectors, mass = rng.normal(size=(60, 3)), prepared.smoother.mass.numpy()
+    root = np.sqrt(mass)
+    energy = [sum(matrix[i, j] * root[i] * root[j] * (v[i] - v[j]) ** 2 for i, j in expected) for v in vectors.T]
+    np.testing.assert_allclose(indicators._energy(prepared.smoother, torch.from_numpy(vectors)), energy, rtol=1e-6)
+    chosen = torch.from_numpy(rng.random(len(expected)) < 0.3)
+    part = [
+        sum(matrix[e] * root[e[0]] * root[e[1]] * (v[e[0]] - v[e[1]]) ** 2 for e, own in zip(expected, chosen) if own)
+        for v in vectors.T
+    ]
+    edges = indicators._weighted_edges(prepared.smoother)
+    share = indicators._share(prepared, torch.from_numpy(vectors), edges, chosen)
+    assert share == pytest.approx(np.sqrt(np.mean((np.array(part) / energy) ** 2)))
+    assert indicators._share(prepared, torch.from_numpy(vectors), edges, torch.zeros_like(chosen)) == 0
