@@ -171,5 +171,10 @@ def test_a_dimension_between_0_and_the_columns(rng: np.random.Generator) -> None
         (stiffness, mass), (large, more) = (ep.laplacian(size * kind, dimension=0.4) for size in (1, 3))
         assert float(more.sum() / mass.sum()) == pytest.approx(3)
         assert float((large @ kind[:, 0])[0] / (stiffness @ kind[:, 0])[0]) == pytest.approx(1 / 3)
+    (stiffness, mass), (large, more) = (
+        ep.laplacian(size * ring, dimension=0.4, smoother="symmetric") for size in (1, 3)
+    )
+    assert float(more.sum() / mass.sum()) == pytest.approx(3)
+    assert large[0, 0] / stiffness[0, 0] == pytest.approx(1 / 3)
     frames, parts = ep.operators.gradient(rng.random((80, 2)), dimension=3)
     assert frames.shape == (80, 2, 2) and len(parts) == 2
