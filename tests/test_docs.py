@@ -82,7 +82,7 @@ def test_page(
     work = tmp_path / "work"
     shutil.copytree(supplies, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(work)
-    monkeypatch.setattr("eigenprobe.cli.tour._wait", _interrupt)
+    monkeypatch.setattr("eigenprobe.viz.viewer._interrupted", _interrupt)
     without_network(monkeypatch)
     if "eigenprobe features" in page.read_text():
         write_vision_model(work / "weights")

@@ -28,18 +28,9 @@ _NAMES = {
 }
 _MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "training", "viz")
 
-__all__ = [
-    "Basis",
-    "Eigenmaps",
-    "EigenprobeWarning",
-    "Graph",
-    "InputError",
-    "OptimalApproximationEigenmaps",
-    "Probes",
-    "Smoother",
-]
-__all__ += ["SpectralModel", "__version__", "apps", "build_graph", "build_smoother", "decompose", "evaluation"]
-__all__ += ["geometry", "interop", "laplacian", "networks", "operators", "training", "viz"]
+__all__ = ["Basis", "Eigenmaps", "EigenprobeWarning", "Graph", "InputError", "OptimalApproximationEigenmaps"]
+__all__ += ["Probes", "Smoother", "SpectralModel", "__version__", "apps", "build_graph", "build_smoother"]
+__all__ += ["decompose", "evaluation", "geometry", "interop", "laplacian", "networks", "operators", "training", "viz"]
 
 if TYPE_CHECKING:
     from . import apps, evaluation, geometry, interop, networks, operators, training, viz

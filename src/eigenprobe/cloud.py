@@ -85,11 +85,11 @@ def _axes(table: Any) -> list[Any] | None:
     return [names[axis] for axis in ("x", "y", "z")]
 
 
-def _first(source: Any, names: tuple[str, ...]) -> Any:
+def _first(source: object, names: tuple[str, ...]) -> Any:
     return next((found for name in names if (found := getattr(source, name, None)) is not None), None)
 
 
-def is_mesh_pair(source: Any) -> bool:
+def is_mesh_pair(source: object) -> bool:
     """Whether this is ``(V, F)``: points and triples of their indices, and not two clouds."""
     if not isinstance(source, tuple) or len(source) != 2 or np.ndim(source[0]) != 2 or np.ndim(source[1]) != 2:
         return False
@@ -114,7 +114,7 @@ def listed_clouds(points: Any) -> list[Any] | None:
     return clouds if not isinstance(points, (list, tuple)) or any(_is_cloud(each) for each in clouds) else None
 
 
-def _is_cloud(each: Any) -> bool:
+def _is_cloud(each: object) -> bool:
     if isinstance(each, (list, tuple)):
         return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
     return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or _first(each, CARRIERS) is not None
@@ -192,7 +192,7 @@ def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:
     return found
 
 
-def _array(values: Any) -> Any:
+def _array(values: object) -> Any:
     return values if isinstance(values, Tensor) else np.asarray(values)
 
 
@@ -221,7 +221,7 @@ def check_points(
     return tensor, origin
 
 
-def as_tensor(points: Any) -> Tensor:
+def as_tensor(points: object) -> Tensor:
     """Tensors as they are; anything else that `points_and_faces` takes, checked, in its own precision."""
     if isinstance(points, Tensor) and points.dtype in (torch.float32, torch.float64):
         return strided(points)
@@ -246,7 +246,7 @@ def check_count(n: int, k: int, kind: str = "") -> None:
         raise InputError(f"k={k} needs at least {max(k + 1, 3)} {kind}points, got {n}")
 
 
-def unmasked(points: Any) -> np.ndarray:
+def unmasked(points: object) -> np.ndarray:
     """The points as an array; masked entries are an error, not numbers."""
     if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
         bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))

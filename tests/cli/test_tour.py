@@ -24,7 +24,7 @@ def test_view(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(urlopen(address[0], timeout=10).status)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eigenprobe.cli.tour._wait", look)
+    monkeypatch.setattr("eigenprobe.viz.viewer._interrupted", look)
     out = done(run("view bunny.obj -k 6 --port 18080"))
     assert "viewer at http://127.0.0.1:" in out and "viewer ended" in out
     assert seen == [200]

@@ -19,6 +19,7 @@ from eigenprobe.decomposition.indicators import (
     SIGNS,
     ByShape,
     boundary,
+    curve_ends,
     distance_leap,
     doubtful_shares,
     ends_apart,
@@ -91,7 +92,7 @@ def test_narrow_ribbons_are_told_and_ends_that_are_far_apart_are_not() -> None:
         assert "side by side" in said(cloud("ribbon", 200, seed))[0]
     for name in ("helix", "spiral"):
         curve = cloud(name, 900)
-        assert 10 < ends_apart(ep.decompose(curve, k=3, resolution="all").prepared()) < 200
+        assert 10 < ends_apart(curve_ends(ep.decompose(curve, k=3, resolution="all").prepared())) < 200
         assert said(curve, resolution="all") == []
 
 
@@ -319,36 +320,27 @@ def test_holes_of_a_few_spacings_are_told() -> None:
     assert basis.eigenvalues[1] > 5 and any("gaps" in each for each in said(strips))
 
 
-def test_gaps_are_shares_of_long_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against loops: edges with 3 |x_i - x_j|^2 > q d^2, d to the twelfth neighbour of either end, and the medians."""
-    limit = (1.5, 2.0)
+def test_gaps_are_mean_lengths_of_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against loops: means of |x_i - x_j|^2 / d^2, d to the fourth neighbour of either end, less their errors."""
     for even in (True, False):
         prepared = ep.decompose(pierced(301, 4, even), k=4).prepared()
         vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(301, 3)))
         x, mass = prepared.smoother.graph.points.numpy(), prepared.smoother.mass.numpy()
         apart = np.sort(np.linalg.norm(x[:, None] - x, axis=2), axis=1)[:, 1:]
         rows, columns, values = (each.numpy() for each in prepared.smoother.entries())
-        total, long = np.zeros(3), np.zeros(3)
+        energy, ratio = [], []
         for i, j, a in zip(rows, columns, values, strict=True):
             if i < j:
-                energy = a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]).numpy() ** 2
-                far = max(apart[i, 11], apart[j, 11])
-                total, long = (
-                    total + energy,
-                    long + energy * (3 * np.sum((x[i] - x[j]) ** 2) > limit[not even] * far**2),
-                )
-        share = float(np.sqrt(np.mean((long / total) ** 2)))
-        regular, groups = np.median(apart[:, 5] / apart[:, 0]), np.median(apart[:, 11] / apart[:, 2])
-        assert 0.001 < share < 0.5 and (regular < 2.1) == even
-
+                energy.append(a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]).numpy() ** 2)
+                ratio.append(min(2.0, np.sum((x[i] - x[j]) ** 2) / max(apart[i, 3], apart[j, 3]) ** 2))
+        share = np.array(energy) / np.sum(energy, axis=0)
+        mean = (share * np.array(ratio)[:, None]).sum(0)
+        error = np.sqrt((share**2 * (np.array(ratio)[:, None] - mean) ** 2).sum(0))
+        found, regular = max(mean - error), np.mean((apart[:, 0] / apart[:, 3]) ** 2)
         for times, told in ((0.999, True), (1.001, False)):
-            most = (times * share, 1.0) if even else (1.0, times * share)
-            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(long=limit, gaps=most, strips=9.0))
+            known = (0.9 * regular, 1.1 * regular), (times * found - 0.1, times * found + 0.1)
+            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(regularity=known[0], lengths=known[1], longest=2.0))
             assert has_gaps(prepared, vectors) == told
-            monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(gaps=(1.0, 1.0), even=0.1, strips=times * groups))
-            assert has_gaps(prepared, vectors) == told
-        monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(gaps=(1.0, 1.0), even=9.0, strips=0.1))
-        assert not has_gaps(prepared, vectors)  # groups are looked for among random points alone
 
 
 def test_a_solid_of_few_layers_says_so() -> None:
@@ -520,17 +512,18 @@ def test_ends_of_a_curve_are_measured_in_its_spacing() -> None:
         prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
         near = prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median()
         scale = np.linalg.norm(x - x.mean(0), axis=1).max()
-        assert ends_apart(prepared) > 0 and np.isfinite(scale)
-        assert ends_apart(prepared) * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
+        apart = ends_apart(curve_ends(prepared))
+        assert apart > 0 and np.isfinite(scale)
+        assert apart * float(near) == pytest.approx(expected / prepared.cloud.frame.scale, rel=1e-6)
     angle = np.pi * (1 + 0.93 * np.sign(step := np.linspace(-1, 1, 101)) * np.abs(step) ** 1.5)  # sparse at its ends
     arc = np.stack([np.cos(angle), np.sin(angle)], 1)
     prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(arc)
     near = np.sort(np.linalg.norm(arc[:, None] - arc, axis=2), axis=1)[:, 1:]
     own = min(near[0, :2].mean(), near[-1, :2].mean())
     assert own > 1.2 * np.median(near[:, :4].mean(1))
-    assert ends_apart(prepared) == pytest.approx(np.linalg.norm(arc[0] - arc[-1]) / own)
+    assert ends_apart(curve_ends(prepared)) == pytest.approx(np.linalg.norm(arc[0] - arc[-1]) / own)
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
-    assert ends_apart(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+    assert ends_apart(curve_ends(OperatorSettings(dimension=1).prepare(ring))) == np.inf
 
 
 @pytest.mark.parametrize("n", [50, 90])
@@ -552,11 +545,12 @@ def test_what_lies_ahead_of_an_end_is_measured_and_told() -> None:
         x = np.concatenate([np.stack(np.broadcast_arrays(*each), 1) for each in way])
         prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
         near = float(prepared.smoother.graph.without_loops().distances[:, :4].mean(1).median())
-        assert gap_ahead(prepared) * near * prepared.cloud.frame.scale == pytest.approx(gap)
+        assert gap_ahead(curve_ends(prepared)) * near * prepared.cloud.frame.scale == pytest.approx(gap)
     beside = np.concatenate([rail, rail + [0.0, 5.0]])
-    assert gap_ahead(OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(beside)) == np.inf
+    rails = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(beside)
+    assert gap_ahead(curve_ends(rails)) == np.inf
     ring = np.stack([np.cos(np.arange(90) * np.pi / 45), np.sin(np.arange(90) * np.pi / 45)], 1)
-    assert gap_ahead(OperatorSettings(dimension=1).prepare(ring)) == np.inf
+    assert gap_ahead(curve_ends(OperatorSettings(dimension=1).prepare(ring))) == np.inf
 
 
 def test_crossings_that_are_cut_open_are_told() -> None:

@@ -51,10 +51,11 @@ def test_wrong_answers_know_it(name: str) -> None:
 
 
 def test_shares_tell_what_is_reproducible() -> None:
-    basis = ep.decompose(cloud("square", 400), k=80)
-    shares = basis.uncertainty.vectors
-    assert shares.shape == (80,) and ((shares >= 0) & (shares <= 1)).all()
-    assert shares[:6].min() > 0.9 and shares[-20:].mean() < 0.5
+    """The fifth and sixth have .6 to .8 in some draws: they turn into the next two, which are a quarter above."""
+    shares = np.stack([ep.decompose(cloud("square", 400, seed), k=80).uncertainty.vectors for seed in range(5)])
+    assert shares.shape == (5, 80) and ((shares >= 0) & (shares <= 1)).all()
+    assert shares[:, :4].min() > 0.9 and np.median(shares[:, :6], 0).min() > 0.9
+    assert (shares[:, -20:].mean(1) < 0.5).all()
 
 
 def test_it_is_kept_and_in_the_text_of_a_basis_only_then() -> None:
@@ -186,3 +187,23 @@ def test_errors_do_not_depend_on_the_unit(scale: float) -> None:
     found = _errors(one, two, np.zeros(5))
     assert found[0] == 0
     np.testing.assert_allclose(found[1:], CALIBRATION.factor * np.sqrt(np.mean(apart**2)), rtol=0.01)
+
+
+@pytest.mark.parametrize("name", ["line", "sphere", "ball"])
+def test_it_does_not_depend_on_the_order_of_the_points(name: str, rng: np.random.Generator) -> None:
+    """A line of 400 points had .007 to .036, a ball .06 to 1.05, by the order in which they came."""
+    x = np.stack([np.linspace(0, 1, 400), np.zeros(400)], 1) if name == "line" else cloud(name, 400)
+    estimates = []
+    for order in (np.arange(len(x)), np.arange(len(x))[::-1], rng.permutation(len(x)), rng.permutation(len(x))):
+        estimates.append(ep.decompose(x[order], k=11).uncertainty.eigenvalues[1:].mean())
+    assert np.ptp(estimates) < 0.01 * np.mean(estimates)
+
+
+def test_halves_of_a_cloud_are_one_half_in_any_order_and_unit(rng: np.random.Generator) -> None:
+    x, order = rng.normal(size=(301, 5)), rng.permutation(301)
+    rows = uncertainty._half(x)
+    assert len(rows) == 150 == len(set(rows.tolist())) and (np.diff(rows) > 0).all()
+    assert set(order[uncertainty._half(x[order])].tolist()) == set(rows.tolist())
+    assert (uncertainty._half(1000 * x) == rows).all()
+    distance = np.abs(x[rows].mean(0) - x.mean(0))
+    assert (distance < 0.3).all()  # spread over all of it

@@ -16,13 +16,14 @@ from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
+from eigenprobe.smoothers import smoother as matrices
 from tests import clouds as c
 
 
 @pytest.fixture
-def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
     """From the call on, everything is done as on a device without scipy."""
-    return lambda: monkeypatch.setattr(sparse, "on_host", lambda matrix: False)
+    return lambda: [monkeypatch.setattr(each, "on_host", lambda matrix: False) for each in (sparse, matrices)]
 
 
 def smoother(n: int, rng: np.random.Generator) -> Smoother:

@@ -13,13 +13,14 @@ from torch import Tensor
 from eigenprobe.eigen import multigrid as sparse
 from eigenprobe.eigen import solve
 from eigenprobe.eigen.problem import SparseOperator
+from eigenprobe.smoothers import smoother as matrices
 from tests.eigen.test_nested import smoother
 
 
 @pytest.fixture
-def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
     """From the call on, everything is done as on a device without scipy."""
-    return lambda: monkeypatch.setattr(sparse, "on_host", lambda matrix: False)
+    return lambda: [monkeypatch.setattr(each, "on_host", lambda matrix: False) for each in (sparse, matrices)]
 
 
 def random_sparse(rows: int, columns: int, rng: np.random.Generator) -> Tensor:

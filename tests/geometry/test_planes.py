@@ -51,3 +51,26 @@ def test_triples_of_equal_points_span_no_plane():
     assert abs(plane.normal[2]) > 0.9999
     np.testing.assert_array_equal(plane.rows, np.arange(900))
     np.testing.assert_array_equal(rows, np.arange(900, 1500))
+
+
+@pytest.mark.parametrize(("noise", "lost"), [(0.0, 0), (0.002, 12)])
+@pytest.mark.parametrize("seed", range(3))
+def test_feet_on_the_floor_stay_whole(noise, lost, seed):
+    """A ball that touches the floor loses no more points than the floor is thick: 1500 times 4 noise / 2 on average."""
+    rng = np.random.default_rng(seed)
+    ball = rng.normal(size=(1500, 3))
+    ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) + [0, 0, 1.0]
+    floor = np.c_[rng.uniform(-2, 2, (1500, 2)), noise * rng.normal(size=1500)]
+    rows, plane = ep.geometry.remove_plane(np.concatenate([ball, floor]))
+    assert (rows < 1500).sum() >= 1500 - lost and (rows >= 1500).sum() <= 2
+    assert 3.5 * noise <= plane.thickness <= 4.5 * noise + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tenth_of_the_points_is_found(seed):
+    rng = np.random.default_rng(seed)
+    ball = rng.normal(size=(4000, 3))
+    ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) + [0, 0, 1.5]
+    floor = np.c_[rng.uniform(-2, 2, (550, 2)), np.zeros(550)]
+    rows, _ = ep.geometry.remove_plane(np.concatenate([ball, floor]), seed=seed)
+    assert np.array_equal(rows, np.arange(4000))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.graph.graph import _joined, components, connected, undirected
+from eigenprobe.graph import graph as module
+from eigenprobe.graph.graph import Edges, _joined, components, connected, undirected
 
 
 def test_parts_without_a_loop_over_points(rng):
@@ -56,3 +57,23 @@ def test_the_share_of_the_largest_part(rng: np.random.Generator) -> None:
     x = torch.from_numpy(rng.random((2, 50, 3)))
     x[0, 30:] += 100
     assert connected(x, 6).tolist() == pytest.approx([0.6, 1.0])
+
+
+@pytest.mark.parametrize("cache", [1 << 18, 50])  # all edges at once, and a few at a time
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+def test_second_moments_of_the_edges_of_every_point(
+    d: int, cache: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    monkeypatch.setattr(module, "CACHE", cache)
+    pairs = np.sort(np.stack([rng.permutation(20)[:2] for _ in range(60)]), 1)
+    weight, ahead, behind = rng.random(60), rng.normal(size=(60, d)), rng.normal(size=(60, d))
+    expected = np.zeros((20, d, d))
+    for (head, tail), w, v, u in zip(pairs, weight, ahead, behind, strict=True):
+        expected[head] += w * np.outer(v, v)
+        expected[tail] += w * np.outer(u, u)
+    edges = Edges(torch.from_numpy(pairs[:, 0].copy()), torch.from_numpy(pairs[:, 1].copy()), 20)
+    found = edges.moments(*(torch.from_numpy(each) for each in (weight, ahead, behind)))
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-13)
+    assert torch.equal(found, found.mT)
+    nothing = Edges(edges.head[:0], edges.tail[:0], 3).moments(torch.zeros(0), torch.zeros((0, d)), torch.zeros((0, d)))
+    assert torch.equal(nothing, torch.zeros((3, d, d)))

@@ -151,11 +151,13 @@ def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
 
 
 def test_a_point_comes_first_in_its_own_list() -> None:
-    """It changes places with the one that stands there, and takes the place of the last one where it is missing."""
+    """The others follow in their order, ascending; the last one goes where the point itself is missing."""
     indices = torch.tensor([[0, 5, 6], [4, 9, 1], [7, 8, 9]])
     found, lengths = self_first(indices, torch.tensor([[0.0, 1, 2], [0, 0, 0], [0, 0.5, 3]]))
-    assert found.tolist() == [[0, 5, 6], [1, 9, 4], [2, 8, 7]]
-    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0.5, 0]]
+    assert found.tolist() == [[0, 5, 6], [1, 4, 9], [2, 7, 8]]
+    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 0.5]]
+    alone, nothing = self_first(torch.tensor([[0], [0]]), torch.zeros((2, 1)))  # of two copies, one neighbour each
+    assert alone.tolist() == [[0], [1]] and nothing.tolist() == [[0], [0]]
     assert indices.tolist() == [[0, 5, 6], [4, 9, 1], [7, 8, 9]]  # the given lists stay
 
 

@@ -105,10 +105,8 @@ def shape_dna(basis: Basis, count: int | None = None, *, normalise: Normalise = 
     if not 1 <= count <= len(values):
         raise InputError(f"expected 1 <= count <= {len(values)} positive eigenvalues, got {count}")
     values, index = values[:count], torch.arange(1, count + 1).to(values)
-    unit = {"first": values[0], "slope": (index * values).sum() / (index * index).sum(), "none": values.new_ones(())}[
-        normalise
-    ]
-    return like(basis, values / unit)
+    slope = (index * values).sum() / (index * index).sum()
+    return like(basis, values / {"first": values[0], "slope": slope, "none": torch.ones_like(slope)}[normalise])
 
 
 @validated

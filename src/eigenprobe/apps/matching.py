@@ -21,10 +21,9 @@ from torch import Tensor
 from ..basis import Basis
 from ..errors import InputError
 from ..host.validation import as_array, validated
+from ..search.neighbours import nearest_rows
 from .descriptors import hks, wks
 from .spectral import Array, like, rows, tensors
-
-CHUNK = 2048  # target points whose distances to all source points are held at once
 
 
 def _sizes(k: int | tuple[int, int] | None, source: Basis, target: Basis) -> tuple[int, int]:
@@ -101,10 +100,7 @@ def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
     if c.ndim != 2 or c.shape[0] > target.k or c.shape[1] > source.k:
         raise InputError(f"expected a map of at most ({target.k}, {source.k}), got {tuple(c.shape)}")
     carried = vs[:, : c.shape[1]] @ c.T  # (n_s, k_t)
-    wanted = vt[:, : c.shape[0]].to(carried)
-    half = (carried**2).sum(1) / 2
-    best = [(half - part @ carried.T).argmin(1) for part in wanted.split(CHUNK)]
-    return like(source, torch.cat(best))
+    return like(source, nearest_rows(carried, vt[:, : c.shape[0]].to(carried), 1)[0][:, 0])
 
 
 @validated

@@ -243,7 +243,7 @@ def _inherited_options(function: Callable[..., None]) -> dict[str, Option]:
     return found
 
 
-def _typed(hint: Any) -> Any:
+def _typed(hint: object) -> Any:
     """What of a type can be typed in a terminal: words, numbers, and files for arrays (``Any``); None: nothing."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     kept = [part for part in parts if part in (int, float, str, bool, NoneType) or get_origin(part) is Literal]
@@ -262,7 +262,7 @@ def descriptions(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def _bare(hint: Any) -> Any:
+def _bare(hint: object) -> Any:
     """``X`` of ``X | None`` and of ``list[X]``."""
     if get_origin(hint) in (Union, UnionType):
         kept = tuple(part for part in get_args(hint) if part is not NoneType)
@@ -270,7 +270,7 @@ def _bare(hint: Any) -> Any:
     return _bare(get_args(hint)[0]) if get_origin(hint) is list else hint
 
 
-def _metavar(hint: Any, name: str) -> str:
+def _metavar(hint: object, name: str) -> str:
     bare = _bare(hint)
     if get_origin(bare) is Literal:
         return "{" + ",".join(map(str, get_args(bare))) + "}"

@@ -119,7 +119,7 @@ def decompose(
             raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
         return cloud
 
-    def solve(points: Any, rows: NDArray[np.int64] | None = None) -> Any:
+    def solve(points: object, rows: NDArray[np.int64] | None = None) -> Any:
         return _library()(points, **{name: _rows_of(value, rows) for name, value in settings.items()})
 
     def write(file: Path, basis: Basis, began: float) -> Path:
@@ -133,9 +133,8 @@ def decompose(
     if [*named] == shapes[:1]:
         cloud = job.load(file := shapes[0])
         folder = session.folder(file.stem)
-        unfinished = (
-            None if force or finished(folder, file) else _unfinished_basis(folder / BASIS, settings, file, cloud)
-        )
+        anew = force or finished(folder, file)
+        unfinished = None if anew else _unfinished_basis(folder / BASIS, settings, file, cloud)
         if unfinished is None:
             session.refuse_existing(folder / BASIS, force)
         basis = job.basis(file, cloud, unfinished)
@@ -186,11 +185,8 @@ def _unfinished_basis(path: Path, settings: dict[str, Any], file: Path, cloud: R
 
     known = {each.name for each in fields(OperatorSettings)}
     given = {name: value for name, value in settings.items() if name in known}
-    if (
-        not path.exists()
-        or settings["method"] != "direct"
-        or settings.keys() - given - {"k", "method", "device", "seed"}
-    ):
+    others = settings.keys() - given - {"k", "method", "device", "seed"}
+    if not path.exists() or settings["method"] != "direct" or others:
         return None
     basis, wanted = Basis.load(path), OperatorSettings(**given).record()
     made = (basis.info.get("source"), basis.k, None if basis.source is None else basis.source.record())

@@ -75,9 +75,8 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
     else:
         root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
         passing = ("force", "report", "compare")  # options that do not change a basis
-        session.same_settings(
-            root, {key: value for key, value in options.items() if key not in passing}, options["force"]
-        )
+        own = {key: value for key, value in options.items() if key not in passing}
+        session.same_settings(root, own, options["force"])
         targets = {file: root / f"{place}{ending}" for file, place in places(given, session.out).items()}
         left = [file for file, place in targets.items() if options["force"] or not finished(place or root, file)]
         options["force"] = True  # a task that is repeated finds what the lost worker has written

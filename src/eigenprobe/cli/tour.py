@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,12 +49,8 @@ def view(
     session.say(f"viewer at {viewer.url}, Ctrl-C ends it")
     if browser:
         open_browser(viewer.url)
-    try:
-        _wait()
-    except KeyboardInterrupt:
-        session.say("viewer ended")
-    finally:
-        viewer.stop()
+    viewer.wait()
+    session.say("viewer ended")
 
 
 def export(
@@ -99,11 +94,6 @@ def _write_coloured(target: Path, basis: Basis, colour: int) -> None:
         raise InputError(f"--colour takes a vector from 1 to {basis.k} and a target ending in .ply, got {colour}")
     values = basis.numpy().vectors[:, colour - 1]
     write_functions(target, basis, (255 * diverging(values)).round())
-
-
-def _wait() -> None:
-    """Until a signal arrives."""
-    threading.Event().wait()
 
 
 def demo(*, k: int = 30, session: Session) -> None:

@@ -117,7 +117,7 @@ def encode(
     def read(file: Path) -> Read:
         return read_points(file, samples or None, False, session.seed, at_most=True)
 
-    def solve(points: Any, rows: Any = None) -> Any:
+    def solve(points: object, rows: object = None) -> Any:
         return network.encode(points, device=device, **given)
 
     def write(file: Path, basis: Basis, began: float) -> Path:

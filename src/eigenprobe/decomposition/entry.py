@@ -179,7 +179,7 @@ def decompose(
     return call_by_cloud(len(clouds), one)
 
 
-def _decompose_cloud(points: Any, request: Request) -> Basis:
+def _decompose_cloud(points: object, request: Request) -> Basis:
     """The basis of one cloud, in the kind of array that its points came in."""
     if not request.tol >= 0:
         raise InputError(f"tol must be a number of at least 0, got {request.tol}")

@@ -13,9 +13,8 @@
                                                  coordinate: of a surface, however much it bends
     jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
                                                  turns and folds that lie as near each other as their points
-    gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
-                                                 d: to the twelfth neighbour of either end, in space to the fourth;
-                                                 over holes and slits
+    gaps         sum_e E_e |x_i - x_j|^2 / d^2   E: shares of the energy of a function, d: to the fourth neighbour of
+                                                 either end; by (d_1 / d)^2, more where edges bridge holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
                                                  of an end and what lies ahead of it: where a branch or crossing is
@@ -31,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,6 +38,7 @@ from ..eigen.span import Rotation
 from ..errors import warn
 from ..graph import Graph
 from ..search.layout import principal_axes
+from ..search.neighbours import query
 from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
@@ -53,13 +54,6 @@ class ByShape(NamedTuple):
 
     def of(self, dimension: int) -> float:
         return self[dimension - 1]
-
-
-class BySampling(NamedTuple):
-    """A number for clouds of even points, and one for random points."""
-
-    even: float
-    random: float
 
 
 class Signs(NamedTuple):
@@ -95,20 +89,18 @@ class Signs(NamedTuple):
     # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
     # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
-    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane
-    # Share of such edges: even .03 to .34 where holes of two to five spacings are filled (errors of .1 to 12), up to
-    # .02 in others; random .11 to .28 and .05 to .11.
-    gaps: BySampling = BySampling(even=0.026, random=0.112)
-    far: float = 7.8  # q of an edge over a gap in space
-    # Share of such edges: even .05 to .09 over slits of 2.5 and 3 spacings (errors of .2 to .3), up to .02 on 14 meshes
-    # below .05; random .09 to .12 and .02 to .06.
-    slits: BySampling = BySampling(even=0.03, random=0.08)
-    even: float = 2.1  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6)
-    strips: float = 2.21  # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and
-    # squares, up to 2.7
+    # Mean of |x_i - x_j|^2 / d^2 over the energy, less its standard error, by the mean of (d_1 / d)^2, d to the fourth
+    # neighbour: 1.05 times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to
+    # .6) of squares and spheres have. Above it for 172 of 297 flat and rolled regions and surfaces that were off by
+    # more than .1 without another sign, where walls, slits and notches of a few spacings are bridged, and for 7 of 436
+    # of those below .05.
+    regularity: tuple[float, ...] = (0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    lengths: tuple[float, ...] = (1.113, 0.916, 0.878, 0.845, 0.84, 0.865, 0.918, 0.987, 1.033, 1.05)
+    longest: float = 6.7  # at most that much for an edge
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
-    most_ends: int = 200  # that are looked at
+    most_ends: int = 200  # whose distances are compared
+    looked_at: int = 40  # points near an end that may lie ahead of it
     ahead: float = 0.8  # cosine between an end and what lies ahead of it
     faced: float = 4.5  # spacings up to that: 1.2 to 4.4 at crossings, corners and branches that are cut open (.10 to
     # .25), 4.4 to 8.8 in spirals
@@ -142,12 +134,8 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     first, flat = rotation.vectors[:, 1:11], round(smoother.dimension)
     if reason is None and flat == 1 and jumps(prepared, first) > SIGNS.jumps.curve:
         reason = "turns of the curve lie as near each other as its points: use more points there"
-    if reason is None and flat == 1 and (apart := ends_apart(prepared)) < SIGNS.ends:
-        reason = (
-            f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
-        )
-    if reason is None and flat == 1 and (apart := gap_ahead(prepared)) < SIGNS.faced:
-        reason = f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
+    if reason is None and flat == 1:
+        reason = _at_ends(curve_ends(prepared))
     if reason is None and prepared.cloud.doubts is not None:
         doubt = float(doubtful_shares(prepared, first).square().mean().sqrt())
         if doubt > SIGNS.doubt:
@@ -157,10 +145,21 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.small  # of more points folds lie far apart
     if reason is None and folded and jumps(prepared, first) > SIGNS.jumps.surface:
         reason = "folds of the surface lie as near each other as its points: use more points there"
-    if reason is None and flat == 2 and graph.n <= SIGNS.small and has_gaps(prepared, first):
+    if reason is None and flat == 2 and has_gaps(prepared, first):
         reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
+
+
+def _at_ends(ends: Ends) -> str | None:
+    """What is said of a curve that may be cut open."""
+    if (apart := ends_apart(ends)) < SIGNS.ends:
+        return (
+            f"ends of the curve lie {apart:.2g} spacings apart, as where a sharp corner is cut: use more points there"
+        )
+    if (apart := gap_ahead(ends)) < SIGNS.faced:
+        return f"an end of the curve lies {apart:.2g} spacings before another part of it: use more points there"
+    return None
 
 
 def is_rough(prepared: Prepared) -> bool:
@@ -202,23 +201,23 @@ def _tangents(graph: Graph) -> Tensor:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a surface lies in edges that are
-    longer than its points lie apart: than twelve of them in the plane, and than four in space, where thin limbs have
-    no twelve on one side."""
+    """Whether some of the functions ``vectors (n, K)`` on kept points of a surface have their energy in longer edges
+    than points leave that are as regular as these."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
-    if graph.k < 12:
+    if graph.k < NEAREST:
         return False
-    first, third, fourth, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 3, 5, 11))
-    even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.even
-    flat = graph.points.shape[1] == 2
-    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.far)
-    head, tail, _ = edges = _weighted_edges(prepared.smoother)
-    squared = (graph.points[tail] - graph.points[head]).square().sum(1)
-    bridge = 3 * squared > times * torch.maximum(reach[head], reach[tail]).square()
-    grouped = flat and not even and float((last / third).median()) > SIGNS.strips
-    return grouped or _share(prepared, vectors, edges, bridge) > (SIGNS.gaps if flat else SIGNS.slits)[not even]
+    reach, (head, tail, values) = graph.distances[:, NEAREST - 1].double(), _weighted_edges(prepared.smoother)
+    squared = (graph.points[tail] - graph.points[head]).double().square().sum(1)
+    tiny, root = torch.finfo(reach.dtype).tiny, prepared.smoother.mass.sqrt()
+    ratio = (squared / torch.maximum(reach[head], reach[tail]).square().clamp_min(tiny)).clamp_max(SIGNS.longest)
+    energy = (values * root[head] * root[tail])[:, None] * (vectors[head] - vectors[tail]).square()
+    share = (energy / energy.sum(0).clamp_min(tiny)).double()
+    mean = ratio @ share
+    error = (share.square() * (ratio[:, None] - mean).square()).sum(0).sqrt()
+    regularity = float((graph.distances[:, 0] / reach.clamp_min(tiny)).square().mean())
+    return float((mean - error).max()) > float(np.interp(regularity, SIGNS.regularity, SIGNS.lengths))
 
 
 def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:
@@ -244,9 +243,19 @@ def _energy(smoother: Smoother, vectors: Tensor) -> Tensor:
     return (q * (q - smoother.apply(q))).sum(0).clamp_min(torch.finfo(q.dtype).tiny)
 
 
-def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
-    """The graph, ends of a curve (points with one neighbour), these neighbours, and the distance of neighbours there:
-    their median, or that of the ends, which have neighbours on one side, where points are sparse."""
+class Ends(NamedTuple):
+    """Ends of a curve, points with one neighbour: their ``rows (e,)``, these neighbours ``before (e,)``, and the
+    distance of neighbours there, ``spacing (e,)``."""
+
+    points: Tensor  # (n, d), of all
+    rows: Tensor
+    before: Tensor
+    spacing: Tensor
+
+
+def curve_ends(prepared: Prepared) -> Ends:
+    """The ends of a curve; their spacing is the median of all, or their own, which have neighbours on one side, where
+    points are sparse."""
     graph = prepared.smoother.graph
     assert graph is not None
     graph = graph.without_loops()
@@ -255,29 +264,30 @@ def _ends(prepared: Prepared) -> tuple[Graph, Tensor, Tensor, Tensor]:
     rows, columns = rows[linked], columns[linked]
     single = torch.bincount(rows, minlength=graph.n)[rows] == 1
     own = graph.distances[rows[single], : NEAREST // 2].mean(1)
-    return graph, rows[single], columns[single], own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+    spacing = own.clamp_min(graph.distances[:, :NEAREST].mean(1).median())
+    return Ends(graph.points, rows[single], columns[single], spacing)
 
 
-def ends_apart(prepared: Prepared) -> float:
+def ends_apart(ends: Ends) -> float:
     """The least distance of two ends of a curve in distances of neighbours."""
-    graph, ends, _, own = _ends(prepared)
-    if not 1 < len(ends) <= SIGNS.most_ends:
+    count = len(ends.rows)
+    if not 1 < count <= SIGNS.most_ends:
         return torch.inf
-    head, tail = torch.triu_indices(len(ends), len(ends), 1, device=ends.device)
-    return float((torch.pdist(graph.points[ends]) / torch.minimum(own[head], own[tail])).min())
+    head, tail = torch.triu_indices(count, count, 1, device=ends.rows.device)
+    apart = torch.pdist(ends.points[ends.rows])
+    return float((apart / torch.minimum(ends.spacing[head], ends.spacing[tail])).min())
 
 
-def gap_ahead(prepared: Prepared) -> float:
-    """The least distance of an end of a curve to a point that lies ahead of it, in distances of neighbours; turns of
-    a helix or a spiral lie beside its ends."""
-    graph, ends, before, own = _ends(prepared)
-    found = torch.inf
-    for end, last, unit in zip(*(each.tolist()[: SIGNS.most_ends] for each in (ends, before, own)), strict=True):
-        along, chord = graph.points[end] - graph.points[last], graph.points - graph.points[end]
-        length = chord.norm(dim=1)
-        ahead = length[chord @ along > SIGNS.ahead * length * along.norm()]
-        found = min(found, float(ahead.min()) / unit) if len(ahead) else found
-    return found
+def gap_ahead(ends: Ends) -> float:
+    """The least distance of an end of a curve to one of the points near it that lies ahead of it, in distances of
+    neighbours; turns of a helix or a spiral lie beside its ends."""
+    if not len(ends.rows):
+        return torch.inf
+    own = ends.points[ends.rows]
+    near, length = query(ends.points, own, SIGNS.looked_at)
+    cosine = (ends.points[near] - own[:, None]) @ (along := own - ends.points[ends.before])[..., None]
+    is_ahead = cosine[..., 0] > SIGNS.ahead * length * along.norm(dim=1, keepdim=True)
+    return float((length / ends.spacing[:, None]).masked_fill(~is_ahead, torch.inf).min())
 
 
 def doubtful_shares(prepared: Prepared, vectors: Tensor) -> Tensor:

@@ -243,7 +243,7 @@ class Request:
         return {"metric": self.operator.search_metric} | {name: getattr(self.operator, name) for name in names}
 
 
-def _usual(name: str, value: Any) -> bool:
+def _usual(name: str, value: object) -> bool:
     usual = getattr(OperatorSettings, name)
     return value is usual or (isinstance(value, (str, bool, int, float)) and value == usual)
 

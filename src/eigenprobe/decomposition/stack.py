@@ -76,7 +76,7 @@ def _on_device(clouds: Sequence[Any], request: Request) -> Iterator[tuple[int, t
                 yield i, check_points(cloud, request.k, request.device, finite=False)
 
 
-def gains_from_stacks(place: Any) -> bool:
+def gains_from_stacks(place: object) -> bool:
     """Whether clouds on this device, or where this cloud is, gain from being solved together: not on the host."""
     place = place.device if isinstance(place, Tensor) else place
     return isinstance(place, (str, torch.device)) and str(place).partition(":")[0] != "cpu"

@@ -66,9 +66,8 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
             report(f"sweep {sweeps}, residual {now:.0e}")
             active = torch.ones(block.shape[1], dtype=torch.bool)
             active[:wanted] = pairs.residuals[:wanted] > target
-            interval = (interval or _first_interval(problem)).below(
-                pairs
-            )  # a good start needs neither sweep nor bounds
+            # A good start needs neither a first sweep nor bounds.
+            interval = (interval or _first_interval(problem)).below(pairs)
             degree = _degree(pairs, active, interval, target, wanted, dtype)
             swept = block if bool(active.all()) else block[:, active].contiguous()
             swept = operator.filter(swept, degree, interval.lo, interval.hi)

@@ -21,14 +21,13 @@ Values keep their precision, indices have 32 bits where they suffice.  Rows need
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..search.layout import as_scipy
-from ..smoothers.smoother import csr, rows_of
+from ..smoothers.smoother import csr, from_scipy, on_host, pointers_to, rows_of, transpose
 
 
 @dataclass(frozen=True)
@@ -195,22 +194,13 @@ def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     """Of a dense copy: lift the null vectors to eigenvalue 1, invert, take them out again."""
     basis = torch.linalg.qr(null)[0]
     outer = basis @ basis.mT
-    inverse = torch.linalg.inv(matrix.to_dense() + outer) - outer
+    factor, status = torch.linalg.cholesky_ex(lifted := matrix.to_dense() + outer)
+    inverse = torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)  # half of the work
+    inverse = inverse - outer
     return ((inverse + inverse.mT) / 2).float()
 
 
 PRODUCTS = 1 << 27  # written out at once: about four gigabytes
-
-
-def on_host(matrix: Tensor) -> bool:
-    """Whether scipy's kernels work on this matrix: they are several times faster than sorting."""
-    return matrix.device.type == "cpu"
-
-
-def from_scipy(array: Any) -> Tensor:
-    """A scipy CSR array as a torch one over the same memory."""
-    pointers, columns, values = (torch.from_numpy(part) for part in (array.indptr, array.indices, array.data))
-    return csr(pointers, columns, values, array.shape)
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
@@ -222,16 +212,6 @@ def scaled(matrix: Tensor, left: Tensor, right: Tensor | None = None) -> Tensor:
     """``diag(left) A diag(right)``."""
     values = matrix.values() * left.repeat_interleave(matrix.crow_indices().diff(), output_size=len(matrix.values()))
     return with_values(matrix, values if right is None else values * right[matrix.col_indices()])
-
-
-def transpose(matrix: Tensor) -> Tensor:
-    """``A^T``."""
-    if on_host(matrix):
-        return from_scipy(as_scipy(matrix).T.tocsr())
-    columns = matrix.col_indices()
-    order = columns.argsort(stable=True)
-    pointers = _pointers(columns, matrix.shape[1])
-    return csr(pointers, rows_of(matrix)[order], matrix.values()[order], (matrix.shape[1], matrix.shape[0]))
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
@@ -248,13 +228,12 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
         last = min(max(last, first + 1), a.shape[0])
         entries = slice(int(pointers[first]), int(pointers[last]))
         total = int(ends[last] - ends[first])
-        rows = torch.arange(first, last, device=a.device).repeat_interleave(
-            pointers[first : last + 1].diff(), output_size=entries.stop - entries.start
-        )
+        some = torch.arange(first, last, device=a.device)
+        rows = some.repeat_interleave(pointers[first : last + 1].diff(), output_size=entries.stop - entries.start)
         parts.append(_summed(rows, columns[entries], values[entries], width[entries], total, b))
         first = last
     rows, columns, values = (torch.cat(part) for part in zip(*parts, strict=True))
-    return csr(_pointers(rows, a.shape[0]), columns, values, (a.shape[0], b.shape[1]))
+    return csr(pointers_to(rows, a.shape[0]), columns, values, (a.shape[0], b.shape[1]))
 
 
 def _summed(
@@ -280,8 +259,3 @@ def row_max(matrix: Tensor, key: Tensor) -> Tensor:
     out = key.numpy().copy()
     out[full] = np.maximum(out[full], np.maximum.reduceat(key.numpy()[columns.numpy()], pointers.numpy()[full]))
     return torch.from_numpy(out)
-
-
-def _pointers(rows: Tensor, count: int) -> Tensor:
-    counts = torch.bincount(rows, minlength=count)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ..smoothers import Smoother
-from ..smoothers.smoother import csr, rows_of
+from ..smoothers.smoother import csr, from_entries, rows_of
 
 Apply = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, Tensor | None], Tensor]
@@ -292,25 +292,16 @@ def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor
     """CSR pointers, columns and values with every diagonal entry stored, and where those are. 32-bit indices."""
     n, rows = matrix.shape[0], rows_of(matrix)
     columns, values = matrix.col_indices().long(), matrix.values()
-    if order is None and len(place := (rows == columns).nonzero()[:, 0]) == n:
-        return matrix.crow_indices(), matrix.col_indices(), values, place
-    if order is not None:
-        inverse = torch.empty_like(order)
-        inverse[order] = torch.arange(n, device=order.device)
-        rows, columns = inverse[rows], inverse[columns]
-    own = torch.arange(n, device=matrix.device)
-    rows, columns = torch.cat([rows, own]), torch.cat([columns, own])
-    values = torch.cat([values, values.new_zeros(n)])
-    if matrix.device.type == "cpu":  # scipy's counting sort is several times faster than coalesce here
-        from scipy.sparse import coo_array
-
-        built = coo_array((values.numpy(), (rows.int().numpy(), columns.int().numpy())), shape=(n, n)).tocsr()
-        pointers, columns, values = (torch.from_numpy(a) for a in (built.indptr, built.indices, built.data))
-    else:
-        summed = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n, n)).coalesce().to_sparse_csr()
-        pointers, columns, values = summed.crow_indices(), summed.col_indices(), summed.values()
-    counted = torch.repeat_interleave(own, pointers.long().diff(), output_size=values.numel())
-    return pointers, columns, values, (counted == columns).nonzero()[:, 0]
+    place = (rows == columns).nonzero()[:, 0]
+    if order is not None or len(place) < n:
+        absent = (torch.bincount(rows[place], minlength=n) == 0).nonzero()[:, 0]
+        rows, columns = torch.cat([rows, absent]), torch.cat([columns, absent])
+        if order is not None:
+            rank = order.argsort()
+            rows, columns = rank[rows], rank[columns]
+        matrix = from_entries(rows, columns, torch.cat([values, values.new_zeros(len(absent))]), n)
+        place = (rows_of(matrix) == matrix.col_indices()).nonzero()[:, 0]
+    return matrix.crow_indices(), matrix.col_indices(), matrix.values(), place
 
 
 def inner(x: Tensor, y: Tensor) -> Tensor:

@@ -40,6 +40,8 @@ from .problem import (
     null_vectors,
 )
 
+Solvable = Smoother | Tensor | Apply  # a smoother, a symmetric matrix, or a function that applies one
+TOLERANCE = 1e-6  # residual, unless another one is asked for
 DENSE = 640  # points up to which LAPACK is at least as fast as the sweeps
 
 
@@ -83,10 +85,10 @@ UNFIXED = 1e-4  # |A q - q| of sqrt(mass) above which the matrix does not fix it
 
 @torch.no_grad()
 def solve(
-    operator: Smoother | Tensor | Apply,
+    operator: Solvable,
     k: int,
     *,
-    tol: float = 1e-6,
+    tol: float = TOLERANCE,
     max_sweeps: int = 200,
     guard: int | None = None,
     start: Tensor | None = None,
@@ -123,7 +125,8 @@ def solve(
     [1.0, 0.998027, 0.998027]
     """
     generator = generator or torch.Generator().manual_seed(0)
-    problem, order, dtype = _posed(operator, k, tol, max_sweeps, guard, start, n, generator)
+    problem, order, dtype = _posed(operator, k, guard, start, n, generator)
+    problem.tol, problem.max_sweeps = tol, max_sweeps
     work, known = problem.operator, problem.known
     found = Eigenpairs(known, known[0], "known")
     vectors, gaps = known, (known * (known - work.apply(known))).sum(0).cpu()
@@ -138,12 +141,7 @@ def solve(
 
 @torch.no_grad()
 def select_solver(
-    operator: Smoother | Tensor | Apply,
-    k: int,
-    *,
-    guard: int | None = None,
-    start: Tensor | None = None,
-    n: int | None = None,
+    operator: Solvable, k: int, *, guard: int | None = None, start: Tensor | None = None, n: int | None = None
 ) -> Solver:
     """The solver that `solve` takes for these arguments, and when it takes it; nothing is solved.
 
@@ -151,7 +149,7 @@ def select_solver(
     >>> select_solver(ring.to_sparse_csr(), 3).name
     'dense'
     """
-    problem, *_ = _posed(operator, k, 1e-6, 1, guard, start, n, torch.Generator().manual_seed(0))
+    problem, *_ = _posed(operator, k, guard, start, n, torch.Generator().manual_seed(0))
     return next(solver for solver in SOLVERS if solver.suits(problem))
 
 
@@ -201,14 +199,7 @@ def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, 
 
 
 def _posed(
-    operator: Smoother | Tensor | Apply,
-    k: int,
-    tol: float,
-    max_sweeps: int,
-    guard: int | None,
-    start: Tensor | None,
-    n: int | None,
-    generator: torch.Generator,
+    operator: Solvable, k: int, guard: int | None, start: Tensor | None, n: int | None, generator: torch.Generator
 ) -> tuple[Problem, Tensor | None, torch.dtype]:
     """The problem that solvers get, the order of its rows, and the precision of the answer."""
     work, known, order, dtype = _unpack(operator, k, n, start, generator)
@@ -217,11 +208,12 @@ def _posed(
     guard = max(10, k // 3) if guard is None else guard
     start = start if start is None or order is None else start[order]
     bounded = isinstance(operator, Smoother) and operator.symmetric
-    return Problem(work, known, k - known.shape[1], guard, tol, max_sweeps, generator, start, bounded), order, dtype
+    wanted = k - known.shape[1]
+    return Problem(work, known, wanted, guard, TOLERANCE, PATIENT, generator, start, bounded), order, dtype
 
 
 def _unpack(
-    operator: Smoother | Tensor | Apply, k: int, n: int | None, start: Tensor | None, generator: torch.Generator
+    operator: Solvable, k: int, n: int | None, start: Tensor | None, generator: torch.Generator
 ) -> tuple[Operator, Tensor, Tensor | None, torch.dtype]:
     """The operator as solvers see it, its known vectors, the order of its rows, and the precision of the answer."""
     if isinstance(operator, Smoother) and operator.symmetric:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -223,7 +223,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         self.trainer = trainer
 
     @on_cores
-    def fit(self, X: Any, y: Any = None, *, neighbors: tuple[Any, Any] | None = None) -> OptimalApproximationEigenmaps:
+    def fit(self, X: object, y: object = None, *, neighbors: tuple[Any, Any] | None = None) -> Self:
         """Fit the embedding of ``X (n_samples, n_features)``; ``y`` are labels for ``target_weight``, ignored at 0.
 
         ``neighbors`` are known indices and distances ``(n_samples, k)`` of nearest rows, which are then not searched.
@@ -267,14 +267,14 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
             return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
         return self._finish(*self._stream(rows), rows)
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+    def fit_transform(self, X: object, y: object = None, **fit_params: Any) -> Array:
         """``fit(X, y).embedding_``; lazy for dask."""
         self.fit(X, y, **fit_params)
         return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
 
     @available_if(lambda self: self.solver == "direct" and self.metric not in PRECOMPUTED)
     @on_cores
-    def partial_fit(self, X: Any, y: Any = None) -> OptimalApproximationEigenmaps:
+    def partial_fit(self, X: object, y: object = None) -> Self:
         """Take in new rows: they join the fitted ones, whose graph (unless a new one is cheaper) and vectors go on.
 
         The fitted attributes then describe the rows of `basis_` and the new ones, which have no labels. For
@@ -297,7 +297,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
     @on_cores
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: object) -> Array:
         """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows get their values."""
         check_is_fitted(self)
         if _is_dask(X):
@@ -308,7 +308,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         vectors, mass = self._stream(self._open(X, reset=False))
         return _like(X, self._coordinates(vectors, mass / self._total, self.n_components, dtype))
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: object) -> Array:
         """Rows ``(m, n_features)`` for coordinates ``(m, n_components)``: local averages of the fitted rows."""
         check_is_fitted(self)
         points = self.basis_.points
@@ -380,7 +380,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         mass = self.basis_.mass / self._total
         return self._coordinates(self.basis_.vectors[:, 1:], mass, self.n_components, np.float64)
 
-    def _finish(self, vectors: Array, mass: Array, rows: Rows | None = None) -> OptimalApproximationEigenmaps:
+    def _finish(self, vectors: Array, mass: Array, rows: Rows | None = None) -> Self:
         """The fitted attributes, from vectors without the constant and mass of all rows, which are given where only
         some of them are fitted."""
         self._total = float(mass.sum(dtype=np.float64))
@@ -396,7 +396,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         return self
 
     def _clouds(
-        self, sample: torch.Tensor, rows: Rows | None, rng: Any, neighbors: tuple[Any, Any] | None = None
+        self, sample: torch.Tensor, rows: Rows | None, rng: object, neighbors: tuple[Any, Any] | None = None
     ) -> list[Arranged]:
         """The cloud of the sample, or the subsets that the network trains on, all in one frame."""
         count, metric = self.n_components + 1, self.metric_
@@ -411,7 +411,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         made = (arrange(each, self.n_neighbors, count, metric, frame=frame, dtype=torch.float32) for each in taken)  # type: ignore[arg-type]
         return [without_near_copies(cloud) for cloud in made]
 
-    def _precomputed(self, matrix: Any) -> Arranged:
+    def _precomputed(self, matrix: object) -> Arranged:
         """The cloud of a square matrix instead of rows."""
         if self.metric == AFFINITY:
             return AffinityGraph.of(matrix, self._device()).arranged()
@@ -494,7 +494,7 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
             done += len(block)
         return vectors, mass
 
-    def _open(self, X: Any, reset: bool) -> Rows:
+    def _open(self, X: object, reset: bool) -> Rows:
         rows, dtype = open_table(self, X, reset, 0 if self.max_samples == "auto" else self.max_samples)
         if reset:
             self._dtype = dtype
@@ -508,10 +508,10 @@ class OptimalApproximationEigenmaps(MapMixin, ClassNamePrefixFeaturesOutMixin, T
         return tags
 
 
-def _like(X: Any, array: Array) -> Any:
+def _like(X: object, array: Array) -> Any:
     """A tensor on the device of ``X`` where that is one."""
     return torch.from_numpy(array).to(X.device) if isinstance(X, torch.Tensor) else array
 
 
-def _is_dask(X: Any) -> bool:
+def _is_dask(X: object) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")

@@ -40,6 +40,7 @@ from ..host.progress import report, reporting
 from ..host.threads import allowed_cores, cores, limited_threads
 from ..search.layout import as_scipy
 from ..smoothers import Smoother, neighbourhood_smoother
+from ..smoothers.neighbourhood import incidence
 from .coordinates import PLANE_AND_SPACE, SPATIAL
 from .precomputed import AffinityGraph
 from .sources import MOST_SEEDS
@@ -159,10 +160,8 @@ def joint(graph: Graph, target: tuple[Array, float] | None = None) -> csr_matrix
         shares = shares if target is None else by_labels(shares, *target)
     else:
         graph = graph.without_loops()
-        near = graph.indices.cpu()
-        first = torch.arange(0, near.numel() + 1, near.shape[1])
-        listed = csr_matrix((np.ones(near.numel()), near.reshape(-1).numpy(), first.numpy()), shape=(graph.n,) * 2)
-        listed, walked = listed + listed.T, steps_of_walk(neighbourhood_smoother(graph))
+        listed, walked = incidence(graph.indices, graph.n), steps_of_walk(neighbourhood_smoother(graph))
+        listed = listed + listed.T
         shares = (listed / listed.sum() + walked / walked.sum()).tocsr()
         shares = shares if target is None else by_labels(shares, *target)
         root = diags(np.asarray(shares.sum(1)).ravel() ** -0.5)
@@ -180,7 +179,7 @@ def by_labels(shares: csr_matrix, labels: Array, weight: float) -> csr_matrix:
     return csr_matrix((pairs.data * less, (pairs.row, pairs.col)), shape=shares.shape)
 
 
-def codes(y: Any, rows: int) -> Array:
+def codes(y: object, rows: int) -> Array:
     """Labels ``(rows,)`` as numbers from 0 on; -1 stays."""
     labels = np.asarray(y)
     if labels.shape != (rows,):
@@ -204,14 +203,14 @@ def on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of an estimator on the cores that its ``n_jobs`` allows."""
 
     @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: object, **kwargs: Any) -> Any:
         with allowed_cores(self.n_jobs):
             return method(self, *args, **kwargs)
 
     return call
 
 
-def _cached(extension: Any) -> dict[str, Any]:
+def _cached(extension: object) -> dict[str, Any]:
     """What an extension has found out about its points."""
     return {name: known for name, known in vars(extension).items() if name.startswith("_")}
 
@@ -253,12 +252,12 @@ class MapMixin:
         return found if self._place is None else found[self._place.cpu().numpy()][:, self._place.cpu().numpy()]
 
     @on_cores
-    def place(self: Any, X: Any) -> Array:
+    def place(self: Any, X: object) -> Array:
         """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a fitted row's own."""
         check_is_fitted(self)
         return self._places(self._open(X, reset=False), self.map_dimensions)
 
-    def _places(self: Any, rows: Any, dimensions: int) -> Array:
+    def _places(self: Any, rows: object, dimensions: int) -> Array:
         """The places of opened rows on the map of so many dimensions."""
         self._mapped(dimensions)
         known = np.pad(self._maps[dimensions], ((0, 0), (1, 0)))  # a stream leaves the first column out

@@ -26,7 +26,7 @@ from ..host.validation import as_array
 from ..search.layout import as_scipy
 from ..search.neighbours import BINARY, searcher, without_self
 from ..smoothers import Smoother, neighbourhood_smoother
-from ..smoothers.smoother import csr
+from ..smoothers.smoother import from_scipy
 from .coordinates import AFFINITY, SPATIAL
 
 Metric = str | Callable[..., float]
@@ -104,7 +104,7 @@ class AffinityGraph(Graph):
     weights: Tensor = field(default_factory=lambda: torch.zeros((0, 0)).to_sparse_csr())
 
     @classmethod
-    def of(cls, matrix: Any, device: torch.device) -> AffinityGraph:
+    def of(cls, matrix: object, device: torch.device) -> AffinityGraph:
         """From a symmetric matrix of affinities of at least 0, whole or sparse."""
         weights = csr_matrix(matrix, dtype=np.float64)
         if weights.shape[0] != weights.shape[1]:
@@ -118,7 +118,7 @@ class AffinityGraph(Graph):
         if alone.any():
             raise InputError(f"every row needs an affinity to another one, row {int(alone.argmax())} has none")
         nothing = torch.empty((weights.shape[0], 0), device=device)
-        return cls(nothing, nothing.long(), nothing, AFFINITY, weights=as_torch(weights).to(device))
+        return cls(nothing, nothing.long(), nothing, AFFINITY, weights=from_scipy(weights).to(device))
 
     def arranged(self) -> Arranged:
         return Arranged(self.points, _identity(self.points.new_empty((0, 1))), graph=self)
@@ -128,19 +128,13 @@ class AffinityGraph(Graph):
         weights = as_scipy(self.weights)
         degree = np.asarray(weights.sum(1)).ravel()
         root = diags(degree**-0.5)
-        matrix = as_torch(((identity(self.n) + root @ weights @ root) / 2).tocsr()).to(self.device)
+        matrix = from_scipy(((identity(self.n) + root @ weights @ root) / 2).tocsr()).to(self.device)
         return Smoother("affinities", matrix, self, torch.from_numpy(degree / degree.sum()).to(self.device), 0.5, 1.0)
 
 
 def smoother_of(graph: Graph) -> Smoother:
     """The smoother of a graph of neighbours or of given affinities."""
     return graph.smoother() if isinstance(graph, AffinityGraph) else neighbourhood_smoother(graph)
-
-
-def as_torch(matrix: csr_matrix) -> Tensor:
-    """A CSR matrix of scipy as a sparse tensor."""
-    pointers, columns, values = (torch.from_numpy(each) for each in (matrix.indptr, matrix.indices, matrix.data))
-    return csr(pointers, columns, values, matrix.shape)
 
 
 def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: Metric) -> Arranged:

@@ -28,7 +28,7 @@ from ..extensions import NeighbourhoodExtension, average
 from ..graph import Graph
 from ..graph.arranged import Arranged
 from ..smoothers import Smoother
-from ..smoothers.smoother import csr
+from ..smoothers.smoother import from_entries
 from .coordinates import FEWEST_MAPPED, MOST_STEPS
 from .precomputed import smoother_of
 
@@ -226,8 +226,7 @@ def _parts_and_insides(smoother: Smoother, count: int, generator: torch.Generato
     inside = torch.isin(labels, largest)
     rows, columns, values = smoother.entries()
     place, kept, n = inside.cumsum(0) - 1, inside[rows], int(inside.sum())
-    pointers = torch.nn.functional.pad(torch.bincount(place[rows[kept]], minlength=n).cumsum(0), (1, 0))
-    matrix = csr(pointers, place[columns[kept]], values[kept], (n, n))
+    matrix = from_entries(place[rows[kept]], place[columns[kept]], values[kept], n)
     mass, leaving = smoother.mass[inside], None if smoother.leaving is None else smoother.leaving[inside]
     block = replace(smoother, matrix=matrix, mass=mass / mass.sum(), leaving=leaving, graph=None, edges=None)
     found = solve(block, min(2 * half, n), tol=TOLERANCE, generator=generator)

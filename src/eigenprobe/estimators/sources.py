@@ -31,7 +31,7 @@ MOST_SEEDS = 2**31 - 1  # that are drawn from a random state
 LEAST_ROWS, MOST_ROWS = 20_000, 2_000_000  # fitted at once, however small or large the memory
 
 
-def open_table(estimator: Any, X: Any, reset: bool, mapped: int) -> tuple[Rows, Any]:
+def open_table(estimator: Any, X: object, reset: bool, mapped: int) -> tuple[Rows, Any]:
     """Arrays by scikit-learn's rules; paths, memory maps of more than ``mapped`` rows and data sets by rows."""
     from sklearn.utils.validation import validate_data
 
@@ -125,7 +125,7 @@ def _array(table: Any) -> Any:
     return table.rechunk({1: -1})
 
 
-def sampled(model: OptimalApproximationEigenmaps, table: Any) -> Any:
+def sampled(model: OptimalApproximationEigenmaps, table: object) -> Any:
     """As many rows ``(s, d)`` as are fitted: from every block random ones, in proportion to its rows."""
     array, names = _array(table), getattr(table, "columns", None)
     lengths, size = np.array(array.chunks[0]), rows_to_fit(model, array.shape[1])
@@ -138,12 +138,12 @@ def sampled(model: OptimalApproximationEigenmaps, table: Any) -> Any:
     return found if names is None else extra("pandas").DataFrame(found, columns=names)
 
 
-def _rows_of(block: Any, count: int, seed: int) -> Any:
+def _rows_of(block: object, count: int, seed: int) -> Any:
     block = _dense(block)
     return block if count == len(block) else block[np.sort(np.random.default_rng(seed).permutation(len(block))[:count])]
 
 
-def transformed(model: OptimalApproximationEigenmaps, table: Any) -> Any:
+def transformed(model: OptimalApproximationEigenmaps, table: object) -> Any:
     """A lazy array ``(n, n_components)``; the model travels to the workers once."""
     dask, array = extra("dask"), _array(table)
     if array.shape[1] != model.n_features_in_:
@@ -156,7 +156,7 @@ def transformed(model: OptimalApproximationEigenmaps, table: Any) -> Any:
     return array.map_blocks(_placed, dask.delayed(model), chunks=chunks, dtype=dtype, meta=meta)
 
 
-def _placed(block: Any, model: OptimalApproximationEigenmaps, block_info: Any = None) -> Any:
+def _placed(block: object, model: OptimalApproximationEigenmaps, block_info: Any = None) -> Any:
     block, first = _dense(block), block_info[0]["array-location"][0][0]
     checked(block, np.arange(first, first + len(block)))  # the numbers of rows are those of the whole table
     return model.transform(Rows(block)).astype(block_info[None]["dtype"], copy=False)

@@ -50,9 +50,8 @@ class CloudMemory:
         values = torch.cat([seen.features[0, :, PLACED:], seeds, added, guards(points[None], smoother, seen)[0]], -1)
         bias = network.bias(network.shape(seen.gram))[:, None]
         memory = network.transformer.context(seen.features[0], bias)
-        return cls(
-            network, seen.pose[0], KernelExtension(points, values), (seeds.shape[1], added.shape[1]), bias, memory
-        )
+        widths = (seeds.shape[1], added.shape[1])
+        return cls(network, seen.pose[0], KernelExtension(points, values), widths, bias, memory)
 
     @torch.no_grad()
     def __call__(self, points: Tensor) -> Tensor:

@@ -98,17 +98,14 @@ def arrange(
     points = frame(given, dtype)
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
-    moved = points if kept is None else points[kept]
-    merged = distinct(moved)
-    if merged is None:
-        graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
-        return Arranged(given, frame, None if kept is None else _inverse(kept), kept, graph=graph)
-    first, place = merged
-    check_count(len(first), k, "distinct ")
-    graph = build_graph(moved[first], min(neighbours, len(first) - 1), metric=metric, ordered=ordered)
-    if kept is None:
-        return Arranged(given, frame, place, first, graph=graph)
-    return Arranged(given, frame, torch.empty_like(place).index_copy_(0, kept, place), kept[first], graph=graph)
+    rows, moved = (None, points) if kept is None else (_inverse(kept), points[kept])
+    if (merged := distinct(moved)) is not None:
+        first, place = merged
+        check_count(len(first), k, "distinct ")
+        rows, kept = (place, first) if rows is None or kept is None else (place[rows], kept[first])
+        moved = moved[first]
+    graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
+    return Arranged(given, frame, rows, kept, graph=graph)
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -39,6 +39,7 @@ from ..search.layout import Segments, nearest, principal_axes
 from ..search.neighbours import Backend, Metric, nearest_rows, search_space, self_first, without_self
 
 FRAME = 10  # neighbours that span a tangent plane
+CACHE = 1 << 18  # numbers that are added up at once on a processor
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,18 @@ class Edges:
     def at_tail(self, values: Tensor) -> Tensor:
         """Sums over the edges that end at every point."""
         return values.new_zeros((self.n, *values.shape[1:])).index_add_(0, self.tail, values)
+
+    def moments(self, weight: Tensor, ahead: Tensor, behind: Tensor) -> Tensor:
+        """Sums ``(n, d, d)`` of ``w v v^T`` over the edges of every point, for weights ``(e,)`` and vectors ``(e, d)``
+        at either end; as many at once as a processor's cache holds."""
+        d, size = ahead.shape[1], len(self) or 1
+        size = max(1, CACHE // d**2) if weight.device.type == "cpu" else size
+        total = weight.new_zeros((self.n, d * d))
+        for ends, vectors in ((self.head, ahead), (self.tail, behind)):
+            for at, w, v in zip(*(each.split(size) for each in (ends, weight, vectors)), strict=True):
+                total.index_add_(0, at, (v[..., None] * (w[:, None] * v)[:, None]).flatten(1))
+        found = total.unflatten(1, (d, d))
+        return found.triu() + found.triu(1).mT  # symmetric to the last digit
 
     @cached_property
     def components(self) -> tuple[int, Tensor]:
@@ -199,8 +212,16 @@ class Graph:
     @cached_property
     def planes(self) -> Tensor:
         """Frames ``(n, d, 2)`` of the tangent planes of a graph without self-loops, those of the nearest `FRAME`."""
-        offsets = self.points[self.indices[:, :FRAME]] - self.points[:, None]
-        return tangent_frames(offsets, self.distances[:, :FRAME], 2)
+        return self._planes(slice(None), FRAME)
+
+    def planes_at(self, rows: Tensor, count: int = FRAME) -> Tensor:
+        """Frames of the ``count`` nearest of some points only, of those that are known where they are."""
+        known = count == FRAME and "planes" in self.__dict__
+        return self.planes[rows] if known else self._planes(rows, count)
+
+    def _planes(self, rows: Tensor | slice, count: int) -> Tensor:
+        offsets = self.points[self.indices[rows, :count]] - self.points[rows, None]
+        return tangent_frames(offsets, self.distances[rows, :count], 2)
 
     @property
     def squared(self) -> Tensor:
@@ -427,7 +448,7 @@ def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
     """1 where every direction has at least two neighbours of the point nearby in angle, else 0; ``(r,)``."""
     directions = sphere_directions(THICKNESS.directions).to(graph.points).T  # (3, u)
     result = []
-    for part in rows.split(4096):
+    for part in rows.split(256 if rows.device.type == "cpu" else 4096):  # from the cache four times as fast
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
         result.append(((units @ directions) > THICKNESS.open).sum(1).amin(1) > 1)

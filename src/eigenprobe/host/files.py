@@ -94,7 +94,7 @@ def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
     write_text(path, json.dumps(plain(content), indent=2, allow_nan=False))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The same value made of what JSON knows."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

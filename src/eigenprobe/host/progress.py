@@ -32,9 +32,7 @@ if "ipykernel" in sys.modules:  # a notebook: tqdm, if installed, would warn of 
 DELAY = 1.0  # seconds of silence: shorter work never draws
 
 _enabled = False
-_bars: list[
-    Progress
-] = []  # that may be drawn: the phase, if there is one, and the outermost bar; the last one is drawn
+_bars: list[Progress] = []  # the phase, if there is one, and the outermost bar: the last of them is drawn
 _drawn: Progress | None = None
 _display: InTerminal | InNotebook | None = None
 _timer: threading.Timer | None = None

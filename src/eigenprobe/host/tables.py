@@ -103,7 +103,7 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
         writer.writerows(rows)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return not isinstance(value, (bool, str)) and hasattr(value, "__float__")
 
 
@@ -115,7 +115,7 @@ def _cell(value: Any, form: str) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def say(value: Any) -> str:
+def say(value: object) -> str:
     """A fact as words."""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -37,7 +37,7 @@ def validated(function: F) -> F:
     signature = inspect.signature(function)
 
     @wraps(function)
-    def entered(*args: Any, **kwargs: Any) -> Any:
+    def entered(*args: object, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.arguments |= as_annotated(function, bound.arguments)
         return function(*bound.args, **bound.kwargs)
@@ -102,6 +102,8 @@ def _kinds(annotation: str, names: Mapping[str, Any]) -> list[Kind]:
         return [_list_of(_kinds(text[9:-1], names))]
     if text.startswith("Literal["):
         return [_one_of(ast.literal_eval(f"({text[8:-1]},)"))]
+    if text.startswith("Callable["):
+        return [("a function", callable)]
     kind = names.get(text)
     if get_origin(kind) is Literal:
         return [_one_of(get_args(kind))]
@@ -134,7 +136,7 @@ def _one_of(choices: tuple[Any, ...]) -> Kind:
 
 
 def _list_of(inner: list[Kind]) -> Kind:
-    def fits(values: Any) -> bool:
+    def fits(values: object) -> bool:
         return isinstance(values, (list, tuple)) and all(any(ok(value) for _, ok in inner) for value in values)
 
     return f"a list, each {' or '.join(words for words, _ in inner)}", fits
@@ -172,7 +174,7 @@ def _numeric(value: Any, finite: bool = True) -> bool:
     return real and (not finite or bool(np.isfinite(array).all()))
 
 
-def _pair(value: Any, kind: type) -> bool:
+def _pair(value: object, kind: type) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(each, kind) for each in value)
 
 
@@ -186,9 +188,6 @@ SIMPLE: dict[str, Kind] = {
     "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),
     "tuple[int, int]": ("a pair of whole numbers", lambda value: _pair(value, Integral)),
     "tuple[float, float]": ("a pair of numbers", lambda value: _pair(value, Real)),
-    "Callable[[Array], Array]": ("a function", callable),
-    "Callable[[Any], Array]": ("a function", callable),
-    "Callable[..., float]": ("a function", callable),
     "Array": (ARRAY, _numeric),
     "A": ("an array of numbers", lambda value: not hasattr(value, "shape") or _numeric(value, False)),
 }

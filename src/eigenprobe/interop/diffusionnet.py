@@ -84,7 +84,7 @@ def diffusionnet_operators(
     return _as_given(found, origin)
 
 
-def _computed(x: Tensor, k: int, neighbours: Any) -> dict[str, Any]:
+def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
     """The operators by name, numpy arrays and scipy matrices."""
     made, own = spectrum(x, k, neighbours=neighbours, dimension=2.0)
     tangent, (along, across) = gradients(made.cloud, made.smoother)
@@ -104,17 +104,14 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
     write_npz(path, arrays)
 
 
-def _read(path: Path, points: np.ndarray, k: int, neighbours: Any) -> dict[str, Any] | None:
+def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
     with Archive(path) as stored:
         missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - set(stored.keys())
         kept = str(stored["neighbours"]) if "neighbours" in stored.keys() else "None"  # noqa: SIM118 (not a mapping)
-        if (
-            missing
-            or kept != str(neighbours)
-            or int(stored["k_eig"]) < k
-            or not np.array_equal(stored["verts"], points)
-        ):
+        if missing or kept != str(neighbours) or int(stored["k_eig"]) < k:
+            return None
+        if not np.array_equal(stored["verts"], points):
             return None
         found: dict[str, Any] = {"frames": stored["frames"], "mass": stored["mass"]}
         found |= {"evals": stored["evals"][:k], "evecs": stored["evecs"][:, :k]}
@@ -127,7 +124,7 @@ def _read(path: Path, points: np.ndarray, k: int, neighbours: Any) -> dict[str, 
 def _as_given(found: dict[str, Any], origin: Origin) -> DiffusionNetOperators:
     dtype = torch.float32 if origin.numpy else origin.dtype
 
-    def tensor(value: Any) -> Tensor:
+    def tensor(value: object) -> Tensor:
         if not hasattr(value, "tocoo"):
             return torch.as_tensor(np.ascontiguousarray(value)).to(origin.device, dtype)
         own = value.tocoo()

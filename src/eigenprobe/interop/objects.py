@@ -33,7 +33,7 @@ def eigenmaps(
     layer: str | None = None,
     neighbors_key: str | None = None,
     key_added: str = "X_eigenprobe",
-    root: Any = None,
+    root: object = None,
     with_map: bool = False,
     random_state: int = 0,
     copy: bool = False,

@@ -72,8 +72,7 @@ def masses(smoother: Smoother) -> Tensor:
 
 def coarseness(smoother: Smoother) -> Tensor:
     """Log of the local time against its mean, `(b, n)`: how coarse the sampling is here."""
-    assert smoother.leaving is not None
-    time, each = 1 / smoother.leaving, smoother.each  # 1 - A_ii is one step over the local time
+    time, each = 1 / smoother.known_leaving, smoother.each  # 1 - A_ii is one step over the local time
     return each.padded((time / each.spread(each.mean(time))).log())
 
 

@@ -31,7 +31,6 @@ def packaged() -> list[str]:
 
 def write(folder: Path, network: SpectralNetwork, facts: Facts, source: str = "") -> None:
     """Save a model as float16 with its card, `card.md` filled from the facts of the run and where it will be found."""
-    folder.mkdir(parents=True, exist_ok=True)
     parameters = sum(p.numel() for p in network.parameters())
     write_text(folder / "README.md", render(network.config, facts, parameters, source or folder.name))
     write_weights(folder, network, asdict(network.config), facts)

@@ -45,7 +45,7 @@ from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.cells import covered
 from ..smoothers.prepared import Prepared, traced_stencil
-from ..smoothers.smoother import csr, symmetric_matrix
+from ..smoothers.smoother import csr, from_scipy, symmetric_matrix
 from ..smoothers.stencil import SELECTION, tangent_frames
 
 Matrix: TypeAlias = "csr_matrix | Tensor"  # the latter sparse CSR, where the caller gave a tensor
@@ -181,8 +181,7 @@ def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]
     weight = weight * size
     degree: np.ndarray = np.bincount(rows, weight, minlength=smoother.n)
     if smoother.lowest is not None:
-        assert smoother.leaving is not None
-        degree = mass * (smoother.leaving.double().cpu().numpy() / float(smoother.step_time) + smoother.lowest)
+        degree = mass * (smoother.known_leaving.double().cpu().numpy() / float(smoother.step_time) + smoother.lowest)
     rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
     stiffness = diags_array(degree) - (weights + weights.T) / 2
@@ -308,8 +307,7 @@ def as_given(matrix: csr_matrix, origin: Origin) -> Matrix:
     """A scipy CSR matrix as it is, or as torch CSR where the caller gave a tensor."""
     if origin.numpy:
         return matrix
-    pointers, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    given = values.to(origin.dtype)
-    if not bool(torch.isfinite(given).all()) or bool(((given == 0) & (values != 0)).all()):
+    given = (whole := from_scipy(matrix)).to(origin.device, origin.dtype)
+    if not bool(torch.isfinite(given.values()).all()) or bool(((given.values() == 0) & (whole.values() != 0)).all()):
         raise InputError(f"this matrix is beyond the range of {origin.dtype}: give points in float64 or another unit")
-    return csr(pointers, columns, given, matrix.shape).to(origin.device)
+    return given

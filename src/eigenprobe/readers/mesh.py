@@ -32,25 +32,29 @@ def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
     return check_mesh(vertices, faces)
 
 
-def check_mesh(vertices: Any, faces: Any) -> tuple[Array, Array]:
+def check_mesh(vertices: object, faces: object) -> tuple[Array, Array]:
     """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong with them."""
     vertices = np.ascontiguousarray(to_numpy(vertices))
-    faces = np.ascontiguousarray(to_numpy(faces, None))
     if vertices.ndim != 2 or vertices.shape[1] != 3:
         raise InputError(f"vertices must have shape (v, 3), got {vertices.shape}")
+    if not np.isfinite(vertices).all():
+        bad = int(np.flatnonzero(~np.isfinite(vertices).all(1))[0])
+        raise InputError(f"vertices must be finite, vertex {bad} is {vertices[bad].tolist()}")
+    return vertices, check_faces(to_numpy(faces, None), len(vertices), "vertices")
+
+
+def check_faces(faces: Array, n: int, of: str) -> Array:
+    """Triangles ``(f, 3)`` between ``n`` points, int64."""
     if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
         raise InputError(f"faces must have shape (f, 3) with at least one face, got {faces.shape}")
     if not np.issubdtype(faces.dtype, np.integer):
         raise InputError(f"faces must be integers, got {faces.dtype}")
-    if not np.isfinite(vertices).all():
-        bad = int(np.flatnonzero(~np.isfinite(vertices).all(1))[0])
-        raise InputError(f"vertices must be finite, vertex {bad} is {vertices[bad].tolist()}")
-    if faces.min() < 0 or faces.max() >= len(vertices):
-        raise InputError(f"faces must index {len(vertices)} vertices, got indices {faces.min()} to {faces.max()}")
-    return vertices, np.ascontiguousarray(faces, dtype=np.int64)
+    if faces.min() < 0 or faces.max() >= n:
+        raise InputError(f"faces must index {n} {of}, got indices {faces.min()} to {faces.max()}")
+    return np.ascontiguousarray(faces, dtype=np.int64)
 
 
-def to_numpy(values: Any, dtype: Any = np.float64) -> Any:
+def to_numpy(values: object, dtype: object = np.float64) -> Any:
     """A numpy view of an array, tensor or list."""
     return as_array(values, dtype)
 

@@ -28,7 +28,7 @@ PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (o
 ENTRIES = 1 << 25  # numbers of a block in memory
 
 
-def open_rows(source: Any, labels: str | None = None, key: str | None = None) -> Rows:
+def open_rows(source: object, labels: str | None = None, key: str | None = None) -> Rows:
     """A view of ``source`` by rows, without loading it (npz and csv excepted, which have no random access).
 
     ``labels`` and ``key`` are those of `read_table`: the column that is no feature, and the array of several.
@@ -84,7 +84,7 @@ class Rows:
             done += len(part)
         return result
 
-    def _read(self, rows: Any) -> Array:
+    def _read(self, rows: object) -> Array:
         with nullcontext() if self.path is None else reading(self.path):
             return np.asarray(self.array[rows])
 
@@ -104,7 +104,7 @@ class SparseRows:
             self.projection = SparseRandomProjection(PROJECTED, dense_output=True, random_state=0).fit(matrix[:1])
         self.shape = (matrix.shape[0], matrix.shape[1] if self.projection is None else PROJECTED)
 
-    def __getitem__(self, rows: Any) -> Array:
+    def __getitem__(self, rows: object) -> Array:
         part = self.matrix[rows]
         if self.projection is not None:
             return self.projection.transform(part).astype(part.dtype, copy=False)

@@ -222,7 +222,7 @@ def _matrix_market(path: Path) -> Any:
         return sparse.csr_matrix(mmread(path))
 
 
-def _cells(archive: Any, labels: str | None, path: Path) -> Array | None:
+def _cells(archive: object, labels: str | None, path: Path) -> Array | None:
     """A column of AnnData's ``obs``: numbers, text, or codes and categories."""
     if labels is None:
         return None

@@ -129,16 +129,9 @@ def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Te
 
 def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
     """Put the point itself in column 0. Duplicates tie at distance zero, so it may stand later or be missing."""
-    rows = torch.arange(indices.shape[0], device=indices.device)
-    own = indices == rows[:, None]
-    place = torch.where(own.any(1), own.int().argmax(1), indices.shape[1] - 1)
-    indices, distances = indices.clone(), distances.clone()
-    moved = indices[:, 0].clone()
-    swap = place > 0
-    indices[rows[swap], place[swap]] = moved[swap]
-    distances[rows[swap], place[swap]] = distances[swap, 0]
-    indices[:, 0], distances[:, 0] = rows, 0
-    return indices, distances
+    own = torch.arange(len(indices), device=indices.device)[:, None]
+    others, lengths = without_self(indices, distances)
+    return torch.cat([own, others], 1), torch.cat([torch.zeros_like(distances[:, :1]), lengths], 1)
 
 
 def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]:

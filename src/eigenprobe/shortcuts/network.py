@@ -200,7 +200,6 @@ SHIPPED = Path(__file__).parent / "weights"  # of the network that comes with th
 
 def write_shortcut(folder: Path, network: ShortcutNetwork, facts: dict[str, Any]) -> None:
     """Save a short-cut network as float16 with its sizes and the facts of its training."""
-    folder.mkdir(parents=True, exist_ok=True)
     write_weights(folder, network, network.describe(), facts)
 
 

@@ -178,7 +178,7 @@ def _remeasured(smoother: Smoother, conductance: Tensor, density: Tensor) -> Smo
 def with_potential(smoother: Smoother, potential: Tensor) -> Smoother:
     """The smoother of ``L + diag(potential)``, in the units of the smoother."""
     lowest = float(potential.min())
-    extra, leaving = potential - lowest, _leaving(smoother) / float(smoother.step_time)
+    extra, leaving = potential - lowest, smoother.known_leaving / float(smoother.step_time)
     # Gershgorin, as for the plain smoother: no eigenvalue is above twice the rate of leaving plus the potential.
     step = 1 / float((2 * leaving + extra).max())
     kept = step / float(smoother.step_time)
@@ -189,7 +189,7 @@ def vanishing(smoother: Smoother, mask: Tensor) -> Smoother:
     """The smoother of functions that are 0 where the mask says."""
     free = (~mask).to(smoother.dtype)
     rows, columns, _ = smoother.entries()
-    leaving = torch.where(mask, 1.0, _leaving(smoother))
+    leaving = torch.where(mask, 1.0, smoother.known_leaving)
     lowest = smoother.lowest or 0.0
     return replace(_rebuilt(smoother, free[rows] * free[columns], leaving), lowest=lowest, fixed=mask)
 
@@ -200,14 +200,6 @@ def _rebuilt(smoother: Smoother, factor: Tensor | float, leaving: Tensor) -> Smo
     values = torch.where(rows == columns, (1 - leaving)[rows], values * factor)
     matrix = csr(smoother.matrix.crow_indices(), columns, values, (smoother.n, smoother.n))
     return replace(smoother, matrix=matrix, leaving=leaving, edges=None)
-
-
-def _leaving(smoother: Smoother) -> Tensor:
-    if smoother.leaving is not None:
-        return smoother.leaving
-    rows, columns, values = smoother.entries()
-    loop = rows == columns
-    return torch.ones(smoother.n, dtype=values.dtype, device=values.device).index_add(0, rows[loop], -values[loop])
 
 
 def _mask(smoother: Smoother, cloud: Placed, boundary: Any) -> Tensor:

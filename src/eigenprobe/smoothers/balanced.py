@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..graph import Edges, Graph
 from ..search.layout import Segments
-from .smoother import conjugate_gradients, csr
+from .smoother import conjugate_gradients, csr, transpose
 from .stencil import (
     BALANCE,
     SELECTION,
@@ -42,8 +42,6 @@ from .stencil import (
     edge_frames,
     find_strays,
     first_frames,
-    outer,
-    symmetric,
     with_pairs,
 )
 
@@ -152,18 +150,8 @@ class _Incidence:
         columns, values = ends.reshape(-1).int(), torch.cat([forward, backward], 1).reshape(-1)
         pointers = torch.arange(0, len(columns) + 1, 2 * dimension, device=head.device).int()
         self.to_edges = csr(pointers, columns, values, (count, rows))  # B^T
-        if head.device.type == "cpu":  # a counting sort
-            from scipy.sparse import csr_array
-
-            flipped = csr_array((values.numpy(), columns.numpy(), pointers.numpy()), shape=self.to_edges.shape).tocsc()
-            parts = [torch.from_numpy(part) for part in (flipped.indptr, flipped.indices, flipped.data)]
-        else:
-            order = torch.argsort(columns, stable=True)
-            counts = torch.bincount(columns, minlength=rows).cumsum(0)
-            parts = [torch.cat([counts.new_zeros(1), counts]), order // (2 * dimension), values[order]]
-        self.to_points = csr(parts[0], parts[1], parts[2], (rows, count))  # B
-        blocks = symmetric(edges.at_head(outer(weight, forward)) + edges.at_tail(outer(weight, backward)), dimension)
-        blocks = blocks + torch.diag_embed(ridge)
+        self.to_points = transpose(self.to_edges)  # B
+        blocks = edges.moments(weight, forward, backward) + torch.diag_embed(ridge)
         within = (torch.arange(rows, device=head.device) // dimension * dimension)[:, None] + within
         pointers = torch.arange(0, rows * dimension + 1, dimension, device=head.device).int()
         self.nearly = csr(pointers, within.reshape(-1).int(), torch.linalg.inv_ex(blocks)[0].reshape(-1), (rows, rows))

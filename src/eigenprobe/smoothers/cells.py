@@ -493,11 +493,7 @@ def _in_planes(graph: Graph, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
     places, near = graph.points.mT.contiguous(), graph.indices[rows]  # an axis at a time: shorter gathers
     offsets = torch.stack([axis.take(near) - axis[rows, None] for axis in places])  # (d, rows, k)
     if len(places) > 2:
-        planes = vars(graph).get("planes") if count == SELECTION.frame else None  # those of a surface are known
-        if planes is None:
-            frames = tangent_frames(offsets[..., :count].permute(1, 2, 0), graph.distances[rows, :count], 2)
-        else:
-            frames = planes[rows]
+        frames = graph.planes_at(rows, count)
         offsets = torch.stack([(axis.mT[..., None] * offsets).sum(0) for axis in frames.unbind(2)])
     return offsets[0], offsets[1]
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..errors import InputError
@@ -143,14 +144,8 @@ def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tens
 
 def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """The same by ``S_left S_right^T`` of the incidences ``S (m, n)``, a block of rows of ``left`` at a time."""
-    from scipy.sparse import csr_matrix
-
     width = int(max(left.max(), right.max())) + 1
-    one, other = (
-        csr_matrix((np.ones(each.numel(), np.int32), each.cpu().numpy().ravel(), _pointers(each)), (len(each), width))
-        for each in (left, right)
-    )
-    other = other.T.tocsr()
+    one, other = incidence(left, width), incidence(right, width).T.tocsr()
     heads, tails = rows.cpu().numpy(), columns.cpu().numpy()
     counts, order = np.empty(len(heads), np.int64), np.argsort(heads, kind="stable")
     size = max(1, SETTINGS.block // left.shape[1])
@@ -161,5 +156,7 @@ def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -
     return torch.from_numpy(counts).to(rows)
 
 
-def _pointers(lists: Tensor) -> np.ndarray:
-    return np.arange(len(lists) + 1) * lists.shape[1]
+def incidence(lists: Tensor, width: int) -> csr_matrix:
+    """Ones ``(m, width)``, sparse, at the entries of every list ``(m, a)``."""
+    pointers = np.arange(len(lists) + 1) * lists.shape[1]
+    return csr_matrix((np.ones(lists.numel(), np.int32), lists.cpu().numpy().ravel(), pointers), (len(lists), width))

@@ -166,24 +166,18 @@ class Prepared:
         if self.cloud.kept is None:
             return None
         order = self.cloud.kept.argsort()
-        return order, torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
+        return order, order.argsort()
 
 
 def _reordered(smoother: Smoother, order: Tensor, rank: Tensor) -> Smoother:
     rows, columns, values = smoother.entries()
     n = smoother.n
     per_row: dict[str, Any] = {name: getattr(smoother, name) for name in ("mass", "leaving", "density")}
-    edges = smoother.edges
-    return replace(
-        smoother,
-        matrix=from_entries(rank[rows], rank[columns], values, n),
-        edges=None if edges is None else _between(rank[edges.head], rank[edges.tail], n),
-        **{name: values[order] for name, values in per_row.items() if values is not None},
-    )
-
-
-def _between(head: Tensor, tail: Tensor, n: int) -> Edges:
-    return Edges(torch.minimum(head, tail), torch.maximum(head, tail), n)
+    moved: dict[str, Any] = {name: values[order] for name, values in per_row.items() if values is not None}
+    if smoother.edges is not None:
+        ends = rank[torch.stack([smoother.edges.head, smoother.edges.tail])].sort(0).values
+        moved["edges"] = Edges(ends[0], ends[1], n)
+    return replace(smoother, matrix=from_entries(rank[rows], rank[columns], values, n), **moved)
 
 
 class Settings(Protocol):

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..errors import InputError, warn
 from ..graph import Edges, Graph, components
-from ..search.layout import Segments
+from ..search.layout import Segments, as_scipy
 
 Apply = Callable[[Tensor], Tensor]
 ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
@@ -71,6 +71,15 @@ class Smoother:
         if self.graph is None:
             raise InputError("this smoother keeps no points: it was made without a graph")
         return self.graph
+
+    @property
+    def known_leaving(self) -> Tensor:
+        """``1 - A_ii (n,)``, from the matrix where it is not known better."""
+        if self.leaving is not None:
+            return self.leaving
+        rows, columns, values = self.entries()
+        loop = rows == columns
+        return torch.ones_like(self.mass, dtype=values.dtype).index_add_(0, rows[loop], -values[loop])
 
     @property
     def symmetric(self) -> bool:
@@ -202,7 +211,7 @@ class RowSmoother(Smoother):
 
     @cached_property
     def _transpose(self) -> Tensor:
-        return self.matrix.to_sparse_coo().t().coalesce().to_sparse_csr()
+        return transpose(self.matrix)
 
 
 def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -212,6 +221,31 @@ def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int
     with warnings.catch_warnings():  # torch announces once per process that this layout is in beta
         warnings.simplefilter("ignore", UserWarning)
         return torch.sparse_csr_tensor(pointers.to(index), columns.to(index), values, shape, check_invariants=False)
+
+
+def on_host(matrix: Tensor) -> bool:
+    """Whether scipy's kernels work on this matrix: they count where torch sorts, which takes several times as long."""
+    return matrix.device.type == "cpu"
+
+
+def from_scipy(matrix: Any) -> Tensor:
+    """A scipy CSR matrix as a torch one over the same memory."""
+    pointers, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return csr(pointers, columns, values, matrix.shape)
+
+
+def transpose(matrix: Tensor) -> Tensor:
+    """``A^T`` of a CSR matrix."""
+    if on_host(matrix):
+        return from_scipy(as_scipy(matrix).T.tocsr())
+    columns, (rows, width) = matrix.col_indices(), matrix.shape
+    order = columns.argsort(stable=True)
+    return csr(pointers_to(columns, width), rows_of(matrix)[order], matrix.values()[order], (width, rows))
+
+
+def pointers_to(rows: Tensor, count: int) -> Tensor:
+    """Where the entries of each of ``count`` rows begin, of the row of every entry."""
+    return torch.nn.functional.pad(torch.bincount(rows, minlength=count).cumsum(0), (1, 0))
 
 
 def rows_of(matrix: Tensor) -> Tensor:
@@ -259,14 +293,12 @@ def symmetric_matrix(edges: Edges, off: Tensor, diagonal: Tensor) -> Tensor:
 
 def from_entries(rows: Tensor, columns: Tensor, values: Tensor, n: int) -> Tensor:
     """Sparse CSR ``(n, n)`` of entries in any order, none of which stands twice."""
-    if values.device.type == "cpu":  # scipy counts where torch sorts: a third of the time
+    if on_host(values):
         place = np.arange(1, len(values) + 1)
         found = coo_array((place, (rows.numpy(), columns.numpy())), shape=(n, n)).tocsr()
         order, pointers = torch.from_numpy(found.data - 1), torch.from_numpy(found.indptr)
     else:
-        order = torch.argsort(rows * n + columns)
-        pointers = torch.zeros(n + 1, dtype=torch.int64, device=values.device)
-        pointers[1:] = torch.bincount(rows, minlength=n).cumsum(0)
+        order, pointers = torch.argsort(rows * n + columns), pointers_to(rows, n)
     return csr(pointers, columns[order], values[order], (n, n))
 
 

@@ -31,6 +31,16 @@ from ..graph import Edges, Graph, undirected
 from ..graph.graph import FRAME, local_spacing, principal, tangent_frames
 
 
+class GapRank(NamedTuple):
+    """How many neighbours at both ends of a gap in a curve are nearer than what lies across it."""
+
+    even: int
+    random: int
+
+
+GAP_RANK = GapRank(even=6, random=20)
+
+
 @dataclass(frozen=True)
 class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
@@ -48,7 +58,7 @@ class Selection:
     speck: float = 0.01  # a part of a smaller share of the points is joined by edges that are no longer than ...
     beside: float = 5.0  # ... so many times the distance to the sixth neighbour at either end
     even: float = 4.0  # longer over shorter step of nine of ten points of an even curve: up to 2, of random ones 19
-    gap: tuple[int, int] = (6, 20)  # neighbours nearer than across a gap at both its ends: of an even curve, of another
+    gap: GapRank = GAP_RANK
     turn: int = 4  # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
 
 
@@ -238,7 +248,7 @@ def _wide(near: Neighbours, keep: Tensor, selection: Selection) -> Tensor:
     longest, shortest = near.distances * keep, near.distances.masked_fill(~keep, torch.inf)
     ratio = (longest.amax(1) / shortest.amin(1))[keep.sum(1) == 2]
     even = len(ratio) > 0 and float(ratio[:: len(ratio) // 10**6 + 1].quantile(0.9)) < selection.even
-    rank = selection.gap[0 if even else 1]
+    rank = selection.gap.even if even else selection.gap.random
     if rank > near.distances.shape[1]:
         return torch.zeros_like(keep)
     reach = near.distances[:, rank - 1]
@@ -314,29 +324,14 @@ def tangential(field: Tensor, frames: Tensor) -> Tensor:
 
 def edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
     """Frames (n, d, dim) from the kept edges alone: covariances about their mean, or about a point that has too few."""
-    d = chord.shape[1]
-    if d > 8:
+    if chord.shape[1] > 8:
         return fallback  # d x d moments per point would be the largest array of all
-    second = symmetric(edges.at(outer(weight, chord)), d)
+    second = edges.moments(weight, chord, chord)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
     size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
     first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
     second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
     return principal(second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension)
-
-
-def outer(weight: Tensor, vectors: Tensor) -> Tensor:
-    """Upper triangles ``(e, d (d + 1) / 2)`` of ``w v v^T``, for weights ``(e,)`` and vectors ``(e, d)``: long rows are
-    eight times as quick."""
-    rows, (i, j) = vectors.mT.contiguous(), torch.triu_indices(vectors.shape[1], vectors.shape[1])
-    return (rows[i] * (weight * rows)[j]).mT.contiguous()
-
-
-def symmetric(triangles: Tensor, size: int) -> Tensor:
-    """Symmetric matrices ``(n, size, size)`` from their upper triangles."""
-    place, (i, j) = torch.empty((size, size), dtype=torch.int64), torch.triu_indices(size, size)
-    place[i, j] = place[j, i] = torch.arange(triangles.shape[1])
-    return triangles[:, place]
 
 
 def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -> tuple[Tensor, Tensor]:

@@ -126,7 +126,7 @@ def _folders() -> list[Path]:
     return [SHIPPED, *(Path(origin).parent / "recipes" for origin in origins)]
 
 
-def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
+def build_settings(cls: type, values: object, kind: str, where: str = "") -> Any:
     """The dataclass ``cls`` of a recipe's keys and values; ``where`` is the section, for messages."""
     if not isinstance(values, Mapping):
         raise InputError(f"expected keys and values for {where.rstrip('.') or 'the recipe'}, got {values!r}")
@@ -140,7 +140,7 @@ def build_settings(cls: type, values: Any, kind: str, where: str = "") -> Any:
     return cls(**{key: _value(value, types[key], kind, where + key) for key, value in values.items()})
 
 
-def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
+def _value(value: object, wanted: Any, kind: str, name: str) -> Any:
     """``value`` as the annotated type ``wanted``."""
     origin, options = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
@@ -161,7 +161,7 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     raise InputError(f"expected {in_words(wanted)} for {name}, got {value!r}")
 
 
-def _first_fitting(value: Any, wanted: Any, kind: str, name: str) -> Any:
+def _first_fitting(value: object, wanted: object, kind: str, name: str) -> Any:
     """``value`` as the first type of a union that it fits."""
     options = get_args(wanted)
     sections = [option for option in options if isinstance(value, Mapping) and is_dataclass(option)]

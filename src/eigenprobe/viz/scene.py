@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 
 from ..basis import Basis
 from ..errors import InputError
-from ..readers.mesh import to_numpy
+from ..readers.mesh import check_faces, to_numpy
 from .colours import Array
 
 EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort
@@ -21,16 +21,8 @@ EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, fa
 
 def as_faces(faces: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     """Faces as (f, 3) int64, checked against the number of points; None stays None, and no faces become None."""
-    if faces is None:
-        return None
-    array = to_numpy(faces, np.int64)
-    if array.size == 0:
-        return None
-    if array.ndim != 2 or array.shape[1] != 3:
-        raise InputError(f"faces must have shape (f, 3), got {array.shape}")
-    if array.min() < 0 or array.max() >= n:
-        raise InputError(f"faces must index {n} points, got indices from {array.min()} to {array.max()}")
-    return array
+    array = to_numpy([] if faces is None else faces, np.int64)
+    return check_faces(array, n, "points") if array.size else None
 
 
 def display_coordinates(points: ArrayLike) -> Array:

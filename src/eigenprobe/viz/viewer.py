@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.viewer.feeds.discard(changes)
             self.close_connection = True
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing: the caller says where the viewer is."""
 
 
@@ -123,7 +123,7 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = False
     viewer: Viewer
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A page that left, or a request that is none: nothing for the caller's terminal."""
         log.debug("a request of %s failed", client_address, exc_info=True)
 
@@ -183,6 +183,15 @@ class Viewer:
             return str(error)
         return ""
 
+    def wait(self) -> None:
+        """Until interrupted; then it stops."""
+        try:
+            _interrupted()
+        except KeyboardInterrupt:
+            log.info("viewer stopped")
+        finally:
+            self.stop()
+
     def stop(self) -> None:
         """Close all connections and free the port."""
         for feed in list(self.feeds):
@@ -191,7 +200,12 @@ class Viewer:
         self._server.server_close()
 
 
-def _suits(value: Any, usual: Any) -> bool:
+def _interrupted() -> None:
+    """Until a signal arrives."""
+    threading.Event().wait()
+
+
+def _suits(value: object, usual: object) -> bool:
     """Whether a value is of the kind of the usual one: JSON has one kind of number, and Python's bool is an int."""
     if isinstance(usual, (bool, str)) or isinstance(value, bool):
         return type(value) is type(usual)
@@ -246,10 +260,5 @@ def serve(
     viewer = Viewer(text(basis, given), host, port, None if basis.points is None else computed)
     log.info("viewer at %s (interrupt to stop)", viewer.url)
     if block:
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            log.info("viewer stopped")
-        finally:
-            viewer.stop()
+        viewer.wait()
     return viewer
