@@ -442,3 +442,16 @@ def test_a_device_sorts_clouds_of_ordinary_space_into_cells(
 )
 def test_which_search_a_device_gets(n: int, columns: int, kind: str, expected: str) -> None:
     assert neighbours._choose(_OnDevice(n, columns, kind)) == expected  # type: ignore[arg-type]
+
+
+def test_rows_without_a_direction_are_named(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(6, 3)))
+    unit = x / x.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(neighbours.search_space(x, "cosine"), unit)
+    torch.testing.assert_close(neighbours.search_space(torch.eye(3), "cosine"), torch.eye(3))
+    assert neighbours.search_space(x, "euclidean") is x
+    x[[2, 4]] = 0
+    with pytest.raises(InputError, match="non-zero rows, row 2 is all zeros"):
+        neighbours.search_space(x, "cosine")
+    with pytest.raises(InputError, match="metric must be 'euclidean' or 'cosine', got 'taxi'"):
+        neighbours.search_space(x, "taxi")
