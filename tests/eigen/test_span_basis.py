@@ -8,7 +8,7 @@ from torch import Tensor
 
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
-from eigenprobe.eigen.span import basis_of, small_ritz
+from eigenprobe.eigen.span import _finish, basis_of, small_ritz
 from eigenprobe.errors import InputError
 from eigenprobe.graph import Placed, stack
 from eigenprobe.smoothers import Smoother, build_smoother
@@ -217,3 +217,15 @@ def test_ritz_values_of_a_span_that_is_not_invariant(power: int) -> None:
         torch.testing.assert_close(
             ritz(wide, smoother)[0].sort().values, torch.cat([gaps, torch.ones(1)]).sort().values
         )
+
+
+def test_columns_that_are_zero_have_no_place_among_others() -> None:
+    """However small their gap: the constant is first, then ascending, and what a widened span left out is last."""
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(30)), "symmetric", k=8)
+    q = torch.linalg.qr(torch.cat([smoother.mass.sqrt()[:, None], torch.randn(30, 4).double()], 1)).Q
+    q[:, 2] = 0
+    gaps = torch.tensor([1e-3, 0.5, 1e-9, 0.2, 0.4], dtype=torch.float64)
+    found = _finish(q, torch.eye(5, dtype=torch.float64), gaps, smoother, 4)
+    torch.testing.assert_close(found.gaps, gaps[[0, 3, 4, 1]])
+    torch.testing.assert_close(found.eigenvalues[1:], found.gaps[1:] / smoother.step_time)
+    torch.testing.assert_close(found.q.abs(), q[:, [0, 3, 4, 1]].abs())
