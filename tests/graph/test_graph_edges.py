@@ -90,3 +90,9 @@ def test_parts_are_counted_by_scipy_on_the_host(monkeypatch: pytest.MonkeyPatch,
             own[i] = own[j] = min(own[i], own[j])
     assert count == len(set(own)) and labels.dtype == torch.int64
     assert [[a == b for b in labels.tolist()] for a in labels.tolist()] == [[a == b for b in own] for a in own]
+
+
+def test_no_edges_have_no_moments() -> None:
+    edges = Edges(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 4)
+    nothing = torch.zeros(0, 3)
+    assert edges.moments(torch.zeros(0), nothing, nothing).tolist() == torch.zeros(4, 3, 3).tolist()
