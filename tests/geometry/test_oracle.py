@@ -190,3 +190,12 @@ def test_vertices_without_an_area_get_a_little(rng: np.random.Generator) -> None
         np.testing.assert_allclose(found[:6], areas[:6])
         np.testing.assert_allclose(found[6:], 1e-10 * areas.mean())
         assert stiffness.format == "csc"
+
+
+def test_a_vertex_without_an_area_has_no_cotangents() -> None:
+    vertices, faces = tetrahedron()
+    stiffness, mass = cotangent(vertices, faces)
+    assert stiffness.shape == (4, 4) and mass.min() > 0
+    unused = np.concatenate([vertices.mean(0, keepdims=True), vertices])
+    with pytest.raises(ArithmeticError, match="1 vertices have no area"):
+        cotangent(unused, faces + 1)
