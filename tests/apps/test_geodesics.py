@@ -154,3 +154,11 @@ def test_distances_by_heat_are_those_of_the_sphere(scale: float) -> None:
     for time in (0.002, 0.02):
         found = ep.apps.geodesic_distance(scale * x, 0, time=time * scale**2)
         assert found[0] == 0 and np.abs(found - exact).mean() < 0.03 * exact.mean(), time
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_three_distinct_points_have_distances() -> None:
+    for points, kind in ((np.eye(3)[:2], ""), (np.eye(3)[[0, 1, 1, 0]], "distinct ")):
+        with pytest.raises(InputError, match=f"^k=1 needs at least 3 {kind}points, got 2$"):
+            ep.apps.geodesic_distance(points, 0)
+    assert ep.apps.geodesic_distance(np.eye(3), 0).shape == (3,)

@@ -11,6 +11,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.apps import RESPONSES, apply_filter, heat_kernel, response
+from eigenprobe.apps.spectral import rows
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 
@@ -142,3 +143,14 @@ def test_commute_times_of_other_parts_are_infinite(rng: np.random.Generator) -> 
         assert bool(np.isfinite(time[inside]).all()) and bool(np.isinf(time[~inside]).all())
     alone = ep.apps.pseudotime(ep.decompose(line, k=20), 0, "commute")
     assert bool(np.isfinite(alone).all()) and alone[0] == 0 and alone.max() == 1 and alone[-1] > 0.9
+
+
+@pytest.mark.parametrize("given", [3, [3], np.array([3, 0, 6]), (0, 6), np.uint8(3)])
+def test_rows_are_whole_numbers_in_a_list(given: object) -> None:
+    assert rows(given, 7, torch.device("cpu")).tolist() == np.atleast_1d(given).tolist()
+
+
+@pytest.mark.parametrize("given", [[[1, 2]], [[[1]]], 1.0, [0.0, 1.0], [True, False], "a", [], [7], [-1], [0, 99]])
+def test_what_is_no_list_of_rows(given: object) -> None:
+    with pytest.raises(InputError, match=r"expected point indices"):
+        rows(given, 7, torch.device("cpu"))

@@ -498,3 +498,23 @@ def test_a_small_operator_is_kept(most: int, rng: np.random.Generator, monkeypat
     assert basis.info["method"] == "direct" and basis.info["components"] == 1 and 0 <= basis.info["seconds"] < 60
     np.testing.assert_allclose(basis(x[:5]), basis.vectors[:5], atol=1e-6)
     assert "boundary" not in basis.info and basis.faces is None
+    assert basis.info["quality"]["spacing"] > 0
+    assert "quality" not in ep.decompose(x, 4, smoother="symmetric", resolution="all", metric="cosine").info
+
+
+def test_half_of_the_points_is_solved_as_it_is(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without derivatives and without a sample; of few points as many eigenvalues as there are."""
+    asked: list[Any] = []
+    build = OperatorSettings.build
+
+    def spy(self: OperatorSettings, x: torch.Tensor, k: int) -> Any:
+        asked.append((self.moving, self.resolution, self.parts, len(x), k))
+        return build(self, x, k)
+
+    monkeypatch.setattr(OperatorSettings, "build", spy)
+    x = torch.from_numpy(c.random_sphere(41, rng))
+    wanted = OperatorSettings(moving=True, dimension=2, neighbours="plain")
+    found = entry._half(x, wanted, Request(9), 1.0, 5)
+    assert asked == [(False, "all", "all", 20, 5)] and found.shape == (5,) and not found.requires_grad
+    assert len(entry._half(x, wanted, Request(9), 1.0, 30)) == 19
+    torch.testing.assert_close(entry._half(x, wanted, Request(9), 3.0, 5), 9 * found)

@@ -275,29 +275,29 @@ def test_what_is_beside_a_curve_or_a_surface(monkeypatch: pytest.MonkeyPatch) ->
     assert thick(space, 2) is None
 
 
-def test_gaps_of_surfaces_in_space_are_long_for_four_neighbours(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Against loops: edges with 3 |x_i - x_j|^2 > q d^2, d to the fourth neighbour of either end."""
+def test_gaps_are_long_edges_that_have_the_energy(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against loops: squared lengths over those to the fourth neighbour of either end, their mean over the energy of a
+    function less its standard error, and what points as regular as these leave."""
     prepared = OperatorSettings(dimension=2, neighbours="plain", resolution="all").prepare(c.random_sphere(150, rng))
     vectors = rng.normal(size=(150, 3))
     x, mass = prepared.smoother.graph.points.numpy(), prepared.smoother.mass.numpy()
     apart = np.sort(np.linalg.norm(x[:, None] - x, axis=2), axis=1)[:, 1:]
-    total, long = np.zeros((2, 3))
+    ratios, energies = [], []
     for i, j, a in zip(*(each.tolist() for each in prepared.smoother.entries()), strict=True):
         if i < j:
-            energy = a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]) ** 2
-            far = 3 * np.sum((x[i] - x[j]) ** 2) > 4.0 * max(apart[i, 3], apart[j, 3]) ** 2
-            total, long = total + energy, long + energy * far
-    share = float(np.sqrt(np.mean((long / total) ** 2)))
-    assert 0.001 < share < 0.9
+            ratios.append(min(2.0, np.sum((x[i] - x[j]) ** 2) / max(apart[i, 3], apart[j, 3]) ** 2))
+            energies.append(a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]) ** 2)
+    shares = np.array(energies) / np.sum(energies, 0)
+    means = np.array(ratios) @ shares
+    errors = np.sqrt((shares**2 * (np.array(ratios)[:, None] - means) ** 2).sum(0))
+    found, regular = (means - errors).max(), ((apart[:, 0] / apart[:, 3]) ** 2).mean()
+    assert max(ratios) == 2 and 0.1 < regular < 0.9
     for times, told in ((0.999, True), (1.001, False)):
-        for even, most in ((0.0, (9.0, times * share)), (99.0, (times * share, 9.0))):
-            changed = SIGNS._replace(far=4.0, slits=most, gaps=(-1.0, -1.0), even=even, strips=0.0)
-            monkeypatch.setattr(indicators, "SIGNS", changed)
-            assert has_gaps(prepared, torch.from_numpy(vectors)) == told
-    few = replace(prepared, smoother=replace(prepared.smoother, graph=prepared.smoother.graph.truncate(11)))
-    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(slits=(-1.0, -1.0)))
+        steps, limits = (regular - 0.1, regular + 0.1), (times * found - 0.3, times * found + 0.3)
+        monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(longest=2.0, regularity=steps, lengths=limits))
+        assert has_gaps(prepared, torch.from_numpy(vectors)) == told
+    few = replace(prepared, smoother=replace(prepared.smoother, graph=prepared.smoother.graph.truncate(3)))
+    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(lengths=(-1.0,) * len(SIGNS.lengths)))
     assert has_gaps(prepared, torch.from_numpy(vectors)) and not has_gaps(few, torch.from_numpy(vectors))
 
 
@@ -329,6 +329,8 @@ def test_one_sign_is_told_at_most_and_of_what_it_is_one(monkeypatch: pytest.Monk
     signs |= {"has_gaps": True, "likely_reason": "as likely"}
     for name in signs:
         monkeypatch.setattr(indicators, name, lambda *given, name=name: signs[name])
+    for name in ("curve_ends", "_in_between"):
+        monkeypatch.setattr(indicators, name, lambda *given: None, raising=False)
     doubts: list[float] = [0.0]
     monkeypatch.setattr(indicators, "doubtful_shares", lambda prepared, first: torch.full((3,), doubts[0]))
     assert told() == told(1.0) == "as likely"
@@ -354,10 +356,10 @@ def test_one_sign_is_told_at_most_and_of_what_it_is_one(monkeypatch: pytest.Monk
     signs["jumps"] = 0.051
     assert "folds of the surface" in told() and "folds" not in told(3.0)
     large, flat = lists(1.0, n=5001), lists(1.0, columns=2)
-    assert told(graph=large) == "" and "points leave gaps" in told(graph=flat)
+    assert "folds" not in told(graph=large) and "points leave gaps" in told(graph=flat)
     assert "folds" in told(graph=lists(1.0, n=5000))
     signs["jumps"] = 0.049
-    assert "points leave gaps" in told() and told(3.0) == told(graph=large) == "" and "turns of" in told(1.0)
+    assert "points leave gaps" in told() and told(3.0) == "" and "turns of" in told(1.0)
     signs["is_rough"], signs["_apart"], signs["has_gaps"] = False, 9.0, False
     assert told() == ""
     signs["is_rough"], signs["_apart"] = True, 0.126
@@ -374,3 +376,40 @@ def test_one_sign_is_told_at_most_and_of_what_it_is_one(monkeypatch: pytest.Monk
 def test_the_second_gap_is_compared_with_ten_residuals(gaps: list[float], expected: float | None) -> None:
     found = indicators.unresolved_gap(torch.tensor(gaps, dtype=torch.float64), 1e-6)
     assert found == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_ends_are_as_far_apart_as_neighbours_of_most_points(power: float) -> None:
+    """Sparse ends have their own spacing, that of two neighbours; dense ones the median of four neighbours of all."""
+    step = np.linspace(-1, 1, 81)
+    x = np.stack([40 * np.sign(step) * np.abs(step) ** power, np.zeros(81)], 1)
+    prepared = OperatorSettings(dimension=1, resolution="all", neighbours=4).prepare(x)
+    near = np.sort(np.abs(x[:, :1] - x[:, 0]), 1)[:, 1:]
+    own = max(near[0, :2].mean(), np.sort(near[:, :4].mean(1))[40])
+    ends = indicators.curve_ends(prepared)
+    assert indicators.ends_apart(ends) == pytest.approx(80 / own, rel=1e-6)
+    assert sorted(ends.rows.tolist()) == [0, 80] and sorted(ends.before.tolist()) == [1, 79]
+    np.testing.assert_allclose(ends.spacing * prepared.cloud.frame.scale, own, rtol=1e-6)
+
+
+def test_edges_of_an_operator_are_its_entries_above_the_diagonal(rng: np.random.Generator) -> None:
+    """Each once, with what the matrix has there; the energy of functions is that of the Laplacian."""
+    prepared = OperatorSettings(dimension=2, neighbours="plain", resolution="all").prepare(c.random_sphere(60, rng))
+    matrix = prepared.smoother.matrix.to_dense().numpy()
+    head, tail, values = (each.numpy() for each in indicators._weighted_edges(prepared.smoother))
+    expected = [(i, j) for i in range(60) for j in range(i + 1, 60) if matrix[i, j] != 0]
+    assert list(zip(head, tail, strict=True)) == expected
+    np.testing.assert_allclose(values, [matrix[pair] for pair in expected])
+    vectors, mass = rng.normal(size=(60, 3)), prepared.smoother.mass.numpy()
+    root = np.sqrt(mass)
+    energy = [sum(matrix[i, j] * root[i] * root[j] * (v[i] - v[j]) ** 2 for i, j in expected) for v in vectors.T]
+    np.testing.assert_allclose(indicators._energy(prepared.smoother, torch.from_numpy(vectors)), energy, rtol=1e-6)
+    chosen = torch.from_numpy(rng.random(len(expected)) < 0.3)
+    part = [
+        sum(matrix[e] * root[e[0]] * root[e[1]] * (v[e[0]] - v[e[1]]) ** 2 for e, own in zip(expected, chosen) if own)
+        for v in vectors.T
+    ]
+    edges = indicators._weighted_edges(prepared.smoother)
+    share = indicators._share(prepared, torch.from_numpy(vectors), edges, chosen)
+    assert share == pytest.approx(np.sqrt(np.mean((np.array(part) / energy) ** 2)))
+    assert indicators._share(prepared, torch.from_numpy(vectors), edges, torch.zeros_like(chosen)) == 0

@@ -159,3 +159,14 @@ def test_what_was_done_is_said_in_one_line(facts: dict[str, Any], words: str | N
         lifting._say({"quality": {}} | facts, 9, 4)
     assert len(said) == (words is not None)
     assert words is None or re.search(words, str(said[0].message))
+
+
+@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
+def test_mass_sums_to_one_whatever_the_shares_do(rng: np.random.Generator) -> None:
+    basis, sample = _sampled([0, 0, 1, 1, 2, 3, 3], [0.4, 0.6, 0.3, 0.7, 1, 0.4, 0.6], rng)
+    extension = KernelExtension(sample.points, basis.vectors)
+    found = lift(basis, extension, sample)
+    for times in (0.2, 7.0):
+        other = lift(basis, extension, replace(sample, shares=times * sample.shares))
+        torch.testing.assert_close(other.mass, found.mass)
+        assert float(other.mass.sum()) == pytest.approx(1)

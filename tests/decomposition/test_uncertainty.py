@@ -207,3 +207,17 @@ def test_halves_of_a_cloud_are_one_half_in_any_order_and_unit(rng: np.random.Gen
     assert (uncertainty._half(1000 * x) == rows).all()
     distance = np.abs(x[rows].mean(0) - x.mean(0))
     assert (distance < 0.3).all()  # spread over all of it
+
+
+def test_doubtful_edges_have_at_most_all_of_the_energy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of vectors on the points of the operator; none where no edge was judged."""
+    x = np.random.default_rng(0).normal(size=(150, 3))
+    basis = ep.decompose(x / np.linalg.norm(x, axis=1, keepdims=True), 3, neighbours="plain")
+    assert uncertainty._doubt(basis).tolist() == [0, 0, 0]
+    prepared = basis.prepared()
+    object.__setattr__(prepared.cloud, "doubts", (torch.zeros(0, 2).long(), torch.zeros(0)))
+    seen: list[torch.Tensor] = []
+    shares = torch.tensor([0.4, 1.5, 9.0])
+    monkeypatch.setattr(uncertainty, "doubtful_shares", lambda own, vectors: seen.append(vectors) or shares)
+    np.testing.assert_allclose(uncertainty._doubt(basis), [0.4, 1, 1])
+    np.testing.assert_allclose(prepared.cloud.spread(prepared.smoother.mass, seen[0])[1], basis.vectors)

@@ -52,3 +52,14 @@ def test_what_it_does_not_take(rng: np.random.Generator, monkeypatch: pytest.Mon
     assert solve_shifted(smoother, 59, 1e-3) is None  # Lanczos needs room
     monkeypatch.setattr(inverse, "INVERSION", replace(inverse.INVERSION, shifted=50))
     assert solve_shifted(smoother, 4, 1e-3) is None
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_few_pairs_settle(k: int, rng: np.random.Generator) -> None:
+    """By the second gap: the first one is 0, of which no share is a change."""
+    smoother = ring(60, rng, 1e6)
+    gap = SparseOperator(smoother.matrix, None, smoother.leaving).laplacian().to_dense()
+    exact = torch.linalg.eigvalsh(gap)
+    found = solve_shifted(smoother, k, float(exact[1]))
+    assert found is not None
+    torch.testing.assert_close(found.gaps[1:], exact[1:k], rtol=1e-3, atol=0)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
-from eigenprobe.eigen.span import basis_of, small_ritz
+from eigenprobe.eigen.span import _finish, basis_of, small_ritz
 from eigenprobe.errors import InputError
 from eigenprobe.graph import Placed, stack
 from eigenprobe.smoothers import Smoother, build_smoother
@@ -197,3 +197,35 @@ def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
     assert torch.equal(basis.short_cuts, order[cuts] if moved else cuts) and basis.info["short_cuts"] == 2
     assert basis.info.get("duplicates") == (3 if moved else None) and basis.info["dimension"] == 2.0
     assert basis.prepared().smoother is smoother
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_ritz_values_of_a_span_that_is_not_invariant(power: int) -> None:
+    """Those of ``q^T A^power q``, by roots, which negative ones have none of; zero columns have gap one."""
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(40)), "symmetric", k=8)
+    q = torch.linalg.qr(torch.randn(40, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    matrix = torch.linalg.matrix_power(smoother.matrix.to_dense().double(), power)
+    values, vectors = torch.linalg.eigh(q.mT @ matrix @ q)
+    gaps, turn = ritz(q, smoother, power=power)
+    positive = values.flip(0).clamp_min(torch.finfo(torch.float64).eps)
+    torch.testing.assert_close(gaps, 1 - (values.flip(0) if power == 1 else positive ** (1 / power)))
+    known = values.flip(0) > 1e-6
+    alike = (vectors.flip(1) * turn).sum(0).abs()
+    torch.testing.assert_close(alike[known], torch.ones(int(known.sum()), dtype=torch.float64))
+    if power == 1:
+        wide = torch.cat([q, torch.zeros(40, 1, dtype=torch.float64)], 1)
+        torch.testing.assert_close(
+            ritz(wide, smoother)[0].sort().values, torch.cat([gaps, torch.ones(1)]).sort().values
+        )
+
+
+def test_columns_that_are_zero_have_no_place_among_others() -> None:
+    """However small their gap: the constant is first, then ascending, and what a widened span left out is last."""
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(30)), "symmetric", k=8)
+    q = torch.linalg.qr(torch.cat([smoother.mass.sqrt()[:, None], torch.randn(30, 4).double()], 1)).Q
+    q[:, 2] = 0
+    gaps = torch.tensor([1e-3, 0.5, 1e-9, 0.2, 0.4], dtype=torch.float64)
+    found = _finish(q, torch.eye(5, dtype=torch.float64), gaps, smoother, 4)
+    torch.testing.assert_close(found.gaps, gaps[[0, 3, 4, 1]])
+    torch.testing.assert_close(found.eigenvalues[1:], found.gaps[1:] / smoother.step_time)
+    torch.testing.assert_close(found.q.abs(), q[:, [0, 3, 4, 1]].abs())

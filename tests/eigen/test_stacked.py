@@ -197,3 +197,18 @@ def test_stacked_sweeps_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stacked._Padded, "rotated", pretend)
     stacked.solve_each(clouds(), 4, generator=generator())
     assert len(calls) == stacked.STACKING.blind + stacked.STACKING.at_once
+
+
+def test_stacked_sweeps_end_below_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine tenths of it, in every cloud: a residual of just the tolerance is swept once more."""
+    smoother, left = clouds(), [1.5, 0.95, 0.91, 0.89, 0.1]
+    count = [0]
+
+    def rotated(self: object, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        count[0] += 1
+        gaps = torch.linspace(0.01, 0.3, x.shape[2], dtype=torch.float64).expand(3, -1)
+        return x, gaps, torch.full_like(gaps, 1e-6 * left[count[0] - 1])
+
+    monkeypatch.setattr(stacked._Padded, "rotated", rotated)
+    stacked.solve_each(smoother, 6, tol=1e-6, generator=generator(1))
+    assert count == [4]

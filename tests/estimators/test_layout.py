@@ -228,3 +228,19 @@ def test_a_picture_of_the_map_has_the_groups_found(groups: int | None, monkeypat
     assert labels == (None if groups is None else [0, 1, 2]) and own == [5, 6, 7] and sized == {"side": 2.0}
     names = {} if groups is None else {"names": ["group 1", "group 2", "group 3"]}
     assert options == {"side": 5.0} | names and named == {"side": 5.0, "names": ["a", "b", "c"]}
+
+
+def test_stages_of_a_map_are_reported_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tenth step, where somebody listens; of more dimensions every step."""
+    said: list[str] = []
+    monkeypatch.setattr(layout, "report", said.append)
+    monkeypatch.setattr(layout, "reporting", lambda: False)
+    assert layout._reported(1) == {}
+    monkeypatch.setattr(layout, "reporting", lambda: True)
+    options = layout._reported(1)
+    options["callbacks"](20, 0.5, np.zeros((3, 2)))
+    assert said == ["map, stage 2, step 20"] and options["callbacks_every_iters"] == 10
+    said.clear()
+    affinities = random_sparse(12, 12, 0.5, random_state=0).tocsr()
+    layout.descend(np.eye(12, 5), affinities + affinities.T, [(4.0, 2), (1.0, 1)], np.random.default_rng(0))
+    assert said == ["map, stage 1, step 0", "map, stage 1, step 1", "map, stage 2, step 0"]

@@ -121,3 +121,20 @@ def test_a_needle_along_the_diagonal_of_its_box_is_filled() -> None:
         found = geometry.sample_volume((vertices, faces), 2, seed=seed)
         along = found @ end / 3
         assert np.linalg.norm(found - along[:, None] * end, axis=1).max() < 0.02 and (np.abs(along - 0.5) < 0.51).all()
+
+
+def test_a_solid_without_an_inside_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 200,000 points of its box, none of which is inside; one that is goes on."""
+    drawn: list[int] = []
+
+    def outside(vertices: np.ndarray, faces: np.ndarray, points: np.ndarray) -> np.ndarray:
+        drawn.append(len(points))
+        return np.zeros(len(points))
+
+    monkeypatch.setattr("eigenprobe.geometry.draws.winding_number", outside)
+    with pytest.raises(InputError, match="sample_volume found no inside"):
+        sample_volume(cube(), 50_000, seed=0)
+    assert sum(drawn) >= 200_000 > sum(drawn[:-1])
+    few = lambda vertices, faces, points: (np.arange(len(points)) < 3).astype(float)  # noqa: E731
+    monkeypatch.setattr("eigenprobe.geometry.draws.winding_number", few)
+    assert sample_volume(cube(), 9, seed=0).shape == (9, 3)

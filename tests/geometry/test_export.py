@@ -13,6 +13,7 @@ from scipy.io import loadmat
 import eigenprobe as ep
 from eigenprobe.cli import main
 from eigenprobe.errors import InputError
+from eigenprobe.geometry.export import _grid, _write_columns
 from tests.meshes import blob
 
 
@@ -108,3 +109,29 @@ def test_colours_of_a_vector_and_lines_of_numbers(tmp_path: Path) -> None:
     assert [*rows[0]] == ["x", "y", "z", "mass", "v001", "v002", "v003", "v004"]
     np.testing.assert_allclose([float(row["v003"]) for row in rows], basis.vectors[:, 2], rtol=1e-7, atol=1e-9)
     assert main(["export", str(stored), str(tmp_path / "b.ply"), "--colour", "9", "-q"]) == 2
+
+
+@pytest.mark.parametrize(("columns", "told"), [(1, None), (3, None), (4, "got 4"), (5, "got 5")])
+def test_files_of_grids_hold_points_of_space(columns: int, told: str | None) -> None:
+    points = np.arange(12.0 * columns).reshape(12, columns)
+    basis = ep.Basis(np.eye(12)[:, :2], np.full(12, 1 / 12), np.arange(2.0), points)
+    if told is None:
+        grid = _grid(basis, ".ply")
+        np.testing.assert_array_equal(grid.points, np.pad(points, ((0, 0), (0, 3 - columns))))
+    else:
+        with pytest.raises(InputError, match=f"a ply file holds points of at most 3 dimensions, {told}: write .npz"):
+            _grid(basis, ".ply")
+
+
+def test_a_grid_without_points_is_refused() -> None:
+    basis = ep.Basis(np.eye(12)[:, :2], np.full(12, 1 / 12), np.arange(2.0))
+    with pytest.raises(InputError, match="at most 3 dimensions, got none: write"):
+        _grid(basis, ".ply")
+
+
+def test_columns_of_a_basis_without_points(tmp_path: Path) -> None:
+    basis = ep.Basis(np.eye(12)[:, :2], np.full(12, 1 / 12), np.arange(2.0))
+    _write_columns(tmp_path / "bare.csv", basis)
+    assert (tmp_path / "bare.csv").read_text().splitlines()[0] == "mass,v001,v002"
+    _write_columns(tmp_path / "wide.csv", replace(basis, points=np.zeros((12, 4))))
+    assert (tmp_path / "wide.csv").read_text().splitlines()[0] == "x0,x1,x2,x3,mass,v001,v002"

@@ -13,7 +13,7 @@ import scipy.sparse
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
-from eigenprobe.geometry.oracle import cotangent, entry_path, point_cloud, smallest_eigenpairs
+from eigenprobe.geometry.oracle import _basis, _positive, cotangent, entry_path, point_cloud, smallest_eigenpairs
 from tests.meshes import blob, cube, sphere, tetrahedron, torus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,3 +166,36 @@ def test_signs_are_canonical_in_the_mass_of_the_mesh() -> None:
     size = (basis.mass[:, None] * np.abs(basis.vectors) ** 3).sum(0)
     clear = np.abs(cubes) > 2e-3 * size
     assert clear.sum() >= 8 and bool((cubes[clear] > 0).all()) and bool((basis.vectors[:, 0] > 0).all())
+
+
+@pytest.mark.parametrize("lost", ["values", "vectors"])
+def test_pairs_that_are_no_numbers_are_an_error(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of the two."""
+    pairs = {"values": np.arange(2.0), "vectors": np.eye(5)[:, :2].copy()}
+    pairs[lost][1] = np.nan
+    monkeypatch.setattr(
+        sys.modules["eigenprobe.geometry.oracle"],
+        "smallest_eigenpairs",
+        lambda *given: (pairs["values"], pairs["vectors"]),
+    )
+    with pytest.raises(ArithmeticError, match="non-finite values"):
+        _basis(np.zeros((5, 3)), None, np.ones(5), 2, "cotangent")
+
+
+def test_vertices_without_an_area_get_a_little(rng: np.random.Generator) -> None:
+    """1e-10 of the mean, in any unit."""
+    for unit in (1e-12, 1.0, 1e12):
+        areas = unit * np.append(rng.random(6) + 0.5, [0.0, -1e-20])
+        stiffness, found = _positive(scipy.sparse.eye_array(8), scipy.sparse.diags_array(areas))
+        np.testing.assert_allclose(found[:6], areas[:6])
+        np.testing.assert_allclose(found[6:], 1e-10 * areas.mean())
+        assert stiffness.format == "csc"
+
+
+def test_a_vertex_without_an_area_has_no_cotangents() -> None:
+    vertices, faces = tetrahedron()
+    stiffness, mass = cotangent(vertices, faces)
+    assert stiffness.shape == (4, 4) and mass.min() > 0
+    unused = np.concatenate([vertices.mean(0, keepdims=True), vertices])
+    with pytest.raises(ArithmeticError, match="1 vertices have no area"):
+        cotangent(unused, faces + 1)

@@ -74,3 +74,14 @@ def test_a_tenth_of_the_points_is_found(seed):
     floor = np.c_[rng.uniform(-2, 2, (550, 2)), np.zeros(550)]
     rows, _ = ep.geometry.remove_plane(np.concatenate([ball, floor]), seed=seed)
     assert np.array_equal(rows, np.arange(4000))
+
+
+def test_ten_points_have_a_plane() -> None:
+    x = np.random.default_rng(0).random((10, 3))
+    x[:8, 2] = 0
+    rows, plane = ep.geometry.remove_plane(x, thickness=1e-3)
+    assert rows.tolist() == [8, 9]
+    assert abs(plane.normal[2]) > 0.999
+    for points in (x[:9], x[:, :2], x[None]):
+        with pytest.raises(InputError, match=r"at least 10 points \(n, 3\) to find a plane in"):
+            ep.geometry.remove_plane(points, thickness=1e-3)

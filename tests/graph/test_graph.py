@@ -279,3 +279,18 @@ def test_stacked_graphs_keep_what_they_are() -> None:
     for other in unlike:
         with pytest.raises(InputError, match="one metric and one number"):
             stack([graphs[0], other])
+
+
+def test_planes_of_some_points_are_those_of_all_where_they_are_known(rng: np.random.Generator) -> None:
+    graph = build_graph(torch.from_numpy(rng.normal(size=(40, 3)) * [1, 0.8, 0.3]), 14)
+    rows = torch.tensor([3, 30, 7])
+    offsets = graph.points[graph.indices] - graph.points[:, None]
+    for count in (10, 6):
+        expected = tangent_frames(offsets[rows, :count], graph.distances[rows, :count], 2)
+        found = graph.planes_at(rows, count)
+        torch.testing.assert_close(found @ found.mT, expected @ expected.mT)
+    assert "planes" not in vars(graph)  # of some alone
+    whole = graph.planes
+    assert torch.equal(graph.planes_at(rows), whole[rows])
+    vars(graph)["planes"] = torch.zeros_like(whole)
+    assert not graph.planes_at(rows).any() and bool(graph.planes_at(rows, 6).any())

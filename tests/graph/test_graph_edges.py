@@ -77,3 +77,22 @@ def test_second_moments_of_the_edges_of_every_point(
     assert torch.equal(found, found.mT)
     nothing = Edges(edges.head[:0], edges.tail[:0], 3).moments(torch.zeros(0), torch.zeros((0, d)), torch.zeros((0, d)))
     assert torch.equal(nothing, torch.zeros((3, d, d)))
+
+
+def test_parts_are_counted_by_scipy_on_the_host(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """The rounds of a device are for devices: on the host they take several times as long."""
+    monkeypatch.setattr(module, "_joined", lambda *given: pytest.fail("not on the host"))
+    head, tail = torch.from_numpy(rng.integers(40, size=(2, 25)))
+    count, labels = components(head, tail, 40)
+    own = list(range(40))
+    for _ in own:
+        for i, j in zip(head.tolist(), tail.tolist(), strict=True):
+            own[i] = own[j] = min(own[i], own[j])
+    assert count == len(set(own)) and labels.dtype == torch.int64
+    assert [[a == b for b in labels.tolist()] for a in labels.tolist()] == [[a == b for b in own] for a in own]
+
+
+def test_no_edges_have_no_moments() -> None:
+    edges = Edges(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 4)
+    nothing = torch.zeros(0, 3)
+    assert edges.moments(torch.zeros(0), nothing, nothing).tolist() == torch.zeros(4, 3, 3).tolist()

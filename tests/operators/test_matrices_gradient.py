@@ -171,5 +171,9 @@ def test_a_dimension_between_0_and_the_columns(rng: np.random.Generator) -> None
         (stiffness, mass), (large, more) = (ep.laplacian(size * kind, dimension=0.4) for size in (1, 3))
         assert float(more.sum() / mass.sum()) == pytest.approx(3)
         assert float((large @ kind[:, 0])[0] / (stiffness @ kind[:, 0])[0]) == pytest.approx(1 / 3)
+    bent = ring * (1 + 0.05 * rng.random((60, 1)))  # without ties
+    both = [ep.laplacian(size * bent, dimension=0.4, smoother="symmetric") for size in (1, 3)]
+    assert both[1][1].sum() / both[0][1].sum() == pytest.approx(3)
+    np.testing.assert_allclose(3 * both[1][0].toarray(), both[0][0].toarray(), rtol=1e-6, atol=1e-9)
     frames, parts = ep.operators.gradient(rng.random((80, 2)), dimension=3)
     assert frames.shape == (80, 2, 2) and len(parts) == 2

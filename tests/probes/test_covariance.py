@@ -255,3 +255,17 @@ def test_means_over_scales_have_a_trace_of_one():
         torch.testing.assert_close(found(torch.eye(16, dtype=torch.float64)), expected)
         torch.testing.assert_close(found.dense().matrix, expected)
         assert float(found.trace()) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    "terms", [{600: 1.0}, {600: 1.0, 3: 0.5, 0: -0.2}, {513: 0.3, 700: 2.0, 1: 1.0}, {512: 1.0, 2: 1}]
+)
+def test_high_powers_are_those_of_the_matrix(terms):
+    """By Clenshaw's recurrence above 512 steps, by Horner's rule below; of a block of vectors."""
+    smoother = dense_smoother(24)
+    vectors = torch.linalg.eigh(smoother.matrix)[1]
+    matrix = vectors @ torch.diag(torch.linspace(-0.999, 0.9999, 24, dtype=torch.float64)) @ vectors.T
+    smoother.apply = lambda x: matrix @ x
+    x = torch.randn(24, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = sum(weight * torch.linalg.matrix_power(matrix, power) @ x for power, weight in terms.items())
+    torch.testing.assert_close(covariances.polynomial(smoother, x, terms), expected, rtol=1e-8, atol=1e-9)

@@ -94,7 +94,9 @@ def test_seeds_have_variance_one():
             torch.testing.assert_close(drawn, scale * seed)
 
 
-@pytest.mark.parametrize(("n", "count", "size"), [(20, 3, 32), (20, 32, 32), (20, 33, 64), (33, 2, 64), (32, 1, 32)])
+@pytest.mark.parametrize(
+    ("n", "count", "size"), [(20, 3, 32), (20, 32, 32), (20, 33, 64), (33, 2, 64), (32, 3, 32), (31, 2, 32)]
+)
 def test_hadamard_seeds_are_columns_of_the_smallest_matrix_that_has_them(n, count, size):
     from scipy.linalg import hadamard
 

@@ -65,3 +65,34 @@ def test_two_equal_eigenvalues_leave_the_third_axis(values: tuple[float, ...], r
     cosine = (vector.T * torch.from_numpy(turn[:, :, 2])).sum(1).abs()
     assert float(cosine.min()) > 1 - 1e-6
     assert bool((largest == (values[2] > values[0])).all())
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_small_matrices_need_no_lapack(d: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of two and three rows are solved in closed form, whatever their number; others one after the other."""
+    half = torch.from_numpy(rng.normal(size=(50, 6, d)))
+    matrices = half.mT @ half
+    expected, called = torch.linalg.eigh(matrices), []
+    real = torch.linalg.eigh
+    monkeypatch.setattr(torch.linalg, "eigh", lambda part: called.append(len(part)) or real(part))
+    values, vectors = principal_axes(matrices)
+    assert called == ([50] if d == 4 else [])
+    torch.testing.assert_close(values, expected[0])
+    torch.testing.assert_close((vectors * expected[1]).sum(1).abs(), torch.ones(50, d, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_pose_is_that_of_any_unit(scale: float, rng: np.random.Generator) -> None:
+    """Centred, of root mean square one, on axes of descending variance with positive skew."""
+    x = torch.from_numpy(scale * (rng.normal(size=(2, 50, 3)) ** 3 * [3.0, 2.0, 1.0] + 5))
+    mass = torch.from_numpy(rng.random((2, 50)))
+    mass = mass / mass.sum(1, keepdim=True)
+    pose = canonical_pose(x, mass)
+    local = x @ pose[:, :3] + pose[:, 3:]
+    weight = mass[..., None]
+    torch.testing.assert_close((weight * local).sum(1), torch.zeros(2, 3, dtype=x.dtype), atol=1e-8, rtol=0)
+    moments = (weight * local).mT @ local
+    torch.testing.assert_close(moments.diagonal(dim1=1, dim2=2).sum(1), torch.ones(2, dtype=x.dtype))
+    torch.testing.assert_close(moments, torch.diag_embed(moments.diagonal(dim1=1, dim2=2)), atol=1e-8, rtol=0)
+    assert bool((moments.diagonal(dim1=1, dim2=2).diff(dim=1) < 0).all())
+    assert bool(((weight * local**3).sum(1) > 0).all())

@@ -90,3 +90,18 @@ def test_separate_parts_are_counted_by_cloud() -> None:
         assert each.parts((6, labels)) == [2, 1, 3]
     assert ["of 3 points has 2 separate" in str(w.message) for w in said] == [True, False]
     assert "of 4 points has 3 separate parts: 3 eigenvalues are 0" in str(said[1].message)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_reductions_of_a_device_choose_the_same_neighbours(
+    k: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One minimum after the other, as on a GPU: distances and indices of a selection along rows."""
+    points = torch.from_numpy(rng.normal(size=(2, 15, 3)))
+    distances, indices = nearest(points, k)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    near, found = nearest(points, k)
+    monkeypatch.undo()
+    assert torch.equal(found, indices) and torch.equal(near, distances)
+    exact = torch.cdist(points, points) + 99 * torch.eye(15, dtype=points.dtype)
+    torch.testing.assert_close(near, exact.sort(-1).values[..., :k])

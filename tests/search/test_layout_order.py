@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -41,3 +42,15 @@ def test_the_curve_interleaves_the_bits_of_cells(d):
     keys = [sum(((v >> b) & 1) << (3 * b + a) for a, v in enumerate(row) for b in range(20)) for row in cells]
     order = morton_order(3 * grid - 11)
     assert order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_every_bit_of_a_cell_has_its_place(d: int, rng: np.random.Generator) -> None:
+    """Whole coordinates up to 2^20 - 1, of all sizes and near each other: bit b of axis a is bit 3 b + a of the key."""
+    last = (1 << 20) - 1
+    powers = [rng.integers(1 << bits, size=(60, d)) for bits in range(1, 21)]
+    near = [value + rng.integers(4, size=(8, d)) for value in rng.integers(last - 4, size=(40, d))]
+    cells = np.unique(np.concatenate([*powers, *near, np.zeros((1, d), int), np.full((1, d), last)]), axis=0)
+    keys = [sum(((int(x) >> b) & 1) << (3 * b + a) for a, x in enumerate(cell) for b in range(20)) for cell in cells]
+    order = morton_order(torch.from_numpy(cells.astype(float)))
+    assert order.tolist() == np.argsort(keys, kind="stable").tolist()

@@ -88,6 +88,10 @@ def test_neighbour_descent_is_called_as_documented(monkeypatch):
     assert torch.equal(build_graph(x, 40, backend="pynndescent").indices, build_graph(x, 40).indices)
     assert asked[1:] == [(120, 30), (120, 41)]
     assert torch.equal(query(x, x[:7], 3, backend="pynndescent")[0], query(x, x[:7], 3)[0])
+    for k, searched in ((30, []), (31, [(120, 31)])):
+        asked.clear()
+        assert torch.equal(nearest_rows(x, x, k, "pynndescent")[0], nearest_rows(x, x, k)[0])
+        assert asked == [(120, 30), *searched]
 
 
 def test_query_of_new_points():
@@ -369,3 +373,85 @@ def test_clouds_of_ordinary_space_alone_follow_a_curve(
     orders.clear()
     nearest_rows(few := x[:100], few, 4, "kdtree")
     assert not orders
+
+
+def test_functions_of_two_rows_are_compiled_for_many(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are compared by any; of more than that numba's own are handed to neighbour descent."""
+    monkeypatch.setattr(neighbours, "FEW_ROWS", 30)
+    x = torch.from_numpy(rng.normal(size=(31, 4)))
+
+    def longest(a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.abs(a - b).max())
+
+    _, lengths = neighbours.searcher(x[:30], metric=longest)(x[:5], 3)
+    exact = np.abs(x[:5, None].numpy() - x[:30].numpy()).max(2)
+    np.testing.assert_allclose(lengths, np.sort(exact, 1)[:, :3])
+    with pytest.raises(InputError, match="more than 30 rows need a metric compiled by numba"):
+        neighbours.searcher(x, metric=longest)
+    longest.py_func = longest  # type: ignore[attr-defined]
+    monkeypatch.setattr(neighbours, "_descent", lambda data, metric, options: (len(data), metric, options))
+    assert neighbours.searcher(x, metric=longest, options={"a": 1}) == (31, longest, {"a": 1})
+    with pytest.raises(InputError, match="metric must be precomputed or one of"):
+        neighbours.searcher(x[:5], metric="nonsense")
+
+
+class _OnDevice:
+    """Rows of which a device has so many."""
+
+    def __init__(self, n: int, columns: int = 3, kind: str = "cuda") -> None:
+        self.n, self.shape, self.device = n, (n, columns), types.SimpleNamespace(type=kind)
+
+    def __len__(self) -> int:
+        return self.n
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "columns", "kind", "grid"),
+    [
+        *((4097, 4097, 3, "cuda", True), (4096, 4097, 3, "cuda", False), (4097, 4096, 3, "cuda", False)),
+        *((4097, 4097, 4, "cuda", False), (4097, 4097, 3, "cpu", False), (4097, 4097, 1, "cuda", True)),
+        *((32_768, 1, 3, "cuda", True), (32_767, 1, 3, "cuda", False), (32_768, 0, 3, "cuda", False)),
+    ],
+)
+def test_a_device_sorts_clouds_of_ordinary_space_into_cells(
+    n: int, m: int, columns: int, kind: str, grid: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many points and many queries, or very many points and any; the cloud itself is sought as a whole."""
+    monkeypatch.setattr(neighbours, "grid_search", lambda data, k, queries: ("grid", k, queries))
+    monkeypatch.setattr(neighbours, "_choose", lambda data: "other")
+    monkeypatch.setattr(
+        neighbours, "searcher", lambda data, backend: lambda queries, k: (torch.zeros(1), torch.ones(1))
+    )
+    data, queries = _OnDevice(n, columns, kind), _OnDevice(m, columns, kind)
+    if grid:
+        assert nearest_rows(data, queries, 5) == ("grid", 5, queries)  # type: ignore[arg-type]
+    else:
+        data.device = torch.device("cpu") if kind == "cpu" else types.SimpleNamespace(type=kind)
+        monkeypatch.setattr(torch.Tensor, "to", lambda self, *_: self)
+        assert nearest_rows(data, queries, 5)[1].tolist() == [1.0]  # type: ignore[arg-type]
+    if n == m == 4097 and grid:
+        assert nearest_rows(data, data, 5) == ("grid", 5, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "kind", "expected"),
+    [
+        *((32_767, 3, "cuda", "torch"), (32_768, 3, "cuda", "kdtree"), (100, 3, "cpu", "kdtree")),
+        *((30_000, 1000, "cuda", "torch"), (50_001, 1000, "cuda", "cells"), (20_001, 1000, "cpu", "cells")),
+    ],
+)
+def test_which_search_a_device_gets(n: int, columns: int, kind: str, expected: str) -> None:
+    assert neighbours._choose(_OnDevice(n, columns, kind)) == expected  # type: ignore[arg-type]
+
+
+def test_rows_without_a_direction_are_named(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(6, 3)))
+    unit = x / x.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(neighbours.search_space(x, "cosine"), unit)
+    torch.testing.assert_close(neighbours.search_space(torch.eye(3), "cosine"), torch.eye(3))
+    assert neighbours.search_space(x, "euclidean") is x
+    x[[2, 4]] = 0
+    with pytest.raises(InputError, match="non-zero rows, row 2 is all zeros"):
+        neighbours.search_space(x, "cosine")
+    with pytest.raises(InputError, match="metric must be 'euclidean' or 'cosine', got 'taxi'"):
+        neighbours.search_space(x, "taxi")

@@ -10,10 +10,11 @@ import torch
 from scipy.spatial import Voronoi
 
 import eigenprobe as ep
-from eigenprobe.graph import Graph
+from eigenprobe.graph import Graph, stack
 from eigenprobe.graph.graph import Edges, build_graph
 from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.search.layout import Segments
+from eigenprobe.smoothers import cells as cells_module
 from eigenprobe.smoothers.cells import (
     CELLS,
     UNEVEN,
@@ -348,3 +349,57 @@ def test_open_cells_reach_outwards_as_spacings_grow(rng: np.random.Generator) ->
         found = _outward(near, chord, cells, rule, Segments((200,), chord.device))
         expected = float(np.clip(0.3 + 10 * (growth - usual), 0.3, 1.5))
         torch.testing.assert_close(found, torch.full((200,), expected, dtype=torch.float64))
+
+
+def test_stacked_clouds_of_which_one_has_lines(rng: np.random.Generator) -> None:
+    """Each has its own rule: edges, weights and mass of every cloud are those that it has alone."""
+    clouds = [rng.random((150, 2)), rows(40, 8, 0.1, rng), c.fibonacci_sphere(90)[:, :2]]
+    graphs = [build_graph(torch.from_numpy(np.pad(x, ((0, 0), (0, 1)))), 20) for x in clouds]
+    alone = [cell_stencil(graph) for graph in graphs]
+    near = [Neighbours.of(graph.points, graph.indices, graph.distances) for graph in graphs]
+    frames = [tangent_frames(each.offsets[:, :10], each.distances[:, :10], 2) for each in near]
+    told = [bool(uneven_clouds(each, own, ())) for each, own in zip(near, frames, strict=True)]
+    assert told[1] and not told[0]
+    both = cell_stencil(stack(graphs))
+    starts = [0, 150, 150 + len(clouds[1])]
+    assert both.edges.n == len(both.mass) == sum(map(len, clouds))
+    assert both.edges.head.tolist() == [
+        i + at for own, at in zip(alone, starts, strict=True) for i in own.edges.head.tolist()
+    ]
+    assert both.edges.tail.tolist() == [
+        i + at for own, at in zip(alone, starts, strict=True) for i in own.edges.tail.tolist()
+    ]
+    for name in ("weight", "length2", "mass"):
+        torch.testing.assert_close(getattr(both, name), torch.cat([getattr(own, name) for own in alone]))
+
+
+def test_weights_are_means_over_the_ends_that_see_each_other(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the cell of an end says, over the number of ends whose list has the other, whether its cell does or not."""
+    x = rng.random((120, 2)) ** [2.0, 1.0]
+    graph = build_graph(torch.from_numpy(x), 14)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    frames = torch.eye(2, dtype=torch.float64).expand(120, 2, 2)
+    measured: list[torch.Tensor] = []
+    real = cells_module._measured
+
+    def spy(*given: object) -> object:
+        found = real(*given)  # type: ignore[arg-type]
+        measured.append(found.weight.mT)
+        return found
+
+    monkeypatch.setattr(cells_module, "_measured", spy)
+    nothing = torch.zeros(120, dtype=torch.bool)
+    edges, weight, _ = cell_edges(near, frames, nothing, nothing, replace(CELLS, further=0))
+    own = measured[0]  # of all rows: none is thin
+    lists, said = graph.indices.tolist(), {}
+    for i, row in enumerate(own.tolist()):
+        for j, value in zip(lists[i], row, strict=False):
+            if value > 1e-12:
+                said.setdefault((min(i, j), max(i, j)), []).append(value)
+    seen = {(i, j): (j in lists[i]) + (i in lists[j]) for i, j in said}
+    assert sorted(said) == list(zip(edges.head.tolist(), edges.tail.tolist(), strict=True))
+    expected = [sum(said[pair]) / seen[pair] for pair in sorted(said)]
+    np.testing.assert_allclose(weight, expected)
+    assert any(len(said[pair]) < seen[pair] for pair in said) and any(count == 1 for count in seen.values())

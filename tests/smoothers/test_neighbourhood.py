@@ -112,6 +112,13 @@ def test_shared_neighbours_are_counted(rng: np.random.Generator, monkeypatch: py
     for block in (1, 14, 70):
         monkeypatch.setattr(neighbourhoods, "SETTINGS", Neighbourhood(block=block))
         assert overlaps(closed, closed, rows, columns).tolist() == expected
+        monkeypatch.setattr(neighbourhoods, "SETTINGS", Neighbourhood(block=block, longest=6))  # by a sparse product
+        assert overlaps(closed, closed, rows, columns).tolist() == expected
+        part = torch.from_numpy(rng.permutation(1600)[:300])
+        chosen = overlaps(closed, closed, rows[part], columns[part]).tolist()
+        assert chosen == [expected[at] for at in part.tolist()]
+    few = neighbourhoods.incidence(closed[:3], 41).toarray()
+    assert few.shape == (3, 41) and [set(np.flatnonzero(row)) for row in few] == sets[:3]
 
 
 def test_scales_of_one_and_of_equal_distances() -> None:

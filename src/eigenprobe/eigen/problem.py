@@ -123,7 +123,7 @@ def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int =
         alphas.append(alpha)
         betas.append(beta)
     diagonal, off = torch.stack(alphas).cpu(), torch.stack(betas).cpu()
-    values, vectors = torch.linalg.eigh(torch.diag(diagonal) + torch.diag(off[:-1], 1) + torch.diag(off[:-1], -1))
+    values, vectors = torch.linalg.eigh(torch.diag(diagonal) + torch.diag(off[:-1], -1))  # the lower triangle
     slack = (off[-1] * vectors[-1]).abs()
     return float(values[0] - slack[0]), float(values[-1] + slack[-1])
 

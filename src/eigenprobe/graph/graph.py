@@ -256,7 +256,7 @@ class Graph:
         for start, size in zip(self.each.first.tolist(), self.each.sizes, strict=True):
             rows, own = slice(start, start + size), self.doubtful
             if own is not None:
-                own = own[(own[:, 0] >= start) & (own[:, 0] < start + size)] - start
+                own = own[((own >= start) & (own < start + size)).all(1)] - start
             arrays = (self.points[rows], self.indices[rows] - start, self.distances[rows])
             found.append(Graph(*arrays, self.metric, self.self_loops, (), self.ordered, own))
         return found

@@ -75,7 +75,7 @@ class Family:
         n = smoother.n
         if self.seeds == "hadamard":
             device = torch.device("cpu") if generator is None else generator.device
-            size = 1 << max(n - 1, count - 1, 1).bit_length()
+            size = 1 << max(n - 1, count - 1).bit_length()
             rows = torch.randperm(size, generator=generator, device=device)[:n].to(like.device)
             both = rows[:, None] & torch.arange(count, device=like.device)  # H_ij = (-1)^(common bits of i and j)
             for shift in (32, 16, 8, 4, 2, 1):

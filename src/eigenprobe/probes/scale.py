@@ -39,13 +39,12 @@ class ScaleCriterion:
             raise InputError(f"a learned scale needs Euclidean distances, got the {graph.metric} metric")
         first = 1 if graph.self_loops else 0
         indices, distances = graph.indices[:, first:], graph.distances[:, first:]
-        ambient = graph.points.shape[1]
         dim = round(estimate_dimension(graph) if dimension is None else dimension)
         offsets = graph.points[indices] - graph.points[:, None]  # (n, k, d)
         near = offsets[:, : max(PLANE, dim + 1)]
         _, _, axes = torch.linalg.svd(near - near.mean(1, keepdim=True), full_matrices=False)  # (n, ., d)
         self.squared = distances.square()  # (n, k)
-        self.tangential = offsets @ axes[:, : min(dim, ambient)].mT  # (n, k, dim)
+        self.tangential = offsets @ axes[:, :dim].mT  # (n, k, dim)
         self.normal = (self.squared - self.tangential.square().sum(-1)).clamp_min(0)  # (n, k)
         self.start = float(distances[:, min(10, distances.shape[1]) - 1].median())
 

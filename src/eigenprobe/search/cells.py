@@ -195,7 +195,7 @@ class CellIndex:
         for _ in range(division.rounds):
             cell = self._cell(sample)
             sizes = torch.bincount(cell, minlength=count)
-            means = torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes[:, None].clamp_min(1)
+            means = torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes[:, None]  # of none: not taken
             self.centres = torch.where(sizes[:, None] > 0, means, self.centres)
         self.cell = self._cell(data)
         self.order = self.cell.argsort(stable=True)

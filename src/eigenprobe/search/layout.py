@@ -247,7 +247,7 @@ def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     apart = there - here
     # The smaller root of t^2 + (apart / a_pq) t - 1 = 0; 0 where there is nothing to do.
     root = torch.hypot(apart, off).copysign_(apart).add_(apart)
-    t = torch.where(root == 0, torch.sign(off), off / torch.where(root == 0, 1.0, root))
+    t = torch.where(root == 0, torch.sign(off), off / root)
     c, change = t.square().add_(1).rsqrt_(), t * off / 2
     s = t * c
     one, two, values = c * p - s * q, s * p + c * q, torch.stack([here - change, there + change])

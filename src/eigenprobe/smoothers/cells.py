@@ -414,8 +414,7 @@ def _outward(near: Neighbours, chord: Tensor, cells: CellEdges, rule: CellRule, 
     """How far open cells of each cloud reach outwards ``(n,)``: farther where spacings grow towards its edges."""
     edges, tiny = cells.edges, torch.finfo(chord.dtype).tiny
     unit = chord / chord.norm(dim=1, keepdim=True).clamp_min(tiny)
-    inward = edges.at_head(unit) - edges.at_tail(unit)
-    inward = inward / inward.norm(dim=1, keepdim=True).clamp_min(tiny)
+    inward = edges.at_head(unit) - edges.at_tail(unit)  # of any length
     is_open = (cells.rim > 0).to(chord)
     rows = is_open.nonzero()[:, 0]
     slopes = [spacing_growth(near, part, inward[part], rule) for part in rows.split(rule.rows)]  # in memory at once
