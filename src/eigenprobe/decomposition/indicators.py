@@ -98,7 +98,7 @@ class Signs(NamedTuple):
     # without another sign, where walls, slits and notches of a few spacings are bridged, and for 5 of 606 of those
     # below .05.
     regularity: tuple[float, ...] = (0.265, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    lengths: tuple[float, ...] = (1.1, 0.907, 0.869, 0.837, 0.832, 0.856, 0.909, 0.977, 1.023, 1.04)
+    lengths: tuple[float, ...] = (1.1, 0.916, 0.887, 0.845, 0.842, 0.9, 0.938, 0.977, 1.023, 1.04)
     longest: float = 6.7  # at most that much for an edge
     errors: float = 2.0  # standard errors by which the mean of a single function must be above it
     bridged: int = 20_000  # points up to which it is looked at
