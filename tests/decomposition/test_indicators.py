@@ -349,7 +349,7 @@ def test_regular_points_of_any_kind_leave_no_gaps() -> None:
     hexagons = x * [1.0, 0.866]
     hexagons[1::2, :, 0] += 0.5
     for lattice in (x.reshape(-1, 2), hexagons.reshape(-1, 2)):
-        for jitter in (0.0, 0.05, 0.2, 0.4):
+        for jitter in (0.0, 0.05, 0.1, 0.15, 0.2, 0.4):
             assert said(lattice + jitter * rng.normal(size=lattice.shape)) == []
     for times in (1.5, 2, 4, 8):
         many = rng.random((int(900 * times), 2))

@@ -94,11 +94,11 @@ class Signs(NamedTuple):
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
     # Mean of |x_i - x_j|^2 / d^2 over the energy, by the mean of (d_1 / d)^2, d to the fourth neighbour: 1.04 to 1.06
     # times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to .6) of squares
-    # and spheres have. Above it for 161 of 298 flat and rolled regions and surfaces that were off by more than .1
-    # without another sign, where walls, slits and notches of a few spacings are bridged, and for 5 of 606 of those
+    # and spheres have. Above it for 146 of 298 flat and rolled regions and surfaces that were off by more than .1
+    # without another sign, where walls, slits and notches of a few spacings are bridged, and for 3 of 606 of those
     # below .05.
     regularity: tuple[float, ...] = (0.265, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    lengths: tuple[float, ...] = (1.1, 0.907, 0.869, 0.837, 0.832, 0.856, 0.909, 0.977, 1.023, 1.04)
+    lengths: tuple[float, ...] = (1.1, 0.916, 0.887, 0.845, 0.842, 0.9, 0.938, 0.977, 1.023, 1.04)
     longest: float = 6.7  # at most that much for an edge
     errors: float = 2.0  # standard errors by which the mean of a single function must be above it
     bridged: int = 20_000  # points up to which it is looked at
