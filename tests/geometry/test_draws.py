@@ -138,3 +138,65 @@ def test_a_solid_without_an_inside_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     few = lambda vertices, faces, points: (np.arange(len(points)) < 3).astype(float)  # noqa: E731
     monkeypatch.setattr("eigenprobe.geometry.draws.winding_number", few)
     assert sample_volume(cube(), 9, seed=0).shape == (9, 3)
+
+
+def test_no_face_is_drawn_less_than_never() -> None:
+    vertices, faces = cube()
+    density = np.ones(len(faces))
+    for lost in (-0.5, -3.0):
+        density[3] = lost
+        with pytest.raises(InputError, match="expected a mesh of positive area"):
+            draw_surface((vertices, faces), 5, density=density)
+    density[3] = 0
+    assert not bool((draw_surface((vertices, faces), 500, density=density).faces == 3).any())
+    with pytest.raises(InputError, match="expected a density per face"):
+        draw_surface((vertices, faces), 5, density=density[1:])
+
+
+def test_points_of_a_face_are_uniform_in_it() -> None:
+    """Each barycentric coordinate is beta (1, 2): mean 1/3, variance 1/18, covariance -1/36."""
+    drawn = draw_surface((np.eye(3), np.array([[0, 1, 2]])), 20_000, seed=2)
+    np.testing.assert_allclose(drawn.barycentric.sum(1), 1, rtol=1e-12)
+    np.testing.assert_allclose(drawn.points, drawn.barycentric, atol=1e-12)
+    np.testing.assert_allclose(drawn.barycentric.mean(0), 1 / 3, atol=0.01)
+    np.testing.assert_allclose(np.cov(drawn.barycentric.T), np.eye(3) / 12 - 1 / 36, atol=2e-3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_turns_of_a_surface_that_is_inside_out(turned: bool) -> None:
+    vertices, faces = sphere(6)
+    queries = np.array([[0.0, 0, 0], [2, 0, 0]])
+    found = winding_number(vertices, faces[:, ::-1] if turned else faces, queries)
+    np.testing.assert_allclose(found, [1, 0], atol=0.02)
+
+
+def test_how_many_points_of_the_box_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth more than are missing by the share found so far, .3 at first and .001 at least, and 100; a million at
+    most. The box is five hundredths larger on either side."""
+    sizes: list[int] = []
+
+    def few(vertices: np.ndarray, faces: np.ndarray, points: np.ndarray) -> np.ndarray:
+        sizes.append(len(points))
+        low, high = points.min(0), points.max(0)
+        assert (low >= 4.9 - 1e-12).all() and (high <= 7.1 + 1e-12).all()
+        assert (low < 4.99).all() and (high > 7.01).all()
+        return (np.arange(len(points)) % 1000 < (1 if len(sizes) < 3 else 900)).astype(float)
+
+    monkeypatch.setattr("eigenprobe.geometry.draws.winding_number", few)
+    vertices, faces = cube(1, side=2.0)
+    assert sample_volume((vertices + 5, faces), 600, seed=0).shape == (600, 3)
+    found = drawn = 0
+    for number, size in enumerate(sizes):
+        share = max(found / drawn, 1e-3) if drawn else 0.3
+        assert size == min(int(1.1 * (600 - found) / share) + 100, 1_000_000)
+        found += int((np.arange(size) % 1000 < (1 if number < 2 else 900)).sum())
+        drawn += size
+    assert len(sizes) == 2 or found >= 600
+
+
+def test_the_most_points_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eigenprobe.geometry.draws.MOST", 7)
+    assert len(sample_surface(cube(), 7)) == 7
+    for n in (0, 8):
+        with pytest.raises(InputError, match=f"expected 1 to 7 points, got n={n}"):
+            sample_surface(cube(), n)

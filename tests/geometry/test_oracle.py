@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse
 
 from eigenprobe.errors import EigenprobeWarning, InputError
@@ -199,3 +200,31 @@ def test_a_vertex_without_an_area_has_no_cotangents() -> None:
     unused = np.concatenate([vertices.mean(0, keepdims=True), vertices])
     with pytest.raises(ArithmeticError, match="1 vertices have no area"):
         cotangent(unused, faces + 1)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_areas_are_compared_with_their_mean(unit: float) -> None:
+    """In any unit: 1e-12 of it is none."""
+    vertices, faces = sphere(3)
+    stiffness, mass = cotangent(unit * vertices, faces)
+    np.testing.assert_allclose(mass, unit**2 * cotangent(vertices, faces)[1], rtol=1e-9)
+    np.testing.assert_allclose(stiffness.toarray(), cotangent(vertices, faces)[0].toarray(), atol=1e-9)
+    with pytest.raises(ArithmeticError, match="1 vertices have no area"):
+        cotangent(unit * np.concatenate([np.zeros((1, 3)), vertices]), faces + 1)
+
+
+def test_entries_lie_in_folders_of_two_letters(tmp_path: Path) -> None:
+    path = entry_path(*tetrahedron(), folder=tmp_path)
+    assert path == tmp_path / path.stem[:2] / f"{path.stem}.safetensors" and len(path.stem) == 64
+
+
+@pytest.mark.parametrize("shift", [None, -0.5])
+def test_pairs_of_a_problem_with_a_mass(shift: float | None, rng: np.random.Generator) -> None:
+    """``L v = lambda M v`` against the dense solver, whatever the pole."""
+    stiffness, mass = cotangent(*blob(3))
+    mass = mass * rng.uniform(0.5, 2, len(mass))
+    values, vectors = smallest_eigenpairs(stiffness, mass, 5, shift)
+    exact = scipy.linalg.eigh(stiffness.toarray(), np.diag(mass), eigvals_only=True)[:5]
+    np.testing.assert_allclose(values, exact, atol=1e-8)
+    found = vectors / np.sqrt(mass)[:, None]
+    np.testing.assert_allclose(stiffness @ found, mass[:, None] * found * values, atol=1e-7)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from pathlib import Path
 
 import pytest
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import oracle
-from eigenprobe.geometry.oracle import prepare_oracles
+from eigenprobe.geometry.oracle import Summary, _prepare_one, entry_path, prepare_oracles
 from eigenprobe.readers.shapes import Shape, load, save
 from tests.meshes import blob, cube, torus
 
@@ -79,3 +81,30 @@ def test_a_cube_with_too_few_vertices_is_reported(tmp_path) -> None:
     assert "8 vertices has 1 to 7" in next(
         iter(prepare_oracles(tmp_path, k=50, jobs=1, out=tmp_path / "o").failed.values())
     )
+
+
+def test_pointers_lead_from_files_to_entries(shapes: Path, tmp_path: Path) -> None:
+    """``files/ab/ab...off.auto`` by the hash of the file, whichever case its suffix has."""
+    out, again = tmp_path / "oracles", shapes / "again.OFF"
+    again.write_bytes((shapes / "torus.off").read_bytes())
+    assert len(prepare_oracles(shapes / "torus.off", k=6, jobs=1, out=out).made) == 1
+    assert len(prepare_oracles(again, k=6, jobs=1, out=out).kept) == 1
+    name = hashlib.sha256(again.read_bytes()).hexdigest()
+    (pointer,) = (path for path in (out / "files").rglob("*") if path.is_file())
+    assert pointer == out / "files" / name[:2] / f"{name}.off.auto"
+    shape = load(again)
+    assert out / pointer.read_text() == entry_path(shape.vertices, shape.faces, folder=out)
+
+
+def test_shapes_without_an_oracle_are_told(shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(Shape(torus(16, 8)[0]), shapes / "cloud.ply")
+    assert _prepare_one(shapes / "cloud.ply", 6, tmp_path)[1:] == ("failed", "a point cloud: an oracle needs faces")
+    monkeypatch.setattr(sys.modules["eigenprobe.geometry.oracle"], "_write_entry", lambda *given: None)
+    state, why = _prepare_one(shapes / "torus.off", 6, tmp_path)[1:]
+    assert state == "failed" and "is the disk full?" in why
+
+
+def test_a_summary_counts() -> None:
+    a, b, c = (Path(name) for name in "abc")
+    said = str(Summary([a], [b, c], {a: "", b: "", c: ""}, Path("there"), 1.26))
+    assert said == "6 shapes: 1 prepared, 2 already there, 3 failed, 1.3 s, in there"

@@ -1,5 +1,7 @@
 """The dominant plane under an object."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,90 @@ def test_ten_points_have_a_plane() -> None:
     for points in (x[:9], x[:, :2], x[None]):
         with pytest.raises(InputError, match=r"at least 10 points \(n, 3\) to find a plane in"):
             ep.geometry.remove_plane(points, thickness=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.4])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_plane_is_as_thick_as_its_formula_says(noise: float, seed: int) -> None:
+    """Four deviations by the median height in a layer of 1.5 spacings; 1e-6 of that layer at least, it at most."""
+    rng = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), 2).reshape(-1, 2)
+    floor = np.c_[grid + rng.uniform(-0.2, 0.2, grid.shape), noise * rng.uniform(-1, 1, 400)]
+    far = rng.uniform(0, 20, (60, 3)) + [0, 0, 8]
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    x = np.concatenate([far, floor]) @ turn.T * 0.1
+    rows, plane = ep.geometry.remove_plane(x, seed=seed)
+    lengths = np.sort(np.linalg.norm(x[:, None] - x, axis=2), 1)
+    layer = 1.5 * np.median(lengths[:, 1:5].mean(1))
+    height = np.abs(x @ plane.normal - plane.offset)
+    deviation = np.median(height[height <= layer]) / 0.6745
+    assert plane.thickness == pytest.approx(min(max(4 * deviation, 1e-6 * layer), layer), rel=1e-9)
+    np.testing.assert_array_equal(plane.rows, np.flatnonzero(height <= plane.thickness))
+    np.testing.assert_array_equal(rows, np.flatnonzero(height > plane.thickness))
+    on = x[plane.rows]
+    least = np.linalg.eigh(np.cov(on.T))[1][:, 0]
+    assert abs(least @ plane.normal) == pytest.approx(1, abs=1e-9)
+    assert plane.offset == pytest.approx(float(plane.normal @ on.mean(0)), abs=1e-9)
+
+
+@pytest.mark.parametrize(("beside", "found"), [(40, True), (41, False)])
+def test_few_points_lie_just_beside_a_floor(beside: int, found: bool) -> None:
+    """Up to .4 of those on it, between one and two thicknesses away on either side; those beyond do not count."""
+    rng = np.random.default_rng(0)
+    sides = np.where(np.arange(beside) % 2, 0.0199, -0.0199)
+    heights = np.concatenate([np.zeros(100), sides, np.tile([0.021, -0.021], 20)])
+    x = np.c_[rng.uniform(-5, 5, (len(heights), 2)), heights]
+    if found:
+        rows, plane = ep.geometry.remove_plane(x, thickness=0.01)
+        np.testing.assert_array_equal(plane.rows, np.arange(100))
+        assert plane.thickness == 0.01 and len(rows) == len(x) - 100
+        return
+    with pytest.raises(InputError, match=r"41 of 100 lie as thick beside it"):
+        ep.geometry.remove_plane(x, thickness=0.01)
+
+
+@pytest.mark.parametrize(("on", "found"), [(101, True), (99, False)])
+def test_a_floor_holds_its_share_of_the_points(on: int, found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One half is asked for here, a tenth without it."""
+    x = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    x[:on, 2] = 3
+    monkeypatch.setattr(sys.modules["eigenprobe.geometry.planes"], "LEAST", 0.5)
+    if found:
+        assert ep.geometry.remove_plane(x, thickness=1e-4)[0].tolist() == list(range(on, 200))
+        return
+    with pytest.raises(InputError, match=r"holds 49\.5% of the points"):
+        ep.geometry.remove_plane(x, thickness=1e-4)
+
+
+def test_less_than_a_tenth_is_no_floor() -> None:
+    x = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    x[:45, 2] = 3
+    with pytest.raises(InputError, match="no dominant plane"):
+        ep.geometry.remove_plane(x, thickness=1e-4)
+
+
+def test_points_in_a_line_span_no_plane() -> None:
+    for x in (np.arange(20.0)[:, None] * [1, 0, 0], np.ones((20, 3))):
+        with pytest.raises(InputError, match="got points in a line"):
+            ep.geometry.remove_plane(x, thickness=0.1)
+
+
+def test_a_plane_of_few_points_is_looked_for_among_all_of_them() -> None:
+    """Four of twelve: a third of them is missed where points are drawn more than once."""
+    x = np.random.default_rng(0).uniform(-1, 1, (12, 3))
+    x[3:7, 1] = 2
+    for seed in range(12):
+        assert ep.geometry.remove_plane(x, thickness=1e-6, seed=seed)[1].rows.tolist() == [3, 4, 5, 6]
+
+
+def test_the_seed_draws_the_triples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One trial among ten points: the plane of three of them, in the order that they are drawn in."""
+    monkeypatch.setattr(sys.modules["eigenprobe.geometry.planes"], "TRIALS", 1)
+    x, found = np.random.default_rng(0).uniform(-1, 1, (10, 3)), 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        triple = sorted(set(rng.choice(10, 10, replace=False)[rng.integers(0, 10, 3)].tolist()))
+        if len(triple) == 3:
+            assert ep.geometry.remove_plane(x, thickness=1e-9, seed=seed)[1].rows.tolist() == triple
+            found += 1
+    assert found > 5
