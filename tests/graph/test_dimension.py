@@ -288,3 +288,23 @@ def test_labels_of_curves_surfaces_and_more_among_five_columns(rng: np.random.Ge
 def test_one_neighbour_tells_of_a_curve(columns: int, rng: np.random.Generator) -> None:
     graph = build_graph(torch.from_numpy(rng.random((50, columns))), 1)
     assert estimate_dimension(graph) == 1 and bool((local_dimension(graph) == 1).all())
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_labels_by_ratios_of_variances(columns: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upper quartiles around a sample: r_2 of a surface above .28; a solid has r_3 above .375 too, and more than .35 of
+    the points around are surrounded."""
+    ratios, inside = torch.from_numpy(rng.uniform(0, 0.55, (80, columns))), torch.from_numpy(rng.integers(0, 2, 80))
+    graph = build_graph(torch.from_numpy(rng.random((80, columns))), 10)
+    monkeypatch.setattr(dimensions, "_variances", lambda _, rows: ratios[rows])
+    monkeypatch.setattr(dimensions, "_surrounded", lambda _, rows: inside[rows].double())
+    samples = torch.from_numpy(rng.permutation(80)[:60])
+    expected = []
+    for i in samples.tolist():
+        around = [i, *graph.indices[i, [0, 3, 6, 9]].tolist()]
+        typical = np.quantile(ratios[around].numpy(), 0.75, axis=0)
+        surface = columns > 1 and typical[1] > 0.28
+        solid = surface and columns == 3 and typical[2] > 0.375 and inside[around].double().mean() > 0.35
+        expected.append(1 + int(surface) + int(solid))
+    assert dimensions._ordinary(graph, samples).tolist() == expected
+    assert len(set(expected)) == columns

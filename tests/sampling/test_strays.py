@@ -180,3 +180,74 @@ def test_lists_that_are_at_hand_say_the_same_as_a_search(rng: np.random.Generato
     graph = build_graph(x, 20)
     found = find_strays(x, (graph.indices, graph.distances))
     assert torch.equal(found, find_strays(x)) and int(found.sum()) > 10
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_one_side_is_told_by_the_discriminant(columns: int, rng: np.random.Generator) -> None:
+    """The plane of Fisher: (S_1 + S_2)^-1 (m_1 - m_2), nine tenths of either group on its own side of some offset."""
+    said = []
+    for _ in range(60):
+        m, n = rng.integers(10, 40), rng.integers(60, 200)
+        stretch = rng.normal(size=(columns, columns))
+        one = rng.normal(size=(m, columns)) * rng.uniform(0.2, 2) + rng.uniform(0, 3, columns)
+        x = np.concatenate([one, rng.normal(size=(n, columns)) @ stretch])
+        some = np.arange(m + n) < m
+        scatter = np.cov(x[some].T, bias=True) + np.cov(x[~some].T, bias=True)
+        along = x @ np.linalg.solve(scatter, x[some].mean(0) - x[~some].mean(0))
+        low = np.sort(along[some])[max(1, round((1 - 0.9) * m)) - 1]
+        high = np.sort(-along[~some])[max(1, round((1 - 0.9) * n)) - 1]
+        order = rng.permutation(m + n)
+        found = quality._on_one_side(torch.from_numpy(x[order]), torch.from_numpy(some[order]), quality.RULE)
+        assert found == (low > -high)
+        said.append(found)
+    assert 5 < sum(said) < 55
+
+
+def test_ten_points_have_a_side() -> None:
+    x = torch.cat([torch.linspace(5, 6, 10), torch.linspace(0, 1, 50)]).double()[:, None] * torch.ones(1, 3)
+    rows = torch.arange(60)
+    assert quality._on_one_side(x, rows < 10, quality.RULE) and not quality._on_one_side(x, rows < 9, quality.RULE)
+
+
+@pytest.mark.parametrize(("sampled", "unit"), [("even", 1.0), ("even", 1e-3), ("grazed", 1.0), ("sparse", 1.0)])
+def test_points_far_from_all_others_are_strays_of_even_clouds(
+    sampled: str, unit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond five of the distances that a quarter of the points has at most; at a grazing view, those beyond doubt."""
+    n = 203
+    x = torch.arange(float(n))[:, None].expand(n, 3)
+    length = unit * (1 + torch.arange(n).double() / n)
+    dense = float(length.sort().values[round(0.25 * n) - 1])
+    length[[120, 140, 160]] = dense * torch.tensor([4.99, 5.01, 7.0]).double()
+    seen: list[Any] = []
+
+    def suspects(live: torch.Tensor, lists: Any, rule: Any) -> Any:
+        rows = live[:, 0].long()
+        seen.append(lists)
+        return torch.isin(rows, torch.tensor([1, 2, 3, 4])), torch.isin(rows, torch.tensor([1, 2, 3])), length[rows]
+
+    def sampling(points: torch.Tensor, far: torch.Tensor, bad: Any, certain: Any, rule: Any) -> str:
+        torch.testing.assert_close(far, length / length.sort().values[round(0.25 * n) - 1])
+        assert points is x and int(bad.sum()) == 4 and int(certain.sum()) == 3
+        return sampled
+
+    monkeypatch.setattr(quality, "_suspects", suspects)
+    monkeypatch.setattr(quality, "_sampling", sampling)
+    found = set(quality.find_strays(x, "lists").nonzero()[:, 0].tolist())  # type: ignore[arg-type]
+    assert found == {"even": {1, 2, 3, 4, 140, 160}, "grazed": {1, 2, 3}, "sparse": set()}[sampled]
+    assert seen == ["lists", None][: len(seen)] and len(seen) == (1 if sampled == "sparse" else 2)
+
+
+@pytest.mark.parametrize(("n", "certain", "found"), [(400, 2, 0), (400, 3, 3), (8000, 3, 0), (8000, 4, 4)])
+def test_so_many_are_beyond_doubt_or_none_is_a_stray(
+    n: int, certain: int, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three, and one in two thousand."""
+    x = torch.arange(float(n))[:, None].expand(n, 3)
+
+    def suspects(live: torch.Tensor, lists: Any, rule: Any) -> Any:
+        some = live[:, 0] < certain
+        return some, some.clone(), torch.ones(len(live))
+
+    monkeypatch.setattr(quality, "_suspects", suspects)
+    assert int(quality.find_strays(x).sum()) == found
