@@ -334,3 +334,15 @@ def test_groups_whose_lists_are_full_are_copies_where_they_lie_far_apart(rng: np
     for share, count in ((0.95, 50), (1.05, 1000)):
         near = _copied(50, 20, np.random.default_rng(seed), share * limit)
         assert without_near_copies(near).graph.n == count
+
+
+def test_the_empty_stretch_of_a_few_lengths() -> None:
+    """Its middle, in logarithms; none where there are no two lengths, or no factor of `APART` between them."""
+    wide = 1.01 * arranged.APART
+    for lengths, expected in (([], math.inf), ([1.0], math.inf), ([0.0, 2.0, 0.0], math.inf)):
+        graph = SimpleNamespace(squared=torch.tensor([lengths]).double(), n=1)
+        assert arranged._least_between_rows(graph) == expected  # type: ignore[arg-type]
+    for factor, found in ((wide, True), (0.98 * wide, False)):
+        graph = SimpleNamespace(squared=torch.tensor([[0.0, 9.0, 9.0 * factor**2]]).double(), n=1)
+        least = arranged._least_between_rows(graph)  # type: ignore[arg-type]
+        assert least == (pytest.approx(9 * factor) if found else math.inf)

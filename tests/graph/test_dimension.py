@@ -308,3 +308,17 @@ def test_labels_by_ratios_of_variances(columns: int, rng: np.random.Generator, m
         expected.append(1 + int(surface) + int(solid))
     assert dimensions._ordinary(graph, samples).tolist() == expected
     assert len(set(expected)) == columns
+
+
+def test_points_of_one_column_are_a_curve(rng: np.random.Generator) -> None:
+    """However uneven they are, where lengths of lists alone would tell of more."""
+    graph = build_graph(torch.from_numpy(rng.random((80, 1)) ** 3), 8)
+    assert bool((local_dimension(graph) == 1).all()) and estimate_dimension(graph) == 1
+    grown = (dimensions._growth(graph) / dimensions._slopes(graph)[dimensions._around(graph, torch.arange(80))]).amax()
+    assert float(grown) > 1.5
+
+
+def test_lengths_are_tied_up_to_a_millionth() -> None:
+    lengths = np.array([[1, 1, 1, 1 + 5e-7], [1, 1, 1, 1 + 5e-6], [0, 0, 1, 2]])
+    found = dimensions._slopes(_graph_of(lengths)).numpy()
+    np.testing.assert_allclose(found, [np.nan, np.log1p(5e-6), np.nan])

@@ -316,3 +316,23 @@ def test_a_glance_at_fewer_neighbours(rng: np.random.Generator) -> None:
     near, distances = query(torch.from_numpy(x), torch.from_numpy(x), 13)
     found = glance(torch.from_numpy(x), near[:, 1:], distances[:, 1:])
     assert found.even and found.spacing == pytest.approx(float(distances[:, 12].median()) * math.sqrt(math.pi / 13))
+
+
+def test_facts_are_rounded_for_people() -> None:
+    lines = torch.full((7,), 5.4321, dtype=torch.float64)
+    facts = _made([0.34375] * 7, lines=lines, votes={1: 1 / 7, 2: 6 / 7}, copies=3).facts(1, 7)
+    expected = {"spacing": 2.0, "thickness": 0.34375, "noise_over_spacing": 0.1719, "anisotropy": 2.72, "copies": 3}
+    expected |= {"cleaned": False, "strays": 1, "stray_share": 0.14286, "dimension_votes": {"1": 0.143, "2": 0.857}}
+    assert facts == expected
+    expected = {"spacing": pytest.approx(2.1), "thickness": pytest.approx(0.3), "noise_over_spacing": 0.1429}
+    expected |= {"anisotropy": 1.23, "copies": 1, "cleaned": False, "strays": 0, "stray_share": 0.0}
+    assert quality.Glance(True, 0.7, 0.1, 1.2345).facts(3.0) == expected
+    assert quality.Glance(True, 0.0, 0.0, 1.0).facts(1.0)["noise_over_spacing"] == 0
+
+
+def test_a_place_was_sampled_once_at_least(rng: np.random.Generator) -> None:
+    """Even where the sixteenth neighbour is a copy too, and no length is there to compare with."""
+    x = torch.from_numpy(np.repeat(rng.random((30, 3)), 20, axis=0))
+    assert quality._survey(x, 0, SCALES, 2).copies == 1
+    few = torch.from_numpy(np.repeat(c.random_sphere(300, rng), 3, axis=0))
+    assert quality._survey(few, 0, SCALES, 2).copies == 3

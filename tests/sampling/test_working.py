@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -593,3 +594,97 @@ def test_only_enough_points_of_ordinary_space_with_lists_long_enough_are_looked_
 
     assert looked_at(300, 2, 12) and looked_at(300, 3, 30)
     assert not any(looked_at(*each) for each in ((299, 3, 12), (300, 1, 12), (300, 4, 12), (300, 3, 11), (300, 2, 11)))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.parametrize("noise", [0.0074, 0.0076])
+@pytest.mark.parametrize("strays", [None, False, True])
+def test_a_first_look_at_curves_and_solids(
+    dimension: int, noise: float, strays: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solid is even; a curve is with noise below .075 spacings, without strays, which a closer look tells where some
+    points are far off."""
+    x, lists = torch.from_numpy(sphere(400)), torch.zeros((400, 12), dtype=torch.int64)
+    few = _made(20, dimension, noise=noise * torch.ones(20, dtype=torch.float64))
+    asked: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def closer(points: torch.Tensor, found: Any) -> torch.Tensor:
+        asked.append(found)
+        return torch.arange(400) < (5 if strays else 0)
+
+    seen = SimpleNamespace(even=False)
+    monkeypatch.setattr(working, "may_have_strays", lambda *_: strays is not None)
+    monkeypatch.setattr(working, "find_strays", closer)
+    monkeypatch.setattr(working, "survey", lambda points, scales: few)
+    expected = dimension == 3 or (dimension == 1 and noise < 0.0075 and not strays)
+    assert working.is_even(x, lists, lists.double(), lambda: seen) == expected
+    assert len(asked) == (dimension == 1 and noise < 0.0075 and strays is not None)
+    for changes in ({"copies": 2}, {"votes": {dimension: 0.96}}):
+        monkeypatch.setattr(working, "survey", lambda points, scales, changes=changes: replace(few, **changes))
+        assert not working.is_even(x, lists, lists.double(), lambda: seen)
+    monkeypatch.setattr(working, "survey", _ask)
+    even = SimpleNamespace(even=True)
+    assert working.is_even(x, lists, lists.double(), lambda: even) == (strays is None)
+    assert not working.is_even(x, lists, lists.double(), lambda: seen, 2.0)
+
+
+@pytest.mark.parametrize(("crowded", "expected"), [(1.2, 40), (0.9, 20)])
+def test_a_crowded_sample_is_thinned_once_more(
+    crowded: float, expected: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it has more than so many times the points asked for."""
+    x, one = torch.from_numpy(rng.random((200, 3))), torch.full((30,), 0.1, dtype=torch.float64)
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, most=20, crowded=crowded))
+    quality = _made(30, centres=x[:30], spacing=one)
+    z, bad = working._even(x, quality, one, 40, 0, {})
+    assert len(z) == len(bad) == expected
+    chosen = x[farthest_points(x, 40, 0)]
+    for _ in range(2):
+        chosen = working._means(chosen, x, torch.ones_like(x[:, 0]))
+    if expected == 20:
+        chosen = working._means(chosen[farthest_points(chosen, 20, 0)], x, torch.ones_like(x[:, 0]))
+    torch.testing.assert_close(z, chosen)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_dense_points_are_thinned_by_a_grid_before_they_are_spread(
+    given: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more than three spacings are asked for, unless they were: cells of a third of the least one."""
+    x, centres = torch.from_numpy(rng.random((500, 3))), torch.from_numpy(rng.random((30, 3)))
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(working, "farthest_points", lambda points, n, *_, **__: seen.append(points) or torch.arange(n))
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, rounds=1))
+    for times in (2.9, 3.1):
+        asked = 0.1 * times * torch.linspace(1, 1.5, 30).double() / 1.25
+        weight = torch.from_numpy(rng.random(500)) if given else None
+        z, _ = working._even(x, _made(30, centres=centres), asked, 20, 0, {}, weight)
+        cells, _, counts = working._by_grid(x, 0.1 * times / 1.25 / 3)
+        thinned = times > 3 and not given
+        torch.testing.assert_close(seen[-1], cells if thinned else x)
+        mass = counts if thinned else torch.ones(500, dtype=torch.float64) if weight is None else weight
+        torch.testing.assert_close(z, working._means(seen[-1][:20], seen[-1], mass))
+
+
+def test_means_of_a_noisy_sheet_are_cleaned(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strays among them are those of a logit above 2.5 with less than a tenth of the usual mass."""
+    x, one = torch.from_numpy(rng.random((300, 3))), torch.ones(30, dtype=torch.float64)
+    weight = torch.where(torch.arange(300) % 4 == 0, 0.02, 1.0).double()
+    logits = torch.where(torch.arange(300) % 3 == 0, 2.4, 2.6).double()
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, rounds=0))
+    monkeypatch.setattr(working, "clean", lambda z: (z + 1, logits))
+    quality = _made(30, centres=x[:30], noise=0.05 * one)
+    for changes, cleaned in (({}, True), ({"cleaned": True}, False), ({"noise": 0 * one}, False)):
+        facts: dict[str, Any] = {}
+        z, bad = working._even(x, replace(quality, **changes), 0.1 * one, 300, 0, facts, weight)
+        own = torch.cdist(z - int(cleaned), x).argmin(1)
+        expected = (logits > 2.5) & (weight[own] < 0.1) if cleaned else torch.zeros(300, dtype=torch.bool)
+        assert torch.equal(bad, expected) and facts == ({"cleaned": True} if cleaned else {})
+        assert bool(bad.any()) == cleaned
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, rounds=0, cleaned=299))
+    facts = {}
+    assert not bool(working._even(x, quality, 0.1 * one, 300, 0, facts, weight)[1].any()) and not facts
+    monkeypatch.setattr(working, "RULE", replace(working.RULE, rounds=0, cleaned=300))
+    monkeypatch.setattr(working, "clean", lambda z: (z, logits))
+    working._even(x, quality, 0.1 * one, 300, 0, facts, weight)
+    assert facts == {"cleaned": False}
