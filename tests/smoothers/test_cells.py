@@ -260,3 +260,33 @@ def test_open_cells_end_at_a_line_outwards() -> None:
     assert rim.item() == pytest.approx(2.5 * outward / 2)
     (top.sum() + bottom.sum() + rim.sum()).backward()
     assert bool(x.grad.isfinite().all()) and bool(y.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("open_", [False, True])
+def test_edges_of_cells_are_measured_one_by_one(open_: bool, rng: np.random.Generator) -> None:
+    """From end to end of ``p / 2 + t J p``, no farther than the radius; the reach is that of the farthest corner."""
+    k, r = 6, 9
+    x, y = rng.normal(size=(2, k, r))
+    same = rng.random((k, r)) < 0.8
+    ends = rng.uniform(-0.1, 1.6, (2, k, r))
+    ends[:, 0] = [[0.3], [-0.3]]  # a corner: an edge of no length
+    radius = rng.uniform(0.5, 2.5, r) if open_ else np.full(r, 40.0)
+    outward = rng.uniform(0.5, 1, r)
+    parts = [torch.from_numpy(each) for each in (x, y, x**2 + y**2, same, np.ones(r), np.ones(r))]
+    found = cells._measured(cells._Planes(*parts), *(torch.from_numpy(each) for each in (ends, radius, outward)))
+    cut = 0
+    for i in range(r):
+        squared = x[:, i] ** 2 + y[:, i] ** 2
+        limit = np.sqrt(np.maximum(radius[i] ** 2 / squared - 0.25, 0))
+        high, low = np.minimum(ends[0, :, i] / 2, limit), -np.minimum(ends[1, :, i] / 2, limit)
+        seen = same[:, i] & (high - low > 1e-14)
+        corner = squared * (0.25 + np.maximum(high, -low) ** 2)
+        assert float(found.reach[i]) == pytest.approx(math.sqrt(corner[seen].max(initial=0)), rel=1e-9)
+        rim = 0.0
+        if (seen & ((high >= limit) | (low <= -limit))).any():
+            given = [torch.from_numpy(each)[:, None] for each in (x[:, i], y[:, i], high, low, seen)]
+            top, bottom, area = cells._ended(*given, torch.from_numpy(outward[i : i + 1]))
+            high, low, rim, cut = top[:, 0].numpy(), bottom[:, 0].numpy(), float(area), cut + 1
+        np.testing.assert_allclose(found.weight[:, i], np.where(seen, np.maximum(high - low, 0), 0), atol=1e-12)
+        assert float(found.rim[i]) == pytest.approx(rim)
+    assert (cut > 0) == open_

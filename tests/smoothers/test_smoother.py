@@ -191,3 +191,12 @@ def test_extension(metric: str) -> None:
     for j in range(1, 16):
         assert float(torch.corrcoef(torch.stack([found[:, j], expected[:, j]]))[0, 1]) > 0.999
     torch.testing.assert_close(torch.cat([extension(row[None]) for row in new[:20]]), found[:20], atol=1e-12, rtol=0)
+
+
+def test_a_constant_is_the_first_vector_of_symmetric_smoothers_alone() -> None:
+    """Unless something is known to vanish somewhere; the mass of a directed average is learned."""
+    graph = build_graph(cloud(60), 8)
+    for kind in KINDS:
+        made = build_smoother(graph, kind)
+        assert made.symmetric == made.fixes_mass == (kind != "row")
+    assert not replace(made, lowest=0.5).fixes_mass

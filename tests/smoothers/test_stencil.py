@@ -549,5 +549,5 @@ def test_gaps_of_points_with_one_neighbour_each() -> None:
     keep = torch.zeros(10, 9, dtype=torch.bool)
     keep[0, 0] = keep[5, 0] = keep[2, 8] = True
     for gap, expected in (((3, 4), keep & (near.distances > 9)), ((4, 10), torch.zeros_like(keep))):
-        found = stencils._wide(near, keep, replace(SELECTION, gap=gap))
+        found = stencils._wide(near, keep, replace(SELECTION, gap=stencils.GapRank(*gap)))
         assert torch.equal(found, expected)
