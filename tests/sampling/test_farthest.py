@@ -179,3 +179,65 @@ def test_the_first_of_a_batch_is_the_farthest_valid_one(generator: torch.Generat
         kept = cloud[mask]
         first = mask.nonzero()[:, 0][(kept - kept.mean(0)).norm(dim=1).argmax()]
         assert int(found[0]) == int(first) and bool(mask[found].all())
+
+
+@pytest.mark.parametrize("partly", [False, True])
+@pytest.mark.parametrize("n", [5, 12])
+def test_thinned_clouds_are_those_of_a_draw(partly: bool, n: int, rng, monkeypatch) -> None:
+    """Of the larger of a number and four times the points asked for; the start takes the place of the first."""
+    monkeypatch.setattr(farthest, "THINNED", 30)
+    x, weight = rng.standard_normal((120, 3)), rng.uniform(1, 9, 120)
+    valid = np.arange(120) % 2 == 1 if partly else None
+    kept = np.flatnonzero(valid) if partly else np.arange(120)
+    for options in ({"seed": 4}, {"start": 50}, {"seed": 4, "start": 50}, {}):
+        generator = np.random.default_rng(options.get("seed", 0))
+        drawn = np.sort(generator.choice(len(kept), max(30, 4 * n), replace=False))
+        if "start" in options:
+            first, drawn[0] = 0, 50
+        elif "seed" in options:
+            first = int(generator.integers(len(drawn)))
+        rows = kept[drawn]
+        if not options:
+            first = int(np.linalg.norm(x[rows] - x[rows].mean(0), axis=1).argmax())
+        chosen = [first]
+        while len(chosen) < n:
+            reach = weight[rows] * ((x[rows][:, None] - x[rows[chosen]]) ** 2).sum(2).min(1)
+            chosen.append(int(reach.argmax()))
+        found = farthest_points(x, n, weight=weight, valid=valid, **options)
+        assert found.tolist() == rows[chosen].tolist()
+
+
+@pytest.mark.parametrize(
+    ("points", "columns", "n", "weighted", "balls"),
+    [
+        (100, 6, 65, False, True),
+        (99, 6, 65, False, False),
+        (100, 7, 65, False, False),
+        (100, 6, 64, False, False),
+        (100, 6, 65, True, False),
+    ],
+)
+def test_balls_are_looked_into_where_that_pays(points, columns, n, weighted, balls, rng, monkeypatch) -> None:
+    """Many points of few columns without weights, after the first 64; all others pass over all points."""
+    monkeypatch.setattr(farthest, "BALL_POINTS", 100)
+    real, looked = farthest._in_balls, []
+    monkeypatch.setattr(farthest, "_in_balls", lambda *given: looked.append(1) or real(*given))
+    x = rng.standard_normal((points, columns))
+    weight = np.ones(points) if weighted else None
+    assert farthest_points(x, n, start=2, weight=weight).tolist() == brute_force(x, n, 2)
+    assert bool(looked) == balls
+
+
+@pytest.mark.parametrize("where", ["host", "batch"])
+def test_points_that_are_left_out_may_be_anything(where: str, rng) -> None:
+    x = rng.standard_normal((2, 30, 3))
+    valid = np.arange(30) % 3 > 0
+    x[:, ~valid] = np.nan
+    masks = np.stack([valid, valid])
+    make = torch.from_numpy if where == "batch" else np.asarray
+    found = np.asarray(farthest_points(make(x), 6, start=1, valid=make(masks)))
+    kept = np.flatnonzero(valid)
+    assert found.tolist() == [kept[brute_force(cloud[kept], 6, 1)].tolist() for cloud in x]
+    x[1, 1] = np.inf
+    with pytest.raises(InputError, match="finite coordinates"):
+        farthest_points(make(x), 6, start=1, valid=make(masks))
