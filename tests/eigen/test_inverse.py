@@ -350,3 +350,26 @@ def test_values_that_a_second_search_finds_take_their_place(monkeypatch: pytest.
     assert asked == [0, 3, 5]
     np.testing.assert_allclose(values, [1, 2, 3])
     np.testing.assert_allclose(np.abs(vectors), np.eye(60)[:, :3], atol=1e-12)
+
+
+@pytest.mark.parametrize("amid", [False, True])
+def test_what_is_enough_for_the_inverse(amid: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amid the wanted values the accuracy over the largest ``|(H - pole) x|`` of a block, .05 at least; else it."""
+    laplacian = path(200)
+    exact = np.linalg.eigvalsh(laplacian.toarray())
+    pole = float(exact[6:8].mean()) if amid else -0.01
+    told: list[float] = []
+    real = inverse._smallest
+
+    def spy(solve_: object, at: float, known: torch.Tensor, k: int, enough: object, draw: torch.Generator) -> object:
+        for block in (torch.eye(200).double()[3:7], torch.full((1, 200), 200**-0.5).double()):
+            image = laplacian.toarray() @ block.numpy().T - pole * block.numpy().T
+            largest = np.linalg.svd(image, compute_uv=False).max()
+            told.append(largest)
+            assert enough(block) == pytest.approx(1e-9 / max(0.05, largest) if amid else 1e-9)  # type: ignore[operator]
+        return real(solve_, at, known, k, enough, draw)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(inverse, "_smallest", spy)
+    values, _ = inverse.smallest_pairs(laplacian, 12, pole=pole, accuracy=1e-9)
+    np.testing.assert_allclose(values, exact[:12], atol=1e-8)
+    assert told[1] < 0.05 < told[0]

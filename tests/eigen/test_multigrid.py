@@ -245,3 +245,15 @@ def test_which_problems_are_nested(monkeypatch: pytest.MonkeyPatch, sphere: tupl
     start = nested_start(levels, 12, Goal(6, 1e-5, 1e-4))
     assert len(levels) == 2 and start.x.shape == (900, 12) and start.x.dtype == torch.float32
     np.testing.assert_allclose(start.g[:6].numpy(), exact.numpy(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_points_without_edges_have_a_scale(unit: float) -> None:
+    """The root of 1e-24 of the largest entry of the diagonal stands for theirs, in any unit."""
+    dense, known = torch.zeros((21, 21), dtype=torch.float64), torch.zeros((21, 2), dtype=torch.float64)
+    rows = torch.arange(19)
+    dense[rows, rows + 1] = dense[rows + 1, rows] = -unit  # a path of 20 points, and one alone
+    dense += torch.diag(-dense.sum(1))
+    known[:20, 0], known[20, 1] = 20**-0.5, 1
+    (level,) = hierarchy(dense.to_sparse_csr(), known, 4)
+    torch.testing.assert_close(level.scale[:, 0], dense.diagonal().clamp_min(2e-24 * unit).rsqrt().float())

@@ -212,3 +212,23 @@ def test_stacked_sweeps_end_below_the_tolerance(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stacked._Padded, "rotated", rotated)
     stacked.solve_each(smoother, 6, tol=1e-6, generator=generator(1))
     assert count == [4]
+
+
+def test_stacked_filters_damp_what_lies_beyond_the_last_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first rotation on: all up to 1 minus the gap of the last column of every cloud."""
+    damped: list[torch.Tensor] = []
+    gaps = torch.tensor([[0.2], [0.3], [0.4]]).double() * torch.linspace(0.1, 1, stacked.columns(5)).double()
+    left, real = iter([1e-3, 1e-9]), stacked._Padded.filter
+
+    def spy(self: object, x: torch.Tensor, lowest: torch.Tensor, *given: object) -> torch.Tensor:
+        damped.append(lowest)
+        return real(self, x, lowest, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stacked._Padded, "filter", spy)
+    monkeypatch.setattr(stacked._Padded, "rotated", lambda self, x: (x, gaps, torch.full_like(gaps, next(left))))
+    found = stacked.solve_each(clouds(), 5, tol=1e-6, generator=generator(2))
+    later = damped[stacked.STACKING.blind :]
+    assert later
+    for lowest in later:
+        torch.testing.assert_close(lowest, torch.tensor([0.8, 0.7, 0.6]).double())
+    torch.testing.assert_close(found.gaps, torch.cat([torch.zeros(3, 1).double(), gaps[:, :4]], 1))

@@ -336,3 +336,13 @@ def test_a_place_was_sampled_once_at_least(rng: np.random.Generator) -> None:
     assert quality._survey(x, 0, SCALES, 2).copies == 1
     few = torch.from_numpy(np.repeat(c.random_sphere(300, rng), 3, axis=0))
     assert quality._survey(few, 0, SCALES, 2).copies == 3
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_all_places_of_a_curve_vote_for_one(columns: int, rng: np.random.Generator) -> None:
+    """And each place has a vote."""
+    angle = np.sort(rng.random(400)) * 2 * math.pi
+    x = np.zeros((400, columns))
+    x[:, :2] = np.stack([np.cos(angle), np.sin(angle)], 1)
+    found = survey(torch.from_numpy(x))
+    assert found.dimension == 1 and found.votes[1] > 0.9 and sum(found.votes.values()) == pytest.approx(1)
