@@ -361,3 +361,11 @@ def test_the_constant_is_first_whatever_rounding_says_and_small_values_stay(sphe
     step = float(sphere.step_time)
     torch.testing.assert_close(rotation.eigenvalues, torch.tensor([0.0, 0.0, 0.0, 2e-8 / step], dtype=torch.float64))
     assert float(rotation.gaps[3]) == 2e-8 and float(mu[-1]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_signs_are_those_of_any_unit(unit: float) -> None:
+    """A third moment above a thousandth of its size decides; of a smaller one the largest entry does."""
+    clear, vague = [-2, 1.5, 1.5, 1.5, 1.5], [-2, 1.9999, 0.2, 0, 0]
+    vectors = unit * torch.tensor([clear, vague], dtype=torch.float64).T
+    assert canonical_signs(vectors).tolist() == [1, -1] and canonical_signs(-vectors).tolist() == [-1, 1]

@@ -17,6 +17,7 @@ import eigenprobe as ep
 from eigenprobe.decomposition import OperatorSettings
 from eigenprobe.errors import InputError
 from eigenprobe.graph import arranged
+from eigenprobe.smoothers import build_smoother, prepared
 from tests import clouds as c
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -181,3 +182,16 @@ def test_operators_of_points_in_memory_order_are_those_of_the_points(monkeypatch
     torch.testing.assert_close(other.mass, one.mass, rtol=1e-5, atol=0)
     assert other.step_time == pytest.approx(one.step_time, rel=1e-5) and other.lowest == pytest.approx(1.0)
     assert other.step_time == pytest.approx(moved.smoother.step_time * moved.cloud.frame.scale**2)
+
+
+def test_edges_of_reordered_rows_go_from_the_smaller_to_the_larger() -> None:
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    rank = order.argsort()
+    made = build_smoother(torch.randn((60, 3), generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    assert made.edges is not None
+    found = prepared._reordered(made, order, rank)
+    pairs = zip(rank[made.edges.head].tolist(), rank[made.edges.tail].tolist(), strict=True)
+    expected = [(min(pair), max(pair)) for pair in pairs]
+    assert list(zip(found.edges.head.tolist(), found.edges.tail.tolist(), strict=True)) == expected
+    torch.testing.assert_close(found.matrix.to_dense(), made.matrix.to_dense()[order][:, order])
+    assert torch.equal(found.mass, made.mass[order])
