@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.decomposition import indicators
-from eigenprobe.decomposition.indicators import SIGNS, distance_leap, has_gaps, has_small_gaps, likely_reason, occlusion
+from eigenprobe.decomposition.indicators import SIGNS, distance_leap, has_small_gaps, likely_reason, occlusion
 from eigenprobe.decomposition.settings import OperatorSettings
 from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.graph.graph import Graph, build_graph
@@ -273,36 +273,6 @@ def test_what_is_beside_a_curve_or_a_surface(monkeypatch: pytest.MonkeyPatch) ->
     assert "noise of 0.19" in str(thick(space, 2)) and thick(space, 1) is None
     sizes["noise"] = 0.18
     assert thick(space, 2) is None
-
-
-def test_gaps_are_long_edges_that_have_the_energy(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against loops: squared lengths over those to the fourth neighbour of either end, their mean over the energy of
-    all functions, or of one less standard errors, and what points as regular as these leave."""
-    prepared = OperatorSettings(dimension=2, neighbours="plain", resolution="all").prepare(c.random_sphere(150, rng))
-    vectors = rng.normal(size=(150, 3))
-    x, mass = prepared.smoother.graph.points.numpy(), prepared.smoother.mass.numpy()
-    apart = np.sort(np.linalg.norm(x[:, None] - x, axis=2), axis=1)[:, 1:]
-    ratios, energies = [], []
-    for i, j, a in zip(*(each.tolist() for each in prepared.smoother.entries()), strict=True):
-        if i < j:
-            ratios.append(min(2.0, np.sum((x[i] - x[j]) ** 2) / max(apart[i, 3], apart[j, 3]) ** 2))
-            energies.append(a * np.sqrt(mass[i] * mass[j]) * (vectors[i] - vectors[j]) ** 2)
-    shares = np.array(energies) / np.sum(energies, 0)
-    means = np.array(ratios) @ shares
-    errors = np.sqrt((shares**2 * (np.array(ratios)[:, None] - means) ** 2).sum(0))
-    regular = ((apart[:, 0] / apart[:, 3]) ** 2).mean()
-    assert max(ratios) == 2 and 0.1 < regular < 0.9
-    for doubt in (-3.0, 2.0):  # standard errors: of one function, or the mean of all
-        found = max(means.mean(), (means - doubt * errors).max())
-        assert (found > means.mean()) == (doubt < 0)
-        for times, told in ((0.999, True), (1.001, False)):
-            steps, limits = (regular - 0.1, regular + 0.1), (times * found - 0.3, times * found + 0.3)
-            changed = SIGNS._replace(longest=2.0, regularity=steps, lengths=limits, errors=doubt)
-            monkeypatch.setattr(indicators, "SIGNS", changed)
-            assert has_gaps(prepared, torch.from_numpy(vectors)) == told
-    few = replace(prepared, smoother=replace(prepared.smoother, graph=prepared.smoother.graph.truncate(3)))
-    monkeypatch.setattr(indicators, "SIGNS", SIGNS._replace(lengths=(-1.0,) * len(SIGNS.lengths)))
-    assert has_gaps(prepared, torch.from_numpy(vectors)) and not has_gaps(few, torch.from_numpy(vectors))
 
 
 def test_small_gaps_are_counted_on_the_diagonal() -> None:

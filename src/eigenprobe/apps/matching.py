@@ -97,8 +97,8 @@ def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
     """For every target point its source point (n_t,), from a functional map C (k_t, k_s), by nearest rows."""
     vs, vt = tensors(source)[0], tensors(target)[0]
     c = torch.as_tensor(matrix).to(vs)
-    if c.ndim != 2 or c.shape[0] > target.k or c.shape[1] > source.k:
-        raise InputError(f"expected a map of at most ({target.k}, {source.k}), got {tuple(c.shape)}")
+    if c.ndim != 2 or not 0 < c.shape[0] <= target.k or not 0 < c.shape[1] <= source.k:
+        raise InputError(f"expected a map of at least one and at most ({target.k}, {source.k}), got {tuple(c.shape)}")
     carried = vs[:, : c.shape[1]] @ c.T  # (n_s, k_t)
     return like(source, nearest_rows(carried, vt[:, : c.shape[0]].to(carried), 1)[0][:, 0])
 

@@ -13,8 +13,9 @@
                                                  coordinate: of a surface, however much it bends
     jumps        share of the energy of functions, or of the length of a curve, in edges that are steep to it: between
                                                  turns and folds that lie as near each other as their points
-    gaps         sum_e E_e |x_i - x_j|^2 / d^2   E: shares of the energy of a function, d: to the fourth neighbour of
-                                                 either end; by (d_1 / d)^2, more where edges bridge holes and slits
+    gaps         share of the energy of functions in edges that are long for what lies around: 3 |x_i - x_j|^2 > q d^2,
+                                                 d: to the twelfth neighbour of either end, in space to the fourth;
+                                                 over holes and slits
     half         |mu_j - lambda_j| / lambda_j    mu: of half of the points; asked for where a small cloud is rough
     steps        |x_i - x_j| over the longer edge beside it, of an even curve: where it is closed over a gap
     ends         |x_i - x_j| / h                 of ends of a curve (one neighbour each): near where a corner is cut;
@@ -31,7 +32,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,6 +55,13 @@ class ByShape(NamedTuple):
 
     def of(self, dimension: int) -> float:
         return self[dimension - 1]
+
+
+class BySampling(NamedTuple):
+    """A number for clouds of even points, and one for random points."""
+
+    even: float
+    random: float
 
 
 class Signs(NamedTuple):
@@ -92,16 +99,17 @@ class Signs(NamedTuple):
     # Share of steep edges: of a curve .04 to .27 where turns are joined, up to .03 at the corners of 300 points; of a
     # surface .06 to .09 in rolls of 500 points (errors of .10 to .15), up to .02 in other shapes of revolution.
     jumps: ByShape = ByShape(curve=0.04, surface=0.05)
-    # Mean of |x_i - x_j|^2 / d^2 over the energy, by the mean of (d_1 / d)^2, d to the fourth neighbour: 1.04 to 1.06
-    # times what random points (.25), jittered and hexagonal grids (.3 to 1) and farthest points (.4 to .6) of squares
-    # and spheres have. Above it for 146 of 298 flat and rolled regions and surfaces that were off by more than .1
-    # without another sign, where walls, slits and notches of a few spacings are bridged, and for 3 of 606 of those
-    # below .05.
-    regularity: tuple[float, ...] = (0.265, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    lengths: tuple[float, ...] = (1.1, 0.916, 0.887, 0.845, 0.842, 0.9, 0.938, 0.977, 1.023, 1.04)
-    longest: float = 6.7  # at most that much for an edge
-    errors: float = 2.0  # standard errors by which the mean of a single function must be above it
-    bridged: int = 20_000  # points up to which it is looked at
+    long: BySampling = BySampling(even=2.0, random=2.5)  # q of an edge over a gap in the plane
+    # Share of such edges: even .03 to .34 where holes of two to five spacings are filled (errors of .1 to 12), up to
+    # .02 in others; random .11 to .28 and .05 to .11.
+    gaps: BySampling = BySampling(even=0.026, random=0.112)
+    far: float = 7.8  # q of an edge over a gap in space
+    # Share of such edges: even .05 to .09 over slits of 2.5 and 3 spacings (errors of .2 to .3), up to .02 on 14 meshes
+    # below .05; random .09 to .12 and .02 to .06.
+    slits: BySampling = BySampling(even=0.03, random=0.08)
+    even: float = 2.1  # median d_6 / d_1 below which a cloud is even (1.3 to 2.0; 2.4 to 3.6)
+    strips: float = 2.21  # d_12 / d_3 above which random points of the plane lie in strips: 2.04 to 2.19 in discs and
+    # squares, up to 2.7
     ends: float = 10.0  # spacings between ends that may be one place: .3 to 7 in stars of sharp corners that are cut
     # open (.19), 4 to 8 in random knots cut at their widest gap, 14 and more in helices and spirals
     most_ends: int = 200  # whose distances are compared
@@ -152,7 +160,7 @@ def warn_of_errors(prepared: Prepared, rotation: Rotation, chosen: bool, half: C
     folded = flat == 2 < graph.points.shape[1] and graph.n <= SIGNS.small  # of more points folds lie far apart
     if reason is None and folded and jumps(prepared, first) > SIGNS.jumps.surface:
         reason = "folds of the surface lie as near each other as its points: use more points there"
-    if reason is None and flat == 2 and graph.n <= SIGNS.bridged and has_gaps(prepared, first):
+    if reason is None and flat == 2 and graph.n <= SIGNS.small and has_gaps(prepared, first):
         reason = "points leave gaps of a few spacings, as holes and slits do, that edges bridge: use more points there"
     if reason is not None:
         warn(f"the first eigenvalues may be off by more than 10 %: {reason} (basis.uncertainty estimates by how much)")
@@ -213,22 +221,21 @@ def _tangents(graph: Graph) -> Tensor:
 
 
 def has_gaps(prepared: Prepared, vectors: Tensor) -> bool:
-    """Whether functions ``vectors (n, K)`` on kept points of a surface, or one of them beyond doubt, have their energy
-    in longer edges than points leave that are as regular as these."""
+    """Whether much of the energy of functions ``vectors (n, K)`` on kept points of a surface lies in edges that are
+    longer than its points lie apart: than twelve of them in the plane, and than four in space, where thin limbs have
+    no twelve on one side."""
     graph = prepared.smoother.known_graph.without_loops()
-    if graph.k < NEAREST:
+    if graph.k < 12:
         return False
-    reach, (head, tail, values) = graph.distances[:, NEAREST - 1].double(), _weighted_edges(prepared.smoother)
-    squared = (graph.points[tail] - graph.points[head]).double().square().sum(1)
-    tiny, root = torch.finfo(reach.dtype).tiny, prepared.smoother.mass.sqrt()
-    ratio = (squared / torch.maximum(reach[head], reach[tail]).square().clamp_min(tiny)).clamp_max(SIGNS.longest)
-    energy = (values * root[head] * root[tail])[:, None] * (vectors[head] - vectors[tail]).square()
-    share = (energy / energy.sum(0).clamp_min(tiny)).double()
-    mean = ratio @ share
-    error = (share.square() * (ratio[:, None] - mean).square()).sum(0).sqrt()
-    regularity = float((graph.distances[:, 0] / reach.clamp_min(tiny)).square().mean())
-    found = max(float(mean.mean()), float((mean - SIGNS.errors * error).max()))
-    return found > float(np.interp(regularity, SIGNS.regularity, SIGNS.lengths))
+    first, third, fourth, sixth, last = (graph.distances[:, i].double() for i in (0, 2, 3, 5, 11))
+    even = float((sixth / first.clamp_min(torch.finfo(first.dtype).tiny)).median()) < SIGNS.even
+    flat = graph.points.shape[1] == 2
+    reach, times = (last, SIGNS.long[not even]) if flat else (fourth, SIGNS.far)
+    head, tail, _ = edges = _weighted_edges(prepared.smoother)
+    squared = (graph.points[tail] - graph.points[head]).square().sum(1)
+    bridge = 3 * squared > times * torch.maximum(reach[head], reach[tail]).square()
+    grouped = flat and not even and float((last / third).median()) > SIGNS.strips
+    return grouped or _share(prepared, vectors, edges, bridge) > (SIGNS.gaps if flat else SIGNS.slits)[not even]
 
 
 def _weighted_edges(smoother: Smoother) -> tuple[Tensor, Tensor, Tensor]:

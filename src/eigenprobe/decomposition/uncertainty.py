@@ -117,7 +117,9 @@ def _errors(own: Basis, half: Basis, doubt: Array) -> Array:
         width = max(CALIBRATION.least, int(CALIBRATION.share * i))
         result[i] = np.sqrt(np.mean(apart[max(first, i - width) : i + width + 1] ** 2))
     extra = CALIBRATION.dimension if float(own.info.get("dimension", 0)) > BALANCED_DIMENSIONS else 0.0
-    extra = np.hypot(extra, CALIBRATION.cleaned if own.info.get("quality", {}).get("cleaned") else 0.0)
+    quality = own.info.get("quality")  # of a file it may be anything
+    cleaned = isinstance(quality, dict) and bool(quality.get("cleaned"))
+    extra = np.hypot(extra, CALIBRATION.cleaned if cleaned else 0.0)
     result[first:known] = np.minimum(CALIBRATION.factor * np.hypot(result[first:known], extra), CALIBRATION.largest)
     return result
 
