@@ -19,6 +19,8 @@ A stray is much farther from its neighbours than they are from each other (r_i >
 (u_i large: the sparse side of a step in the sampling lies in the sheet), or it is as high over a sheet that is flat
 (z_i above half of b_i and four times what is usual around it).  Points removed in one round no longer hide others in
 the next.  Nothing is removed unless some points are far off beyond doubt: random samples of a surface have none.
+Where points far from all others lie on one side of the rest, that side is sampled sparsely, and they are no strays;
+where they lie all around an even cloud, those farthest away are strays whatever is near them (`_sampling`).
 """
 
 from __future__ import annotations
@@ -298,15 +300,17 @@ def find_strays(points: Tensor, lists: tuple[Tensor, Tensor] | None = None, rule
             break
         bad, certain, reach = _suspects(points[live], lists if number == 0 else None, rule)
         if number == 0:
+            if int(certain.sum()) < max(rule.few, rule.share * n):
+                break
             dense = float(reach.kthvalue(max(1, round(rule.quartile * n))).values)
             sampled = _sampling(points, reach / max(dense, torch.finfo(reach.dtype).tiny), bad, certain, rule)
-            if sampled == "sparse" or int(certain.sum()) < max(rule.few, rule.share * n):
+            if sampled == "sparse":
                 break
             thick = sampled == "grazed" or int(bad.sum()) > rule.noisy * int(certain.sum())
             alone = rule.alone * dense if sampled == "even" else alone
         if thick:
             bad = certain  # many points of the sheet lie above the plane of their neighbours, or are far from them
-        bad |= reach > alone  # strays with strays for neighbours
+        bad = bad | (reach > alone)  # strays with strays for neighbours
         if not bool(bad.any()):
             break
         stray[live[bad]] = True
